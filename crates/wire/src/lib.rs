@@ -14,5 +14,6 @@ mod pending;
 pub use envelope::{Envelope, Id, Malformed, RpcError, codes, parse, raw};
 pub use framing::{Frame, Framing, Limits, MessageCodec, Skipped};
 pub use peer::{
-    CloseReason, Closed, Direction, Handler, IncomingRequest, Observer, Peer, PeerOptions, RequestError,
+    CloseReason, Closed, Direction, Handler, InFlight, IncomingRequest, Observer, Peer, PeerOptions,
+    RequestError, Room,
 };

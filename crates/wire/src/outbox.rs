@@ -24,9 +24,12 @@ pub(crate) struct Outbox {
 }
 
 enum Item {
-    Message(Vec<u8>, Option<OwnedSemaphorePermit>),
+    Message(Vec<u8>, Option<Place>),
     Flush(oneshot::Sender<()>),
 }
+
+/// A place in the queue; free again when all that was put in with it is written.
+pub(crate) type Place = Arc<OwnedSemaphorePermit>;
 
 /// The writing task is gone.
 pub(crate) struct Gone;
@@ -38,19 +41,23 @@ impl Outbox {
         (outbox, Writer { receiver })
     }
 
-    /// Waits for a place. Dropping the future puts nothing in.
-    pub async fn put(&self, message: Vec<u8>) -> Result<(), Gone> {
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| Gone)?;
-        self.sender.send(Item::Message(message, Some(place))).map_err(|_| Gone)
+    /// Waits for a place. Dropping the future takes none.
+    pub async fn place(&self) -> Result<Place, Gone> {
+        Arc::clone(&self.places).acquire_owned().await.map(Arc::new).map_err(|_| Gone)
     }
 
-    /// Puts an ordinary message in, if there is a place at once; gives it back otherwise.
-    pub fn try_put(&self, message: Vec<u8>) -> Result<Result<(), Vec<u8>>, Gone> {
+    /// A place if there is one at once.
+    pub fn try_place(&self) -> Result<Option<Place>, Gone> {
         match Arc::clone(&self.places).try_acquire_owned() {
-            Ok(place) => self.sender.send(Item::Message(message, Some(place))).map(Ok).map_err(|_| Gone),
-            Err(tokio::sync::TryAcquireError::NoPermits) => Ok(Err(message)),
+            Ok(place) => Ok(Some(Arc::new(place))),
+            Err(tokio::sync::TryAcquireError::NoPermits) => Ok(None),
             Err(tokio::sync::TryAcquireError::Closed) => Err(Gone),
         }
+    }
+
+    /// Puts an ordinary message in; several may share one place.
+    pub fn put(&self, message: Vec<u8>, place: &Place) -> Result<(), Gone> {
+        self.sender.send(Item::Message(message, Some(Arc::clone(place)))).map_err(|_| Gone)
     }
 
     /// Puts a control message in, without waiting.

@@ -16,13 +16,14 @@ use futures_util::stream::StreamExt;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
 use tokio_util::codec::FramedRead;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::envelope::{self, Envelope, Id, RpcError, codes};
 use crate::framing::{Frame, Framing, Limits, MessageCodec};
-use crate::outbox::{Gone, Outbox};
+use crate::outbox::{Gone, Outbox, Place};
 use crate::pending::{Outcome, Pending};
 
 /// Which way a message went.
@@ -268,29 +269,25 @@ impl Peer {
         cancel: &CancellationToken,
     ) -> Result<Box<RawValue>, RequestError> {
         let owned = || method.to_owned();
-        let params = envelope::raw(params)
-            .map_err(|error| RequestError::Encode { method: owned(), reason: error.to_string() })?;
         let ask = async {
-            let closed = |closed| RequestError::Closed { method: owned(), closed };
-            let (id, answer) = self.shared.pending.add().map_err(closed)?;
-            let mut guard = PendingGuard { peer: self, id, sent: false };
-            let message =
-                Envelope::Request { id: Id::Number(id), method: owned(), params: some_params(params) };
-            self.shared.outbox.put(message.to_bytes()).await.map_err(|Gone| closed(self.why_closed()))?;
-            guard.sent = true;
-            let outcome: Outcome = answer.await.unwrap_or_else(|_| Err(self.why_closed()));
-            outcome
-                .map_err(closed)?
-                .map_err(|error| RequestError::Rpc { method: owned(), error: Box::new(error) })
+            let room =
+                self.room().await.map_err(|closed| RequestError::Closed { method: owned(), closed })?;
+            let flight = room.request(method, params)?;
+            // Others may have the place while we wait.
+            drop(room);
+            flight.answer().await
         };
-        tokio::select! {
-            biased;
-            // Dropping `ask` runs its guard, which frees the entry and sends the cancellation.
-            () = cancel.cancelled() => Err(RequestError::Cancelled { method: owned() }),
-            outcome = tokio::time::timeout(deadline, ask) => {
-                outcome.unwrap_or_else(|_| Err(RequestError::Deadline { method: owned(), after: deadline }))
-            }
-        }
+        within(method, deadline, cancel, ask).await
+    }
+
+    /// Waits for a place in the queue. What is sent with it is sent in order and without waiting, so
+    /// several messages can be sent as one step, while a lock is held that makes them belong together.
+    ///
+    /// # Errors
+    /// [`Closed`] when the stream is closed.
+    pub async fn room(&self) -> Result<Room, Closed> {
+        let place = self.shared.outbox.place().await.map_err(|Gone| self.why_closed())?;
+        Ok(Room { peer: self.clone(), place })
     }
 
     /// Tells, without waiting for an answer; waits for a place in the queue.
@@ -301,8 +298,7 @@ impl Peer {
     /// # Errors
     /// [`Closed`] when the stream is closed; parameters that cannot be written are logged and refused so.
     pub async fn notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<(), Closed> {
-        let message = self.notification(method, params)?;
-        self.shared.outbox.put(message).await.map_err(|Gone| self.why_closed())
+        self.room().await?.notify(method, params)
     }
 
     /// [`Peer::notify`] for those who cannot wait: `Ok(false)` when the queue is full and nothing was
@@ -311,8 +307,10 @@ impl Peer {
     /// # Errors
     /// As [`Peer::notify`].
     pub fn try_notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<bool, Closed> {
-        let message = self.notification(method, params)?;
-        Ok(self.shared.outbox.try_put(message).map_err(|Gone| self.why_closed())?.is_ok())
+        match self.shared.outbox.try_place().map_err(|Gone| self.why_closed())? {
+            Some(place) => Room { peer: self.clone(), place }.notify(method, params).map(|()| true),
+            None => Ok(false),
+        }
     }
 
     fn notification(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<Vec<u8>, Closed> {
@@ -487,17 +485,105 @@ fn some_params(params: Box<RawValue>) -> Option<Box<RawValue>> {
     (params.get() != "null").then_some(params)
 }
 
-/// Frees the entry of a request that is given up, and tells the other side if it was sent.
-struct PendingGuard<'a> {
-    peer: &'a Peer,
-    id: i64,
-    sent: bool,
+/// A place in the queue of a [`Peer`], from [`Peer::room`].
+pub struct Room {
+    peer: Peer,
+    place: Place,
 }
 
-impl Drop for PendingGuard<'_> {
+impl Room {
+    /// Sends a notification. Does not wait.
+    ///
+    /// # Errors
+    /// [`Closed`] when the stream is closed.
+    pub fn notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<(), Closed> {
+        let message = self.peer.notification(method, params)?;
+        self.peer.shared.outbox.put(message, &self.place).map_err(|Gone| self.peer.why_closed())
+    }
+
+    /// Sends a request. Does not wait; the answer is waited for with what is returned.
+    ///
+    /// # Errors
+    /// [`RequestError::Encode`] and [`RequestError::Closed`].
+    pub fn request(
+        &self,
+        method: &str,
+        params: &(impl Serialize + ?Sized),
+    ) -> Result<InFlight, RequestError> {
+        let owned = || method.to_owned();
+        let closed = |closed| RequestError::Closed { method: owned(), closed };
+        let params = envelope::raw(params)
+            .map_err(|error| RequestError::Encode { method: owned(), reason: error.to_string() })?;
+        let shared = &self.peer.shared;
+        let (id, answer) = shared.pending.add().map_err(closed)?;
+        let message = Envelope::Request { id: Id::Number(id), method: owned(), params: some_params(params) };
+        if shared.outbox.put(message.to_bytes(), &self.place).is_err() {
+            shared.pending.forget(id);
+            return Err(closed(self.peer.why_closed()));
+        }
+        let guard = PendingGuard { peer: self.peer.clone(), id };
+        Ok(InFlight { guard, method: owned(), answer })
+    }
+}
+
+/// A request that was sent. Dropping it frees the entry and tells the other side to stop.
+pub struct InFlight {
+    guard: PendingGuard,
+    method: String,
+    answer: oneshot::Receiver<Outcome>,
+}
+
+impl InFlight {
+    /// Waits for the raw result.
+    ///
+    /// # Errors
+    /// [`RequestError`]; each names the method.
+    pub async fn wait(
+        self,
+        deadline: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<Box<RawValue>, RequestError> {
+        let method = self.method.clone();
+        within(&method, deadline, cancel, self.answer()).await
+    }
+
+    async fn answer(self) -> Result<Box<RawValue>, RequestError> {
+        let Self { guard, method, answer } = self;
+        let outcome = answer.await.unwrap_or_else(|_| Err(guard.peer.why_closed()));
+        match outcome {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(error)) => Err(RequestError::Rpc { method, error: Box::new(error) }),
+            Err(closed) => Err(RequestError::Closed { method, closed }),
+        }
+    }
+}
+
+async fn within(
+    method: &str,
+    deadline: Duration,
+    cancel: &CancellationToken,
+    ask: impl Future<Output = Result<Box<RawValue>, RequestError>>,
+) -> Result<Box<RawValue>, RequestError> {
+    tokio::select! {
+        biased;
+        // Dropping `ask` runs its guard, which frees the entry and sends the cancellation.
+        () = cancel.cancelled() => Err(RequestError::Cancelled { method: method.to_owned() }),
+        outcome = tokio::time::timeout(deadline, ask) => outcome.unwrap_or_else(|_| {
+            Err(RequestError::Deadline { method: method.to_owned(), after: deadline })
+        }),
+    }
+}
+
+/// Frees the entry of a request that is given up, and tells the other side.
+struct PendingGuard {
+    peer: Peer,
+    id: i64,
+}
+
+impl Drop for PendingGuard {
     fn drop(&mut self) {
         let shared = &self.peer.shared;
-        if !shared.pending.forget(self.id) || !self.sent {
+        if !shared.pending.forget(self.id) {
             return;
         }
         let Some(method) = shared.cancel_method.clone() else { return };
