@@ -26,6 +26,7 @@ mod state;
 mod trust;
 mod undo;
 mod uri;
+mod walk;
 mod workspace;
 
 pub use commit::{Commit, CommitError, CommitId, CommitRecord, CommittedFile, RecoveryNote};
