@@ -1,1 +1,54 @@
-//! Placeholder.
+//! The person's files and processes, and the only way to them.
+//!
+//! Everything the agent does to the outside world is planned as a value, permitted by [`Policy`],
+//! and carried out here: edits by [`Workspace::commit`], processes by [`Processes::spawn`]. Our own
+//! files go through [`StateDir`]. This crate knows nothing of hashline, language servers, debug
+//! adapters, models or tools.
+#![allow(clippy::disallowed_methods, clippy::unimplemented)]
+#![allow(clippy::disallowed_methods, reason = "this is the crate that touches files and processes")]
+
+mod commit;
+mod document;
+mod edit;
+mod editor;
+mod effects;
+mod error_code;
+mod guard;
+mod hash;
+mod path;
+mod permit;
+mod plan;
+mod policy;
+mod process;
+mod run;
+mod secrets;
+mod state;
+mod trust;
+mod undo;
+mod uri;
+mod walk;
+mod workspace;
+
+pub use commit::{Commit, CommitError, CommitId, CommitRecord, CommittedFile, RecoveryNote};
+pub use document::{Document, Owner, ReadError, Version};
+pub use edit::{Operation, WorkspaceEdit};
+pub use editor::{Editor, Settled};
+pub use effects::{Effects, Writes};
+pub use error_code::ErrorCode;
+pub use guard::guard_main;
+pub use hash::ContentHash;
+pub use path::AbsPath;
+pub use permit::{Permit, SpawnGrant};
+pub use plan::{ChangeKind, FileChange, Plan, PlanError};
+pub use policy::{
+    Answer, Approver, Decision, Denied, Mode, Nobody, Policy, PolicyOptions, Question, QuestionKind,
+    SpawnRequest, Verdict,
+};
+pub use process::{CommandLine, Process, Processes, SpawnError};
+pub use run::RunId;
+pub use secrets::Redactor;
+pub use state::{Homes, StateDir, StateError, StateLock};
+pub use trust::TrustStore;
+pub use undo::{Skipped, Undo, UndoError, UndoPlan};
+pub use uri::{path_to_uri, uri_to_path};
+pub use workspace::{Entry, EntryKind, OpenError, PathError, Workspace};

@@ -1,0 +1,99 @@
+//! A file's text as the agent sees it: the editor's where one has it open, else the disk's.
+
+use std::sync::Arc;
+
+use crate::{AbsPath, ContentHash, ErrorCode};
+
+/// One text at one moment.
+#[derive(Debug, Clone)]
+pub struct Document {
+    /// Canonical path.
+    pub path: AbsPath,
+    /// Its `file:` URI, in the editor's spelling when an editor has it open.
+    pub uri: String,
+    /// The text without a byte order mark, line ends as they are.
+    pub text: Arc<str>,
+    /// Whether the file begins with a byte order mark, which every write keeps.
+    pub bom: bool,
+    /// Which text this is.
+    pub version: Version,
+    /// Who holds the truth about it.
+    pub owner: Owner,
+}
+
+/// Names a text exactly: an edit planned on one version is not applied to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Version {
+    /// Hash of the bytes the file has, or would have if the editor saved it.
+    pub hash: ContentHash,
+    /// The editor's version number, for a document it has open.
+    pub editor: Option<i32>,
+}
+
+/// Who holds the truth about a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// No editor has it open.
+    Disk,
+    /// An editor has it open; `dirty` when it differs from the disk.
+    Editor {
+        /// Not saved.
+        dirty: bool,
+    },
+}
+
+/// Why a file cannot be read as text.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// Nothing is there.
+    #[error("{path} does not exist")]
+    NotFound {
+        /// What was asked for.
+        path: AbsPath,
+    },
+    /// A folder, socket or device.
+    #[error("{path} is not a regular file")]
+    NotAFile {
+        /// What was asked for.
+        path: AbsPath,
+    },
+    /// Binary, or text in another encoding.
+    #[error("{path} is not UTF-8 text (first bad byte at {offset}); convert it to UTF-8 first")]
+    NotUtf8 {
+        /// What was asked for.
+        path: AbsPath,
+        /// Byte offset of the first invalid sequence.
+        offset: usize,
+    },
+    /// More than 32 MiB.
+    #[error("{path} has {bytes} bytes, more than the {limit} that can be edited")]
+    TooLarge {
+        /// What was asked for.
+        path: AbsPath,
+        /// Its size.
+        bytes: u64,
+        /// The largest size.
+        limit: u64,
+    },
+    /// The system's error.
+    #[error("{path} cannot be read: {source}")]
+    Io {
+        /// What was asked for.
+        path: AbsPath,
+        /// The cause.
+        source: std::io::Error,
+    },
+}
+
+impl ReadError {
+    /// The code that surfaces and models are given.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::NotFound { .. } => ErrorCode::NotFound,
+            Self::NotAFile { .. } => ErrorCode::NotAFile,
+            Self::NotUtf8 { .. } => ErrorCode::NotUtf8,
+            Self::TooLarge { .. } => ErrorCode::TooLarge,
+            Self::Io { .. } => ErrorCode::IoError,
+        }
+    }
+}
