@@ -4,10 +4,12 @@
 //! and carried out here: edits by [`Workspace::commit`], processes by [`Processes::spawn`]. Our own
 //! files go through [`StateDir`]. This crate knows nothing of hashline, language servers, debug
 //! adapters, models or tools.
-#![allow(clippy::disallowed_methods, clippy::unimplemented)]
+#![allow(clippy::unimplemented)]
 #![allow(clippy::disallowed_methods, reason = "this is the crate that touches files and processes")]
 
 mod commit;
+mod content;
+mod disk;
 mod document;
 mod edit;
 mod editor;
@@ -15,13 +17,16 @@ mod effects;
 mod error_code;
 mod guard;
 mod hash;
+mod held;
 mod path;
 mod permit;
 mod plan;
 mod policy;
 mod process;
+mod resolve;
 mod run;
 mod secrets;
+mod simulate;
 mod state;
 mod trust;
 mod undo;
@@ -52,3 +57,6 @@ pub use trust::TrustStore;
 pub use undo::{Skipped, Undo, UndoError, UndoPlan};
 pub use uri::{path_to_uri, uri_to_path};
 pub use workspace::{Entry, EntryKind, OpenError, PathError, Workspace};
+
+#[cfg(test)]
+mod tests;
