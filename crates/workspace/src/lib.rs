@@ -4,7 +4,7 @@
 //! and carried out here: edits by [`Workspace::commit`], processes by [`Processes::spawn`]. Our own
 //! files go through [`StateDir`]. This crate knows nothing of hashline, language servers, debug
 //! adapters, models or tools.
-#![allow(clippy::disallowed_methods, clippy::unimplemented)]
+#![allow(clippy::unimplemented)]
 #![allow(clippy::disallowed_methods, reason = "this is the crate that touches files and processes")]
 
 mod commit;
@@ -19,7 +19,11 @@ mod path;
 mod permit;
 mod plan;
 mod policy;
+mod proc_table;
 mod process;
+#[cfg(test)]
+mod process_tests;
+mod reaper;
 mod run;
 mod secrets;
 mod state;
@@ -45,7 +49,7 @@ pub use policy::{
 };
 pub use process::{CommandLine, Process, Processes, SpawnError};
 pub use run::RunId;
-pub use secrets::Redactor;
+pub use secrets::{Redactor, is_secret_name};
 pub use state::{Homes, StateDir, StateError, StateLock};
 pub use trust::TrustStore;
 pub use undo::{Skipped, Undo, UndoError, UndoPlan};
