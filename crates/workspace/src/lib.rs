@@ -22,7 +22,11 @@ mod path;
 mod permit;
 mod plan;
 mod policy;
+mod proc_table;
 mod process;
+#[cfg(test)]
+mod process_tests;
+mod reaper;
 mod resolve;
 mod run;
 mod secrets;
@@ -51,7 +55,7 @@ pub use policy::{
 };
 pub use process::{CommandLine, Process, Processes, SpawnError};
 pub use run::RunId;
-pub use secrets::Redactor;
+pub use secrets::{Redactor, is_secret_name};
 pub use state::{Homes, StateDir, StateError, StateLock};
 pub use trust::TrustStore;
 pub use undo::{Skipped, Undo, UndoError, UndoPlan};
