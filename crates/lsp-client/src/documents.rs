@@ -55,10 +55,6 @@ impl OpenDocuments {
         self.open.keys().cloned().collect()
     }
 
-    pub fn get(&self, path: &AbsPath) -> Option<&Synced> {
-        self.open.get(path).map(|open| &open.state)
-    }
-
     /// What the server has, to read its answers by.
     pub fn snapshot(&self) -> HashMap<AbsPath, Synced> {
         self.open.iter().map(|(path, open)| (path.clone(), open.state.clone())).collect()

@@ -42,7 +42,10 @@ pub enum ServerError {
         detail: String,
     },
     /// The server ended. The next question starts it again.
-    #[error("{server} ended unexpectedly during {during}{}; the next call starts it again", tail(":\n", stderr_tail, "\n"))]
+    #[error(
+        "{server} ended unexpectedly during {during}{}; the next call starts it again",
+        tail(":\n", stderr_tail, "\n")
+    )]
     Crashed {
         /// The definition's name.
         server: String,

@@ -38,7 +38,7 @@ impl AnyLocation {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Many<T> {
-    Many(Vec<T>),
+    Several(Vec<T>),
     One(T),
     None,
 }
@@ -46,7 +46,7 @@ pub(crate) enum Many<T> {
 impl<T> Many<T> {
     pub fn into_vec(self) -> Vec<T> {
         match self {
-            Self::Many(items) => items,
+            Self::Several(items) => items,
             Self::One(item) => vec![item],
             Self::None => Vec::new(),
         }
