@@ -163,6 +163,12 @@ impl SnapshotStore {
         Some(self.paths.get(&normal_path(path))?.versions.last()?.snapshot.clone())
     }
 
+    /// The lines of a version that were shown, from 1, in order, not touching each other; empty for
+    /// a tag that is not known. For keeping a version beyond the life of this store.
+    pub fn seen(&mut self, path: &str, tag: Tag) -> Vec<RangeInclusive<usize>> {
+        self.version_mut(path, tag).map(|version| version.seen.shown().to_vec()).unwrap_or_default()
+    }
+
     /// Whether the model has seen every line of the version (a whole replacement needs that).
     pub fn has_seen_all(&mut self, path: &str, tag: Tag) -> bool {
         self.version_mut(path, tag)

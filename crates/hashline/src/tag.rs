@@ -23,6 +23,12 @@ impl Tag {
         Self { value: if long { hash } else { hash & 0xffff }, long }
     }
 
+    /// The eight digits of a text: what a caller shows when the tag must mean the same text in
+    /// another store, which found it again by [`SnapshotStore::record`](crate::SnapshotStore::record).
+    pub fn long(text: &str) -> Self {
+        Self::new(crate::lines::short_hash(text, 0), true)
+    }
+
     /// Whether it has eight digits.
     pub fn is_long(self) -> bool {
         self.long
