@@ -1,1 +1,31 @@
-//! Placeholder.
+//! Models and how to talk to them: messages, the [`Model`] port, streaming, providers' wire
+//! protocols, and a model that answers from a script.
+//!
+//! This crate knows no tool, no session and no file: a script's text or a key is handed in. A model's
+//! stream never fails with `Err`; it ends in one final message whose stop reason tells.
+
+mod fold;
+mod message;
+mod model;
+mod partial_json;
+pub mod protocol;
+mod script;
+mod secret;
+mod stream;
+pub mod transcript;
+
+mod http;
+mod retry;
+
+pub use fold::MessageFold;
+pub use http::Clocks;
+pub use message::{
+    AssistantMessage, Content, ErrorKind, Message, StopReason, ToolCall, ToolResultMessage, Usage,
+    UserMessage, now_ms,
+};
+pub use model::{Model, ModelInfo, Request, ToolDefinition};
+pub use partial_json::{PartialJson, parse_arguments};
+pub use retry::RetryPolicy;
+pub use script::{ScriptError, ScriptModel};
+pub use secret::ApiKey;
+pub use stream::{FinalMessage, MessageStream, StreamEvent, StreamWriter};

@@ -8,6 +8,8 @@
 #![allow(clippy::disallowed_methods, reason = "this is the crate that touches files and processes")]
 
 mod commit;
+mod content;
+mod disk;
 mod document;
 mod edit;
 mod editor;
@@ -15,6 +17,7 @@ mod effects;
 mod error_code;
 mod guard;
 mod hash;
+mod held;
 mod path;
 mod permit;
 mod plan;
@@ -24,12 +27,15 @@ mod process;
 #[cfg(test)]
 mod process_tests;
 mod reaper;
+mod resolve;
 mod run;
 mod secrets;
+mod simulate;
 mod state;
 mod trust;
 mod undo;
 mod uri;
+mod walk;
 mod workspace;
 
 pub use commit::{Commit, CommitError, CommitId, CommitRecord, CommittedFile, RecoveryNote};
@@ -55,3 +61,6 @@ pub use trust::TrustStore;
 pub use undo::{Skipped, Undo, UndoError, UndoPlan};
 pub use uri::{path_to_uri, uri_to_path};
 pub use workspace::{Entry, EntryKind, OpenError, PathError, Workspace};
+
+#[cfg(test)]
+mod tests;

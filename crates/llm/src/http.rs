@@ -1,0 +1,453 @@
+//! The HTTP edge all protocols share: sends a request, keeps the clocks, makes a request again that does not stream yet, and
+//! hands the bytes to a decoder. Cancelling is dropping the future; nothing here outlives it.
+//!
+//! The client is made with the first request, since that alone takes milliseconds. Redirects are not followed, so that a key
+//! goes nowhere but to the address it was given for. Nothing that is logged or returned holds the key.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Response, StatusCode};
+use serde_json::Value;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::message::ErrorKind;
+use crate::protocol::{Decoder, HttpRequest};
+use crate::retry::{RetryHeaders, RetryPolicy, delay, is_retryable};
+use crate::stream::{StreamEvent, StreamWriter};
+
+/// The most that is read of an answer that is no stream.
+const WHOLE_LIMIT: usize = 64 * 1024 * 1024;
+/// The most that is read of an error's body, and for how long.
+const ERROR_LIMIT: usize = 64 * 1024;
+const ERROR_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long a model's server is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clocks {
+    /// For a connection.
+    pub connect: Duration,
+    /// From the request to the first byte of the answer's body.
+    pub first_byte: Duration,
+    /// Between bytes; comments and pings count.
+    pub idle: Duration,
+}
+
+impl Clocks {
+    /// 30 s, 120 s and 120 s; 15 minutes to the first byte of a server on this machine or in this network, which may have to load the
+    /// model.
+    pub fn for_url(url: &str) -> Clocks {
+        let first_byte = if is_local(url) { 15 * 60 } else { 120 };
+        Clocks {
+            connect: Duration::from_secs(30),
+            first_byte: Duration::from_secs(first_byte),
+            idle: Duration::from_secs(120),
+        }
+    }
+}
+
+fn host(url: &str) -> Option<String> {
+    let url = reqwest::Url::parse(url).ok()?;
+    url.host_str().map(|host| host.trim_matches(['[', ']']).to_ascii_lowercase())
+}
+
+fn is_loopback(url: &str) -> bool {
+    host(url).is_some_and(|host| {
+        host == "localhost"
+            || host.ends_with(".localhost")
+            || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    })
+}
+
+fn is_local(url: &str) -> bool {
+    is_loopback(url)
+        || host(url).is_some_and(|host| {
+            host.ends_with(".local")
+                || host.parse::<std::net::Ipv4Addr>().is_ok_and(|it| it.is_private() || it.is_unspecified())
+        })
+}
+
+/// One provider's connection to its server.
+#[derive(Debug)]
+pub(crate) struct Edge {
+    provider: String,
+    clocks: Clocks,
+    retry: RetryPolicy,
+    client: OnceLock<Result<reqwest::Client, String>>,
+}
+
+/// Why a request does not stream.
+struct Refused {
+    kind: ErrorKind,
+    error: String,
+    retryable: bool,
+    headers: RetryHeaders,
+}
+
+impl Edge {
+    pub fn new(provider: &str, clocks: Clocks, retry: RetryPolicy) -> Edge {
+        Edge { provider: provider.to_owned(), clocks, retry, client: OnceLock::new() }
+    }
+
+    /// Carries the request out and ends the stream, whatever happens.
+    pub async fn run(&self, request: HttpRequest, mut decoder: Box<dyn Decoder>, writer: StreamWriter) {
+        let mut attempt = 0;
+        let (response, first_byte) = loop {
+            let first_byte = Instant::now() + self.clocks.first_byte;
+            let refused = match self.send(&request, first_byte).await {
+                Ok(response) => break (response, first_byte),
+                Err(refused) => refused,
+            };
+            let error = self.without_key(&request, refused.error);
+            if !refused.retryable || attempt >= self.retry.max_retries {
+                return writer.fail(refused.kind, error);
+            }
+            match delay(&self.retry, &refused.headers, attempt, random()) {
+                Ok(delay) => {
+                    attempt += 1;
+                    tracing::info!(provider = self.provider, attempt, ?delay, error, "retrying a request");
+                    writer.push(StreamEvent::Retrying {
+                        attempt,
+                        max: self.retry.max_retries,
+                        delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+                        error,
+                    });
+                    tokio::time::sleep(delay).await;
+                }
+                Err(asked) => {
+                    let error = format!(
+                        "{error}; the server asked to wait {} s, more than the {} s that are waited at most",
+                        asked.as_secs(),
+                        self.retry.max_delay.as_secs()
+                    );
+                    return writer.fail(refused.kind, error);
+                }
+            }
+        };
+        writer.push(StreamEvent::Start);
+        let outcome = match content_type(&response).as_str() {
+            "application/json" => self.whole(response, first_byte, decoder.as_mut(), &writer).await,
+            "text/html" => {
+                let status = response.status();
+                let excerpt = excerpt(&read_some(response).await);
+                let provider = &self.provider;
+                Err((
+                    ErrorKind::Protocol,
+                    format!(
+                        "{provider} answered {status} with a web page instead of an event stream: {excerpt}; \
+                         check the base URL and the proxy"
+                    ),
+                ))
+            }
+            _ => self.events(response, first_byte, decoder.as_mut(), &writer).await,
+        };
+        let cut = outcome.err().map(|(kind, error)| (kind, self.without_key(&request, error)));
+        for event in decoder.finish(cut) {
+            writer.push(event);
+        }
+    }
+
+    fn without_key(&self, request: &HttpRequest, error: String) -> String {
+        match &request.api_key {
+            Some(key) => key.redact(&error),
+            None => error,
+        }
+    }
+
+    fn client(&self, url: &str) -> Result<&reqwest::Client, Refused> {
+        let made = self.client.get_or_init(|| {
+            // Err means that another part of the process has installed one, which serves as well.
+            rustls::crypto::ring::default_provider().install_default().ok();
+            let builder = reqwest::Client::builder()
+                .user_agent(concat!("pilcrow/", env!("CARGO_PKG_VERSION")))
+                .connect_timeout(self.clocks.connect)
+                .redirect(reqwest::redirect::Policy::none());
+            let builder = if is_loopback(url) { builder.no_proxy() } else { builder };
+            builder.build().map_err(|error| chain(&error))
+        });
+        made.as_ref().map_err(|error| Refused::fatal(format!("cannot make an HTTP client: {error}")))
+    }
+
+    async fn send(&self, request: &HttpRequest, first_byte: Instant) -> Result<Response, Refused> {
+        let client = self.client(&request.url)?;
+        let builder = client.post(&request.url).headers(headers(request)?).json(&request.body);
+        let sent = match timeout_at(first_byte, builder.send()).await {
+            Ok(sent) => sent,
+            Err(_) => {
+                return Err(Refused {
+                    kind: ErrorKind::Timeout,
+                    error: self.silence("no answer", self.clocks.first_byte),
+                    retryable: false,
+                    headers: RetryHeaders::default(),
+                });
+            }
+        };
+        let response = sent.map_err(|error| self.not_sent(&request.url, error))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(self.error_answer(response).await)
+    }
+
+    fn not_sent(&self, url: &str, error: reqwest::Error) -> Refused {
+        if error.is_builder() {
+            return Refused::fatal(format!(
+                "cannot send a request to {url}: {}",
+                chain(&error.without_url())
+            ));
+        }
+        let kind = if error.is_timeout() { ErrorKind::Timeout } else { ErrorKind::Network };
+        let hint = if is_local(url) { "; is the server running?" } else { "" };
+        Refused {
+            kind,
+            error: format!("cannot reach {} at {url}: {}{hint}", self.provider, chain(&error.without_url())),
+            retryable: true,
+            headers: RetryHeaders::default(),
+        }
+    }
+
+    async fn error_answer(&self, response: Response) -> Refused {
+        let status = response.status();
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let headers = RetryHeaders::read(header, jiff::Timestamp::now());
+        let request_id = ["x-request-id", "request-id", "cf-ray"].iter().find_map(|name| header(name));
+        let request_id = request_id.map(|id| format!(" (request id {id})")).unwrap_or_default();
+        let body = read_some(response).await;
+        let text = serde_json::from_str::<Value>(&body).ok().and_then(|body| error_message(&body));
+        let text = text.unwrap_or_else(|| excerpt(&body));
+        let hint = match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "; check the API key",
+            StatusCode::NOT_FOUND => "; check the base URL and the model's name",
+            _ if status.is_redirection() => {
+                "; redirects are not followed, give the final address as base URL"
+            }
+            _ => "",
+        };
+        let kind = match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ErrorKind::Authentication,
+            StatusCode::TOO_MANY_REQUESTS => ErrorKind::RateLimit,
+            _ => ErrorKind::Provider,
+        };
+        let colon = if text.is_empty() { "" } else { ": " };
+        Refused {
+            kind,
+            error: format!("{} answered {status}{colon}{text}{request_id}{hint}", self.provider),
+            retryable: is_retryable(status.as_u16(), &headers, &body),
+            headers,
+        }
+    }
+
+    /// Feeds the stream to the decoder until it has ended; an error says why the bytes stopped.
+    async fn events(
+        &self,
+        mut response: Response,
+        first_byte: Instant,
+        decoder: &mut dyn Decoder,
+        writer: &StreamWriter,
+    ) -> Result<(), (ErrorKind, String)> {
+        let mut deadline = first_byte;
+        let mut waited = self.clocks.first_byte;
+        while !decoder.ended() {
+            let chunk = match timeout_at(deadline, response.chunk()).await {
+                Ok(Ok(Some(chunk))) => chunk,
+                Ok(Ok(None)) => return Ok(()),
+                Ok(Err(error)) => {
+                    let error = chain(&error.without_url());
+                    return Err((
+                        ErrorKind::Network,
+                        format!("the connection to {} broke: {error}", self.provider),
+                    ));
+                }
+                Err(_) => return Err((ErrorKind::Timeout, self.silence("nothing came", waited))),
+            };
+            waited = self.clocks.idle;
+            deadline = Instant::now() + waited;
+            for event in decoder.feed(&chunk) {
+                writer.push(event);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads an answer that is one JSON text, from a server that does not stream.
+    async fn whole(
+        &self,
+        response: Response,
+        first_byte: Instant,
+        decoder: &mut dyn Decoder,
+        writer: &StreamWriter,
+    ) -> Result<(), (ErrorKind, String)> {
+        let mut body = Vec::new();
+        let mut response = response;
+        let mut deadline = first_byte;
+        loop {
+            match timeout_at(deadline, response.chunk()).await {
+                Ok(Ok(Some(chunk))) if body.len() + chunk.len() > WHOLE_LIMIT => {
+                    let error = format!("{} sent an answer of more than {WHOLE_LIMIT} bytes", self.provider);
+                    return Err((ErrorKind::Protocol, error));
+                }
+                Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
+                Ok(Ok(None)) => break,
+                Ok(Err(error)) => {
+                    let error = chain(&error.without_url());
+                    return Err((
+                        ErrorKind::Network,
+                        format!("the connection to {} broke: {error}", self.provider),
+                    ));
+                }
+                Err(_) => return Err((ErrorKind::Timeout, self.silence("nothing came", self.clocks.idle))),
+            }
+            deadline = Instant::now() + self.clocks.idle;
+        }
+        match serde_json::from_slice::<Value>(&body) {
+            Ok(answer) => {
+                for event in decoder.feed_whole(&answer) {
+                    writer.push(event);
+                }
+                Ok(())
+            }
+            Err(error) => Err((
+                ErrorKind::Protocol,
+                format!("{} sent JSON that cannot be read: {error}", self.provider),
+            )),
+        }
+    }
+
+    fn silence(&self, what: &str, after: Duration) -> String {
+        format!("{what} from {} for {} s", self.provider, after.as_secs_f64())
+    }
+}
+
+impl Refused {
+    fn fatal(error: String) -> Refused {
+        Refused { kind: ErrorKind::Internal, error, retryable: false, headers: RetryHeaders::default() }
+    }
+}
+
+fn headers(request: &HttpRequest) -> Result<HeaderMap, Refused> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &request.headers {
+        let parsed = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(value).ok());
+        let Some((header, value)) = parsed else {
+            return Err(Refused::fatal(format!("the configured header {name:?} cannot be sent")));
+        };
+        headers.insert(header, value);
+    }
+    if let Some(key) = &request.api_key {
+        let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {}", key.reveal())) else {
+            let error = "the API key has characters that cannot be sent; check how it was copied".to_owned();
+            return Err(Refused { kind: ErrorKind::Authentication, ..Refused::fatal(error) });
+        };
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    Ok(headers)
+}
+
+fn content_type(response: &Response) -> String {
+    let value =
+        response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// The start of a body, as far as it comes within the deadline.
+async fn read_some(mut response: Response) -> String {
+    let mut body = Vec::new();
+    let read = async {
+        while body.len() < ERROR_LIMIT {
+            match response.chunk().await {
+                Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+                Ok(None) | Err(_) => break,
+            }
+        }
+    };
+    if timeout(ERROR_DEADLINE, read).await.is_err() {
+        tracing::debug!("the body of an error did not end in time");
+    }
+    body.truncate(ERROR_LIMIT);
+    String::from_utf8_lossy(&body).into_owned()
+}
+
+fn error_message(body: &Value) -> Option<String> {
+    let candidates = [&body["error"]["message"], &body["error"], &body["message"], &body["detail"]];
+    candidates.iter().find_map(|it| it.as_str()).map(|text| shorten(text.trim(), 2000))
+}
+
+/// A body as one short line, without its tags if it is a web page.
+fn excerpt(body: &str) -> String {
+    let mut text = String::new();
+    let mut in_tag = false;
+    let is_page = body.trim_start().starts_with('<');
+    for character in body.chars() {
+        match character {
+            '<' if is_page => in_tag = true,
+            '>' if is_page && in_tag => {
+                in_tag = false;
+                text.push(' ');
+            }
+            _ if in_tag => {}
+            _ => text.push(character),
+        }
+    }
+    let words: Vec<&str> = text.split_whitespace().collect();
+    shorten(&words.join(" "), 300)
+}
+
+fn shorten(text: &str, characters: usize) -> String {
+    match text.char_indices().nth(characters) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// An error with what caused it, since reqwest says little itself.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        source = error.source();
+    }
+    text
+}
+
+/// From 0 to 1; enough to keep many clients from asking again at the same moment.
+fn random() -> f64 {
+    let nanos =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |it| it.subsec_nanos());
+    f64::from(nanos % 1000) / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_of_this_network_get_time_to_load_a_model() {
+        for (url, minutes) in [
+            ("http://127.0.0.1:8080/v1", 15),
+            ("http://[::1]:8080/v1", 15),
+            ("http://localhost:11434/v1", 15),
+            ("http://192.168.1.5/v1", 15),
+            ("http://box.local/v1", 15),
+            ("https://api.example.com/v1", 2),
+            ("https://localhost.example.com/v1", 2),
+            ("not a url", 2),
+        ] {
+            assert_eq!(Clocks::for_url(url).first_byte, Duration::from_secs(minutes * 60), "{url}");
+        }
+    }
+
+    #[test]
+    fn error_pages_become_one_line() {
+        let page = "<html>\n<head><title>502 Bad Gateway</title></head><body>\n<h1>nginx</h1></body></html>";
+        assert_eq!(excerpt(page), "502 Bad Gateway nginx");
+        assert_eq!(excerpt("a < b\nc"), "a < b c");
+        assert_eq!(excerpt(&"é".repeat(400)).chars().count(), 301);
+    }
+}

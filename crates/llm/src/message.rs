@@ -1,0 +1,373 @@
+//! What a conversation is made of: messages, their content, usage and stop reasons.
+//!
+//! The serialized form is the one session files use (`docs/formats/session.md`): camel case, roles
+//! `user`, `assistant`, `toolResult`, blocks tagged by `type`. Nothing here knows a provider, and
+//! fields that a reader does not know are skipped, so that older and foreign files load.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+/// One entry of a transcript, as it is stored and as models see it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "camelCase")]
+pub enum Message {
+    /// What the person (or a program in their place) said.
+    User(UserMessage),
+    /// What a model answered.
+    Assistant(AssistantMessage),
+    /// What a tool call came to.
+    ToolResult(ToolResultMessage),
+}
+
+/// A message of the person.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UserMessage {
+    /// Text and images; a bare string in a file is one text block.
+    #[serde(deserialize_with = "text_or_blocks")]
+    pub content: Vec<Content>,
+    /// Milliseconds since the Unix epoch.
+    #[serde(default)]
+    pub timestamp: u64,
+}
+
+/// A response of a model, complete or cut short.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AssistantMessage {
+    /// Text, thinking and tool calls, in the order the model began them.
+    #[serde(default, deserialize_with = "text_or_blocks")]
+    pub content: Vec<Content>,
+    /// The wire protocol, `openai-completions` for one.
+    #[serde(default)]
+    pub api: String,
+    /// The provider's name.
+    #[serde(default)]
+    pub provider: String,
+    /// The model that was asked for.
+    #[serde(default)]
+    pub model: String,
+    /// The model that answered, where the provider names a different one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_model: Option<String>,
+    /// The provider's id of the response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_id: Option<String>,
+    /// Tokens used.
+    #[serde(default)]
+    pub usage: Usage,
+    /// Why the response ended.
+    pub stop_reason: StopReason,
+    /// The provider's own word for it, where it says more than `stop_reason`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_stop_reason: Option<String>,
+    /// What went wrong, when `stop_reason` is [`StopReason::Error`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_message: Option<String>,
+    /// The kind of what went wrong, for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_kind: Option<ErrorKind>,
+    /// Milliseconds since the Unix epoch at which the request was made.
+    #[serde(default)]
+    pub timestamp: u64,
+    /// Milliseconds from the request to the end of the response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+/// The answer to one tool call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolResultMessage {
+    /// The id of the call that this answers.
+    pub tool_call_id: String,
+    /// The tool's name, as the model called it.
+    #[serde(default)]
+    pub tool_name: String,
+    /// What the model sees.
+    #[serde(default, deserialize_with = "text_or_blocks")]
+    pub content: Vec<Content>,
+    /// What surfaces see besides; never sent to a model.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub details: Value,
+    /// Whether the call failed.
+    #[serde(default)]
+    pub is_error: bool,
+    /// Milliseconds since the Unix epoch.
+    #[serde(default)]
+    pub timestamp: u64,
+}
+
+/// A block of a message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Content {
+    /// Plain text.
+    Text {
+        /// The text.
+        text: String,
+        /// Opaque to us; sent back to the provider and model it came from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text_signature: Option<String>,
+    },
+    /// A picture.
+    Image {
+        /// Base64 of the file's bytes.
+        data: String,
+        /// For example `image/png`.
+        mime_type: String,
+    },
+    /// The model's reasoning, where the provider shows it.
+    Thinking {
+        /// The text; may be empty when it is redacted.
+        thinking: String,
+        /// Opaque to us; `openai-completions` keeps the name of the field it came from here.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thinking_signature: Option<String>,
+        /// Whether the provider hid the text.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        redacted: bool,
+    },
+    /// A request to run a tool; only in assistant messages.
+    ToolCall(ToolCall),
+}
+
+/// A model's request to run a tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCall {
+    /// Names the call; unique within its message.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments, always an object; empty when the model's text was not one.
+    #[serde(default)]
+    pub arguments: Map<String, Value>,
+    /// Why the model's text of the arguments could not be read. Such a call must not be run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments_error: Option<String>,
+    /// Opaque to us; sent back to the provider and model it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thought_signature: Option<String>,
+}
+
+/// Why a response ended; one set for all providers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StopReason {
+    /// The model was done.
+    Stop,
+    /// The limit of output tokens was reached: tool calls may be cut and must not be run.
+    Length,
+    /// The model waits for tool results.
+    ToolUse,
+    /// Something failed; `error_message` says what.
+    Error,
+    /// It was cancelled.
+    Aborted,
+}
+
+/// What kind of failure ended a response, for programs that must decide what to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// No connection, or it broke.
+    Network,
+    /// Nothing came for as long as the model's clocks allow.
+    Timeout,
+    /// The provider answered with an error status, or with an error inside the stream.
+    Provider,
+    /// The key is missing, wrong or not allowed to use the model.
+    Authentication,
+    /// Too many requests, or the quota is used up.
+    RateLimit,
+    /// The answer was not what the protocol says, or ended before its terminal event.
+    Protocol,
+    /// A scripted model was asked for something its script does not expect.
+    Script,
+    /// A defect of ours.
+    Internal,
+}
+
+/// Tokens of one response. `input` excludes what the cache served or stored; `output` includes
+/// reasoning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Usage {
+    /// Input tokens, without those read from or written to the cache.
+    pub input: u64,
+    /// Output tokens, reasoning included.
+    pub output: u64,
+    /// Input tokens that the provider's cache served.
+    pub cache_read: u64,
+    /// Input tokens that the provider's cache stored.
+    pub cache_write: u64,
+    /// Output tokens spent on reasoning, where the provider says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<u64>,
+    /// The sum of all four.
+    pub total_tokens: u64,
+}
+
+impl Usage {
+    /// The two added up; a sum of reasoning is known when either is.
+    pub fn plus(self, other: Usage) -> Usage {
+        Usage {
+            input: self.input + other.input,
+            output: self.output + other.output,
+            cache_read: self.cache_read + other.cache_read,
+            cache_write: self.cache_write + other.cache_write,
+            reasoning: match (self.reasoning, other.reasoning) {
+                (None, None) => None,
+                (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
+            },
+            total_tokens: self.total_tokens + other.total_tokens,
+        }
+    }
+}
+
+impl Message {
+    /// A message of the person with this text, made now.
+    pub fn user(text: impl Into<String>) -> Message {
+        Message::User(UserMessage { content: vec![Content::text(text)], timestamp: now_ms() })
+    }
+
+    /// The message's text blocks joined by line breaks.
+    pub fn text(&self) -> String {
+        joined_text(self.content())
+    }
+
+    /// The message's blocks.
+    pub fn content(&self) -> &[Content] {
+        match self {
+            Message::User(message) => &message.content,
+            Message::Assistant(message) => &message.content,
+            Message::ToolResult(message) => &message.content,
+        }
+    }
+
+    /// `user`, `assistant` or `toolResult`.
+    pub fn role(&self) -> &'static str {
+        match self {
+            Message::User(_) => "user",
+            Message::Assistant(_) => "assistant",
+            Message::ToolResult(_) => "toolResult",
+        }
+    }
+}
+
+impl Content {
+    /// A block of plain text.
+    pub fn text(text: impl Into<String>) -> Content {
+        Content::Text { text: text.into(), text_signature: None }
+    }
+}
+
+impl AssistantMessage {
+    /// An empty message of this model, made now, that ends normally.
+    pub fn empty(api: &str, provider: &str, model: &str) -> AssistantMessage {
+        AssistantMessage {
+            content: Vec::new(),
+            api: api.to_owned(),
+            provider: provider.to_owned(),
+            model: model.to_owned(),
+            response_model: None,
+            response_id: None,
+            usage: Usage::default(),
+            stop_reason: StopReason::Stop,
+            raw_stop_reason: None,
+            error_message: None,
+            error_kind: None,
+            timestamp: now_ms(),
+            duration_ms: None,
+        }
+    }
+
+    /// The tool calls in it, in the model's order.
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.content.iter().filter_map(|content| match content {
+            Content::ToolCall(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// Its text blocks joined by line breaks.
+    pub fn text(&self) -> String {
+        joined_text(&self.content)
+    }
+
+    /// Whether it ended in [`StopReason::Error`] or [`StopReason::Aborted`].
+    pub fn failed(&self) -> bool {
+        matches!(self.stop_reason, StopReason::Error | StopReason::Aborted)
+    }
+}
+
+fn joined_text(content: &[Content]) -> String {
+    let texts: Vec<&str> = content
+        .iter()
+        .filter_map(|content| match content {
+            Content::Text { text, .. } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    texts.join("\n")
+}
+
+/// Milliseconds since the Unix epoch.
+pub fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn text_or_blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Content>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        Text(String),
+        Blocks(Vec<Content>),
+        Nothing(()),
+    }
+    Ok(match Either::deserialize(deserializer)? {
+        Either::Text(text) => vec![Content::text(text)],
+        Either::Blocks(blocks) => blocks,
+        Either::Nothing(()) => Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn messages_of_session_files_load_and_come_back_the_same() {
+        let stored = json!({
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm", "thinkingSignature": "reasoning_content"},
+                {"type": "text", "text": "done"},
+                {"type": "toolCall", "id": "c1", "name": "read", "arguments": {"path": "a"}},
+            ],
+            "api": "openai-completions", "provider": "local", "model": "m",
+            "usage": {"input": 3, "output": 2, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 5},
+            "stopReason": "toolUse",
+            "timestamp": 7,
+        });
+        let message: Message = serde_json::from_value(stored.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&message).unwrap(), stored);
+        assert_eq!(message.text(), "done");
+    }
+
+    #[test]
+    fn a_bare_string_or_null_is_accepted_as_content_and_unknown_fields_are_skipped() {
+        let user: Message =
+            serde_json::from_value(json!({"role": "user", "content": "hi", "new": 1})).unwrap();
+        assert_eq!(user.text(), "hi");
+        let result: Message = serde_json::from_value(
+            json!({"role": "toolResult", "toolCallId": "c", "toolName": "t", "content": null}),
+        )
+        .unwrap();
+        assert!(result.content().is_empty());
+    }
+}

@@ -1,0 +1,64 @@
+//! The port to a model: what is asked, and who can be asked. What tools do and where a transcript
+//! is kept is not known here.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::message::Message;
+use crate::stream::MessageStream;
+
+/// A model that can be asked for the next message of a transcript.
+pub trait Model: Send + Sync {
+    /// Who this is and what it can do. Does not block.
+    fn info(&self) -> &ModelInfo;
+
+    /// Asks for the next message. Returns at once, inside a tokio runtime; the work happens in a task
+    /// that the returned stream owns. There is no `Err`: a failure is the stream's final message, with
+    /// stop reason `error`, and a cancelled one ends at once with `aborted`; both keep what had come.
+    fn stream(&self, request: Request, cancel: CancellationToken) -> MessageStream;
+}
+
+/// Who a model is and what it can do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelInfo {
+    /// The provider's name, for example `openai`, `local` or `script`.
+    pub provider: String,
+    /// The model's id, as the provider spells it.
+    pub id: String,
+    /// The wire protocol, `openai-completions` for one.
+    pub api: String,
+    /// Whether it takes images.
+    pub images: bool,
+    /// Tokens that fit into one request and its answer; `None` when not known.
+    pub context_window: Option<u64>,
+}
+
+/// What is asked of a model.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Request {
+    /// The instructions; empty for none.
+    pub system: String,
+    /// The transcript, oldest first. Protocols repair what a provider would refuse
+    /// ([`crate::transcript::repair`]).
+    pub messages: Vec<Message>,
+    /// The tools that may be called, in a fixed order, so that the provider's caches hold.
+    pub tools: Vec<ToolDefinition>,
+    /// The most tokens that may be answered; the provider's default when `None`.
+    pub max_tokens: Option<u64>,
+    /// The sampling temperature; the provider's default when `None`.
+    pub temperature: Option<f64>,
+}
+
+/// A tool as a model sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolDefinition {
+    /// The name the model calls it by.
+    pub name: String,
+    /// A few words for people; not sent to models.
+    pub label: String,
+    /// What it does and how to use it, for the model.
+    pub description: String,
+    /// JSON Schema of its arguments; an object schema.
+    pub parameters: Value,
+}

@@ -1,0 +1,161 @@
+//! Framing of server-sent events (HTML Living Standard, 9.2.6), fed bytes in any pieces.
+//!
+//! Lines end in `\n`, `\r\n` or a lone `\r`; comments, `id` and `retry` are dropped; a byte order mark
+//! at the start is skipped; bytes that are not UTF-8 become U+FFFD. An event that the end of the input
+//! cuts is dropped, as the standard says. Time is linear in the bytes, which is why this is not the crate
+//! `eventsource-stream`: that one copies what it has not yet read once for each line.
+
+/// One dispatched event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SseEvent {
+    /// The name given by `event:`, or empty.
+    pub event: String,
+    /// The `data:` lines joined by `\n`.
+    pub data: String,
+}
+
+/// An event larger than the decoder's limit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("an event of the stream is larger than {limit} bytes")]
+pub struct TooLarge {
+    /// The limit in bytes.
+    pub limit: usize,
+}
+
+/// The largest event taken.
+const LIMIT: usize = 64 * 1024 * 1024;
+
+/// The state between two pieces.
+#[derive(Debug)]
+pub struct SseDecoder {
+    line: Vec<u8>,
+    event: String,
+    data: Vec<u8>,
+    has_data: bool,
+    after_cr: bool,
+    at_start: bool,
+    limit: usize,
+}
+
+impl Default for SseDecoder {
+    fn default() -> SseDecoder {
+        SseDecoder {
+            line: Vec::new(),
+            event: String::new(),
+            data: Vec::new(),
+            has_data: false,
+            after_cr: false,
+            at_start: true,
+            limit: LIMIT,
+        }
+    }
+}
+
+impl SseDecoder {
+    /// Takes the next bytes and returns the events they complete.
+    pub fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<SseEvent>, TooLarge> {
+        let mut events = Vec::new();
+        if self.after_cr && bytes.first() == Some(&b'\n') {
+            bytes = &bytes[1..];
+            self.after_cr = false;
+        } else if !bytes.is_empty() {
+            self.after_cr = false;
+        }
+        while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+            self.extend(&bytes[..end])?;
+            let next = bytes.get(end + 1);
+            let skip = match (bytes[end], next) {
+                (b'\r', Some(b'\n')) => 2,
+                (b'\r', None) => {
+                    self.after_cr = true;
+                    1
+                }
+                _ => 1,
+            };
+            bytes = &bytes[end + skip..];
+            events.extend(self.end_line());
+        }
+        self.extend(bytes)?;
+        Ok(events)
+    }
+
+    fn extend(&mut self, bytes: &[u8]) -> Result<(), TooLarge> {
+        if self.line.len() + self.data.len() + bytes.len() > self.limit {
+            return Err(TooLarge { limit: self.limit });
+        }
+        self.line.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn end_line(&mut self) -> Option<SseEvent> {
+        let line = std::mem::take(&mut self.line);
+        let mut line = line.as_slice();
+        if std::mem::take(&mut self.at_start) {
+            line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+        }
+        if line.is_empty() {
+            let event = std::mem::take(&mut self.event);
+            let data = std::mem::take(&mut self.data);
+            return std::mem::take(&mut self.has_data)
+                .then(|| SseEvent { event, data: String::from_utf8_lossy(&data).into_owned() });
+        }
+        let (field, value) = match line.iter().position(|byte| *byte == b':') {
+            Some(colon) => {
+                let value = &line[colon + 1..];
+                (&line[..colon], value.strip_prefix(b" ").unwrap_or(value))
+            }
+            None => (line, &b""[..]),
+        };
+        match field {
+            b"data" => {
+                if self.has_data {
+                    self.data.push(b'\n');
+                }
+                self.has_data = true;
+                self.data.extend_from_slice(value);
+            }
+            b"event" => self.event = String::from_utf8_lossy(value).into_owned(),
+            _ => {}
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(input: &[u8], expected: &[(&str, &str)]) {
+        for size in [1, 2, 3, 7, input.len().max(1)] {
+            let mut decoder = SseDecoder::default();
+            let mut events = Vec::new();
+            for piece in input.chunks(size) {
+                events.extend(decoder.feed(piece).unwrap());
+            }
+            let events: Vec<(&str, &str)> =
+                events.iter().map(|it| (it.event.as_str(), it.data.as_str())).collect();
+            assert_eq!(events, expected, "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn events_are_the_same_however_the_bytes_are_cut() {
+        check(b"data: a\n\ndata: b\n\n", &[("", "a"), ("", "b")]);
+        check(b"data: a\r\n\r\ndata: b\r\n\r\n", &[("", "a"), ("", "b")]);
+        check(b"data: a\r\rdata: b\r\r", &[("", "a"), ("", "b")]);
+        check(b"\xef\xbb\xbfdata: a\n\n", &[("", "a")]);
+        check(b": ping\n\nevent: x\ndata:1\ndata: 2\nid: 7\nretry: 9\n\n", &[("x", "1\n2")]);
+        check("data: \u{1f600}\n\n".as_bytes(), &[("", "\u{1f600}")]);
+        check(b"data: \xff\n\n", &[("", "\u{fffd}")]);
+        check(b"event: x\n\ndata\n\n", &[("", "")]);
+        check(b"data: cut", &[]);
+    }
+
+    #[test]
+    fn an_event_without_end_is_refused_before_it_fills_the_memory() {
+        let mut decoder = SseDecoder { limit: 1000, ..SseDecoder::default() };
+        assert!(decoder.feed(&[b'x'; 999]).is_ok());
+        assert_eq!(decoder.feed(b"xy"), Err(TooLarge { limit: 1000 }));
+    }
+}

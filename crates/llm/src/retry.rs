@@ -1,0 +1,135 @@
+//! When a request that does not stream yet is made again, and after how long. Pure.
+
+use std::time::Duration;
+
+/// How often and how patiently a request is made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Attempts after the first.
+    pub max_retries: u32,
+    /// A server that asks for a longer delay is not waited for.
+    pub max_delay: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> RetryPolicy {
+        RetryPolicy { max_retries: 2, max_delay: Duration::from_secs(60) }
+    }
+}
+
+/// What the headers of a refused request say about another attempt.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct RetryHeaders {
+    pub should_retry: Option<bool>,
+    pub after: Option<Duration>,
+}
+
+impl RetryHeaders {
+    /// Reads `x-should-retry`, `retry-after-ms` (milliseconds) and `retry-after` (seconds or an HTTP date).
+    pub fn read<'a>(header: impl Fn(&str) -> Option<&'a str>, now: jiff::Timestamp) -> RetryHeaders {
+        let should_retry = match header("x-should-retry") {
+            Some("true") => Some(true),
+            Some("false") => Some(false),
+            _ => None,
+        };
+        let seconds = |text: &str| Duration::try_from_secs_f64(text.trim().parse().ok()?).ok();
+        let milliseconds = header("retry-after-ms").and_then(seconds).map(|it| it / 1000);
+        let after = milliseconds.or_else(|| {
+            let text = header("retry-after")?;
+            seconds(text).or_else(|| {
+                let date = jiff::fmt::rfc2822::parse(text.trim()).ok()?.timestamp();
+                Some(Duration::try_from(date.duration_since(now)).unwrap_or_default())
+            })
+        });
+        RetryHeaders { should_retry, after }
+    }
+}
+
+/// Whether an answer with this status is worth another attempt: the server's word for it, else 408, 409, 429 and 5xx,
+/// unless the body says that a quota is used up.
+pub(crate) fn is_retryable(status: u16, headers: &RetryHeaders, body: &str) -> bool {
+    const USED_UP: [&str; 5] =
+        ["insufficient_quota", "quota exceeded", "billing", "out of budget", "usage limit reached"];
+    if let Some(should_retry) = headers.should_retry {
+        return should_retry;
+    }
+    let body = body.to_ascii_lowercase();
+    let used_up = USED_UP.iter().any(|words| body.contains(words));
+    (matches!(status, 408 | 409 | 429) || status >= 500) && !used_up
+}
+
+/// The delay before the attempt after `attempt` (0 for the first): what the server asked for, else half a second
+/// doubling up to 8 s, less up to a quarter by `random` (0 to 1). `Err` is the server's delay if it is too long.
+pub(crate) fn delay(
+    policy: &RetryPolicy,
+    headers: &RetryHeaders,
+    attempt: u32,
+    random: f64,
+) -> Result<Duration, Duration> {
+    match headers.after {
+        Some(after) if after > policy.max_delay => Err(after),
+        Some(after) => Ok(after),
+        None => {
+            let doubled = Duration::from_millis(500).saturating_mul(2_u32.saturating_pow(attempt));
+            Ok(doubled.min(Duration::from_secs(8)).mul_f64(1.0 - 0.25 * random.clamp(0.0, 1.0)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&str, &'static str)]) -> RetryHeaders {
+        let now = "2026-01-02T03:04:05Z".parse().unwrap();
+        RetryHeaders::read(|name| pairs.iter().find(|(it, _)| *it == name).map(|(_, value)| *value), now)
+    }
+
+    #[test]
+    fn retry_after_is_read_in_its_three_forms() {
+        let after = |pairs| headers(pairs).after;
+        assert_eq!(after(&[("retry-after", "2")]), Some(Duration::from_secs(2)));
+        assert_eq!(
+            after(&[("retry-after", "2"), ("retry-after-ms", "1500.5")]),
+            Some(Duration::from_micros(1_500_500))
+        );
+        assert_eq!(after(&[("retry-after", "Fri, 02 Jan 2026 03:04:10 GMT")]), Some(Duration::from_secs(5)));
+        assert_eq!(after(&[("retry-after", "Fri, 02 Jan 2026 03:04:00 GMT")]), Some(Duration::ZERO));
+        assert_eq!(after(&[("retry-after", "soon")]), None);
+        assert_eq!(after(&[("retry-after", "-1")]), None);
+    }
+
+    #[test]
+    fn the_servers_word_then_the_status_decides() {
+        let none = RetryHeaders::default();
+        for (status, expected) in [
+            (400, false),
+            (401, false),
+            (404, false),
+            (408, true),
+            (409, true),
+            (429, true),
+            (500, true),
+            (529, true),
+        ] {
+            assert_eq!(is_retryable(status, &none, ""), expected, "{status}");
+        }
+        assert!(!is_retryable(429, &none, r#"{"error":{"code":"insufficient_quota"}}"#));
+        assert!(is_retryable(400, &headers(&[("x-should-retry", "true")]), ""));
+        assert!(!is_retryable(503, &headers(&[("x-should-retry", "false")]), ""));
+    }
+
+    #[test]
+    fn delays_double_up_to_a_cap_and_an_unreasonable_wish_is_refused() {
+        let policy = RetryPolicy::default();
+        let none = RetryHeaders::default();
+        let millis = |attempt, random| delay(&policy, &none, attempt, random).unwrap().as_millis();
+        assert_eq!(
+            [millis(0, 0.0), millis(1, 0.0), millis(4, 0.0), millis(30, 0.0)],
+            [500, 1000, 8000, 8000]
+        );
+        assert_eq!(millis(0, 1.0), 375);
+        let asked = headers(&[("retry-after", "61")]);
+        assert_eq!(delay(&policy, &asked, 0, 0.0), Err(Duration::from_secs(61)));
+    }
+}

@@ -1,0 +1,46 @@
+//! A key that cannot be printed by accident: no `Display`, `Debug` shows nothing of it, and it does
+//! not serialize. Only the HTTP edge of this crate looks inside.
+
+use std::fmt;
+
+/// An API key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey(String);
+
+impl ApiKey {
+    /// Holds this key; white space around it (a line break of a file) is taken off. `None` when
+    /// nothing is left, so that an empty environment variable counts as no key.
+    pub fn new(key: &str) -> Option<ApiKey> {
+        let key = key.trim();
+        (!key.is_empty()).then(|| ApiKey(key.to_owned()))
+    }
+
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// `text` with every occurrence of the key replaced, for messages that quote a server.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        text.replace(&self.0, "[redacted:api-key]")
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApiKey(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_does_not_print() {
+        let key = ApiKey::new(" sk-123 \n").unwrap();
+        assert_eq!(format!("{key:?} {:?}", Some(&key)), "ApiKey(..) Some(ApiKey(..))");
+        assert_eq!(key.reveal(), "sk-123");
+        assert_eq!(key.redact("bad key sk-123"), "bad key [redacted:api-key]");
+        assert_eq!(ApiKey::new(" "), None);
+    }
+}

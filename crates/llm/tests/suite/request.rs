@@ -1,0 +1,144 @@
+//! Requests of chat completions: one conversation with everything in it, and what servers differ in.
+
+use llm::protocol::openai_completions::{Compat, Endpoint, MaxTokensField, encode};
+use llm::{
+    ApiKey, AssistantMessage, Content, Message, Request, StopReason, ToolCall, ToolDefinition,
+    ToolResultMessage,
+};
+use serde_json::{Value, json};
+
+fn endpoint() -> Endpoint {
+    Endpoint { images: true, ..Endpoint::new("local", "http://127.0.0.1:1/v1/", "m") }
+}
+
+fn call(id: &str, arguments: Value) -> Content {
+    Content::ToolCall(ToolCall {
+        id: id.to_owned(),
+        name: "read".to_owned(),
+        arguments: arguments.as_object().unwrap().clone(),
+        arguments_error: None,
+        thought_signature: None,
+    })
+}
+
+fn thinking(text: &str) -> Content {
+    Content::Thinking {
+        thinking: text.to_owned(),
+        thinking_signature: Some("reasoning".to_owned()),
+        redacted: false,
+    }
+}
+
+fn image() -> Content {
+    Content::Image { data: "QUJD".to_owned(), mime_type: "image/png".to_owned() }
+}
+
+fn assistant(provider: &str, content: Vec<Content>) -> Message {
+    Message::Assistant(AssistantMessage {
+        content,
+        stop_reason: StopReason::ToolUse,
+        ..AssistantMessage::empty("openai-completions", provider, "m")
+    })
+}
+
+fn result(id: &str, content: Vec<Content>) -> Message {
+    Message::ToolResult(ToolResultMessage {
+        tool_call_id: id.to_owned(),
+        tool_name: "read".to_owned(),
+        content,
+        details: json!({"kept": "from the model"}),
+        is_error: false,
+        timestamp: 1,
+    })
+}
+
+fn request() -> Request {
+    let mut first = Message::user("look");
+    if let Message::User(user) = &mut first {
+        user.content.push(image());
+    }
+    Request {
+        system: "Be brief.".to_owned(),
+        messages: vec![
+            first,
+            assistant(
+                "local",
+                vec![thinking("own"), Content::text("Reading."), call("a", json!({"path": "x"}))],
+            ),
+            result("a", vec![Content::text("text"), image()]),
+            assistant("elsewhere", vec![thinking("foreign"), call("call_1|fc_very_long", json!({}))]),
+            result("call_1|fc_very_long", vec![]),
+            Message::user("and now?"),
+        ],
+        tools: vec![ToolDefinition {
+            name: "read".to_owned(),
+            label: "Read".to_owned(),
+            description: "Reads a file.".to_owned(),
+            parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}}),
+        }],
+        max_tokens: Some(100),
+        temperature: None,
+    }
+}
+
+#[test]
+fn a_conversation_with_everything_in_it() {
+    let http = encode(&endpoint(), &request());
+    assert_eq!(http.url, "http://127.0.0.1:1/v1/chat/completions");
+    let picture = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}});
+    assert_eq!(
+        http.body,
+        json!({
+            "model": "m",
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": [{"type": "text", "text": "look"}, picture]},
+                {"role": "assistant", "content": "Reading.", "reasoning": "own", "tool_calls": [
+                    {"id": "a", "type": "function", "function": {"name": "read", "arguments": "{\"path\":\"x\"}"}},
+                ]},
+                {"role": "tool", "tool_call_id": "a", "content": "text"},
+                {"role": "user", "content": [{"type": "text", "text": "Attached image(s) from tool result:"}, picture]},
+                {"role": "assistant", "content": null, "tool_calls": [
+                    {"id": "pilcrow_call_0", "type": "function", "function": {"name": "read", "arguments": "{}"}},
+                ]},
+                {"role": "tool", "tool_call_id": "pilcrow_call_0", "content": "(no tool output)"},
+                {"role": "user", "content": "and now?"},
+            ],
+            "stream": true,
+            "stream_options": {"include_usage": true},
+            "max_tokens": 100,
+            "tools": [{"type": "function", "function": {
+                "name": "read", "description": "Reads a file.",
+                "parameters": {"type": "object", "properties": {"path": {"type": "string"}}},
+            }}],
+        })
+    );
+    assert_eq!(encode(&endpoint(), &request()).body.to_string(), http.body.to_string(), "byte for byte");
+}
+
+#[test]
+fn what_servers_differ_in_is_data() {
+    let compat = Compat {
+        max_tokens_field: MaxTokensField::MaxCompletionTokens,
+        usage_in_streaming: false,
+        non_null_assistant_content: true,
+        ..Compat::default()
+    };
+    let http = encode(&Endpoint { compat, images: false, ..endpoint() }, &request());
+    assert_eq!(http.body["max_completion_tokens"], 100);
+    assert_eq!((http.body.get("max_tokens"), http.body.get("stream_options")), (None, None));
+    assert_eq!(http.body["messages"][1]["content"], "look\n(image omitted: model does not support images)");
+    assert_eq!(
+        http.body["messages"][3]["content"],
+        "text\n(tool image omitted: model does not support images)"
+    );
+    assert_eq!(http.body["messages"][4]["content"], "", "no message with images stands between");
+}
+
+#[test]
+fn no_tools_means_no_field_and_a_key_does_not_print() {
+    let endpoint = Endpoint { api_key: ApiKey::new("sk-secret"), ..endpoint() };
+    let http = encode(&endpoint, &Request { messages: vec![Message::user("hi")], ..Request::default() });
+    assert_eq!(http.body.get("tools"), None);
+    assert!(!format!("{http:?} {endpoint:?}").contains("sk-secret"));
+}

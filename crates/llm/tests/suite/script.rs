@@ -1,0 +1,133 @@
+//! Scripts: what they answer, what they expect, what they refuse.
+
+use std::time::Duration;
+
+use llm::{
+    AssistantMessage, ErrorKind, Message, Model, Request, ScriptModel, StopReason, StreamEvent,
+    ToolDefinition,
+};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+async fn ask(model: &ScriptModel, messages: &[&str]) -> AssistantMessage {
+    let request = Request {
+        messages: messages.iter().map(|text| Message::user(*text)).collect(),
+        tools: vec![ToolDefinition {
+            name: "read".to_owned(),
+            label: String::new(),
+            description: String::new(),
+            parameters: json!({"type": "object"}),
+        }],
+        ..Request::default()
+    };
+    let mut last = model.stream(request, CancellationToken::new()).final_message();
+    AssistantMessage::clone(last.get().await.as_ref())
+}
+
+#[tokio::test]
+async fn answers_come_in_order_with_calls_stop_reasons_usage_and_errors() {
+    let script = concat!(
+        "{\"format\": 1}\n// a comment\n\n",
+        r#"{"thinking": "hm", "text": "Reading.", "tool_calls": [{"name": "read", "arguments": {"path": "a"}}, {"name": "read", "arguments_text": "{oops"}], "usage": {"input": 5, "output": 2}}"#,
+        "\n",
+        r#"{"content": [{"tool_call": {"id": "x", "name": "t"}}, {"text": "cut"}], "stop_reason": "length"}"#,
+        "\n",
+        r#"{"text": "half", "error": "it broke"}"#,
+        "\n"
+    );
+    let model = ScriptModel::parse("t", script).unwrap();
+    let first = ask(&model, &["go"]).await;
+    assert_eq!((first.stop_reason, first.text().as_str()), (StopReason::ToolUse, "Reading."));
+    assert_eq!(first.usage.total_tokens, 7);
+    let calls: Vec<_> = first.tool_calls().collect();
+    assert_eq!((calls[0].id.as_str(), &calls[0].arguments["path"]), ("script_4_read_1", &json!("a")));
+    assert_eq!(calls[1].id, "script_4_read_2");
+    assert!(calls[1].arguments_error.is_some() && calls[1].arguments.is_empty());
+    let second = ask(&model, &["go"]).await;
+    assert_eq!((second.stop_reason, second.tool_calls().count()), (StopReason::Length, 1));
+    assert_eq!(model.unused(), 1);
+    let third = ask(&model, &["go"]).await;
+    assert_eq!((third.stop_reason, third.text().as_str()), (StopReason::Error, "half"));
+    assert_eq!(third.error_message.as_deref(), Some("it broke"));
+    let fourth = ask(&model, &["go"]).await;
+    assert_eq!(fourth.error_kind, Some(ErrorKind::Script));
+    assert!(fourth.error_message.unwrap().contains("no answer left (it has 3)"));
+    assert_eq!(model.requests().len(), 4);
+}
+
+#[tokio::test]
+async fn an_unmet_expectation_names_the_line_and_what_was_found() {
+    for (expect, unmet) in [
+        (r#"{"last_contains": ["tag"]}"#, "the last message lacks \"tag\""),
+        (r#"{"last_lacks": ["hello"]}"#, "the last message has \"hello\""),
+        (r#"{"last_role": "toolResult"}"#, "the last message is of user, expected toolResult"),
+        (r#"{"last_is_error": true}"#, "is false"),
+        (r#"{"messages": 2}"#, "the request has 1 messages, expected 2"),
+        (r#"{"tools": ["read", "edit"]}"#, "the tools are [\"read\"]"),
+        (r#"{"tools_include": ["edit"]}"#, "the tools lack edit"),
+        (r#"{"tools_exclude": ["read"]}"#, "the tools have read"),
+        (r#"{"system_contains": ["x"]}"#, "the instructions lack \"x\""),
+    ] {
+        let model =
+            ScriptModel::parse("t", &format!("\n{{\"expect\": {expect}, \"text\": \"ok\"}}")).unwrap();
+        let error = ask(&model, &["hello"]).await.error_message.unwrap();
+        assert!(error.starts_with("line 2 of the script: ") && error.contains(unmet), "{error}");
+    }
+    let met = r#"{"expect": {"last_contains": ["hel", "lo"], "last_role": "user", "messages": 1, "tools": ["read"], "last_is_error": false}, "text": "ok"}"#;
+    assert_eq!(ask(&ScriptModel::parse("t", met).unwrap(), &["hello"]).await.text(), "ok");
+}
+
+#[tokio::test]
+async fn what_a_message_shows_can_be_captured_and_used_later() {
+    let script = concat!(
+        r##"{"capture": {"tag": {"after": "[a.py#", "before": "]"}}, "text": "saw {{tag}}"}"##,
+        "\n",
+        r#"{"tool_calls": [{"name": "read", "arguments": {"l": ["{{tag}}!"]}}]}"#,
+        "\n",
+        r#"{"capture": {"none": {"after": "<<", "before": ">>"}}, "text": "x"}"#
+    );
+    let model = ScriptModel::parse("t", script).unwrap();
+    assert_eq!(ask(&model, &["[a.py#OLD1]", "[a.py#3F2A] text"]).await.text(), "saw 3F2A");
+    let call = ask(&model, &["go"]).await;
+    assert_eq!(call.tool_calls().next().unwrap().arguments["l"], json!(["3F2A!"]));
+    assert!(ask(&model, &["go"]).await.error_message.unwrap().contains("to capture as none"));
+}
+
+#[tokio::test]
+async fn an_answer_can_wait_for_cancel() {
+    let script = r#"{"text": "one two three", "chunk": 4, "wait_for_cancel": true}"#;
+    let model = ScriptModel::parse("t", script).unwrap();
+    let cancel = CancellationToken::new();
+    let mut stream = model.stream(Request::default(), cancel.clone());
+    let mut deltas = 0;
+    let message = tokio::time::timeout(Duration::from_secs(30), async {
+        while let Some(event) = stream.next().await {
+            match event {
+                StreamEvent::TextDelta { .. } => deltas += 1,
+                StreamEvent::TextEnd { .. } => cancel.cancel(),
+                StreamEvent::Error { message } => return message,
+                _ => {}
+            }
+        }
+        panic!("no final event");
+    });
+    let message = message.await.unwrap();
+    assert_eq!(
+        (deltas, message.stop_reason, message.text().as_str()),
+        (4, StopReason::Aborted, "one two three")
+    );
+}
+
+#[test]
+fn a_script_that_cannot_be_read_names_the_line() {
+    for (script, part) in [
+        ("{\"text\": \"a\"}\n{\"txt\": \"b\"}", "line 2 of the script cannot be read: unknown field `txt`"),
+        ("{", "line 1 of the script"),
+        ("{\"format\": 2}", "of format 2, this version reads up to 1"),
+        ("{\"format\": \"x\"}", "format must be 1"),
+        ("{\"text\": \"a\", \"content\": [{\"text\": \"b\"}]}", "either content or text"),
+    ] {
+        let error = ScriptModel::parse("t", script).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
