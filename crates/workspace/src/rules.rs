@@ -37,6 +37,9 @@ impl Capability {
     }
 }
 
+/// The source of rules that come from the person's answers to questions.
+pub(crate) const ANSWER: &str = "your earlier answer";
+
 /// One rule. Made by [`Rule::parse`].
 #[derive(Debug, Clone)]
 pub struct Rule {
@@ -46,8 +49,7 @@ pub struct Rule {
     pub capability: Capability,
     pattern: Pattern,
     text: String,
-    /// Where it was written, for people: `--rule`, `config.toml:12`.
-    pub source: String,
+    source: String,
 }
 
 #[derive(Debug, Clone)]
@@ -111,7 +113,7 @@ impl Rule {
             return Err(fail("its second word must be read, write, exec or http".into()));
         };
         // The rest as written: a path may hold spaces.
-        let rest = text.trim().splitn(2, name).nth(1).unwrap_or_default().trim();
+        let rest = text.split_once(name).map_or("", |(_, rest)| rest.trim());
         let pattern = match capability {
             _ if rest.is_empty() => Pattern::All,
             Capability::Read | Capability::Write => Pattern::Path(PathPattern::parse(rest).map_err(fail)?),
@@ -139,6 +141,11 @@ impl Rule {
     /// As it was written.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Where it was written, for people: `config.toml:12`.
+    pub fn source(&self) -> &str {
+        &self.source
     }
 
     /// How specifically it is about `path`; `None` when it is not.
@@ -171,9 +178,9 @@ impl Rule {
         };
         let host = host.to_ascii_lowercase();
         match pattern.strip_prefix('*') {
-            Some(below) if below.starts_with('.') => host
-                .ends_with(below)
-                .then_some(Specificity { exact: false, literal: below.len() }),
+            Some(below) if below.starts_with('.') => {
+                host.ends_with(below).then_some(Specificity { exact: false, literal: below.len() })
+            }
             _ => (host == *pattern).then_some(Specificity { exact: true, literal: pattern.len() }),
         }
     }
@@ -263,10 +270,7 @@ pub(crate) fn for_host<'a>(rules: impl Iterator<Item = &'a Rule>, host: &str) ->
 }
 
 /// The rule about all of a capability.
-pub(crate) fn for_all<'a>(
-    rules: impl Iterator<Item = &'a Rule>,
-    capability: Capability,
-) -> Option<&'a Rule> {
+pub(crate) fn for_all<'a>(rules: impl Iterator<Item = &'a Rule>, capability: Capability) -> Option<&'a Rule> {
     strongest(rules, capability, |rule| {
         matches!(rule.pattern, Pattern::All).then_some(Specificity::default())
     })
@@ -321,7 +325,8 @@ mod tests {
 
     #[test]
     fn the_most_specific_wins_and_of_equals_the_strictest() {
-        let lines = ["allow write", "deny write docs/**", "allow write docs/guide/**", "ask write docs/guide/a.md"];
+        let lines =
+            ["allow write", "deny write docs/**", "allow write docs/guide/**", "ask write docs/guide/a.md"];
         check_path(&lines, "/w/a", Some("allow write"));
         check_path(&lines, "/w/docs/a", Some("deny write docs/**"));
         check_path(&lines, "/w/docs/guide/b", Some("allow write docs/guide/**"));
