@@ -1,6 +1,6 @@
 //! `kill -9` at every step of a commit of three files, and two processes that commit at once.
 //!
-//! The steps are those that `docs/formats/journal.md` lists, so a new step is tested once it is documented.
+//! The steps are those that the page about the journal's format lists, so a new step is tested once it is documented.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,8 +29,8 @@ fn project() -> Sandbox {
 
 /// Every fault point of a commit, as documented.
 fn steps() -> BTreeSet<String> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/formats/journal.md");
-    let text = std::fs::read_to_string(page).expect("docs/formats/journal.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/formats").join("journal.md");
+    let text = std::fs::read_to_string(page).expect("the page about the journal's format");
     let named = text.match_indices("commit:").filter_map(|(at, _)| {
         let rest = &text[at..];
         let end =
