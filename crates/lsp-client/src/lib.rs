@@ -1,1 +1,4 @@
-//! Placeholder.
+//! The client of language servers.
+mod definition;
+mod definitions;
+mod discovery;

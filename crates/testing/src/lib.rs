@@ -1,1 +1,7 @@
-//! Placeholder.
+//! Scripted peers for tests: what stands on the far side of our protocols, under a test's control.
+//!
+//! Used from tests only. A peer does what its script says, right or wrong, and records what it got.
+
+#![expect(clippy::disallowed_methods, reason = "test tools start processes and write files of their own")]
+
+pub mod language_server;

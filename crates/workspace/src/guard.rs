@@ -1,6 +1,179 @@
 //! The guard: a small process of our own that ends our children when we can no longer.
+//!
+//! Pilcrow starts `pilcrow __guard` before its first child, in a group of its own so that the
+//! terminal's signals pass it by, and holds the only writing end of its stdin. The guard is told
+//! which groups exist, one line each; when the pipe closes, however Pilcrow died, it ends them.
+//!
+//! Lines: `mark ID` (children of this Pilcrow carry ID in their environment), `add PGID`,
+//! `remove PGID`. A child is announced right after it was started, since its number is not known
+//! sooner: a Pilcrow killed between these two steps, some microseconds, leaves that child behind.
 
-/// Runs the guard: reads group ids from stdin until it closes, then kills those groups. Blocks.
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufRead, Write};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+
+use crate::proc_table::{Table, mark_names};
+
+/// How long the guard waits between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// Runs the guard: reads group ids from stdin until it closes, then ends those groups. Blocks.
+///
+/// SIGINT, SIGTERM and SIGHUP do not end it: it goes when Pilcrow goes.
 pub fn guard_main() {
-    unimplemented!()
+    // Handlers stay for the life of the process; that nobody listens to them is the point.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    let _handlers = runtime.as_ref().ok().map(|runtime| {
+        use tokio::signal::unix::{SignalKind, signal};
+        let _in_runtime = runtime.enter();
+        [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(|kind| signal(kind).ok())
+    });
+    let (mark, groups) = read_orders(std::io::stdin().lock());
+    end_groups(&groups, mark.as_deref());
+}
+
+/// Follows the orders until the end of input: the mark, and the groups that are still there.
+fn read_orders(input: impl BufRead) -> (Option<String>, BTreeSet<i32>) {
+    let mut mark = None;
+    let mut groups = BTreeSet::new();
+    for line in input.lines() {
+        let Ok(line) = line else { break };
+        match line.split_once(' ') {
+            Some(("mark", id)) if !id.is_empty() => mark = Some(id.to_owned()),
+            Some(("add", pgid)) => groups.extend(pgid.parse::<i32>().ok().filter(|pgid| *pgid > 1)),
+            Some(("remove", pgid)) => {
+                pgid.parse::<i32>().ok().map(|pgid| groups.remove(&pgid));
+            }
+            _ => {}
+        }
+    }
+    (mark, groups)
+}
+
+/// SIGTERM to each group, SIGKILL to those that are still there after [`GRACE`], and SIGKILL to what
+/// left its group but carries our mark.
+fn end_groups(groups: &BTreeSet<i32>, mark: Option<&str>) {
+    let groups: Vec<Pid> = groups.iter().filter_map(|pgid| Pid::from_raw(*pgid)).collect();
+    let there: Vec<Pid> =
+        groups.into_iter().filter(|group| kill_process_group(*group, Signal::TERM).is_ok()).collect();
+    let deadline = Instant::now() + GRACE;
+    // These are no children of ours, so nothing tells us of their end: look until it has come.
+    while there.iter().any(|group| test_kill_process_group(*group).is_ok()) && Instant::now() < deadline {
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    for group in there {
+        // An error means that the group is gone, which is what is wanted.
+        kill_process_group(group, Signal::KILL).ok();
+    }
+    let Some(mark) = mark else { return };
+    let marked = |entry: &&crate::proc_table::Entry| {
+        !entry.zombie
+            && entry.pid != std::process::id()
+            && entry.mark().is_some_and(|names| mark_names(&names, mark))
+    };
+    Table::read().entries().iter().filter(marked).for_each(crate::proc_table::Entry::kill);
+}
+
+/// Pilcrow's side of its guard.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    program: PathBuf,
+    mark: String,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    groups: BTreeSet<u32>,
+    pipe: Option<File>,
+    closed: bool,
+}
+
+impl Guard {
+    /// A guard that is not started yet.
+    pub(crate) fn new(program: PathBuf, mark: String) -> Self {
+        Self { program, mark, state: Mutex::default() }
+    }
+
+    /// Starts it if it is not there and tells it all it must know. Returns the new process, which
+    /// the caller registers and reaps.
+    pub(crate) fn ensure(&self) -> std::io::Result<Option<tokio::process::Child>> {
+        let mut state = crate::process::lock(&self.state);
+        if state.closed || state.pipe.as_mut().is_some_and(|pipe| pipe.write_all(b"\n").is_ok()) {
+            return Ok(None);
+        }
+        let mut child = tokio::process::Command::new(&self.program)
+            .arg("__guard")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .current_dir("/")
+            .process_group(0)
+            .spawn()?;
+        let stdin = child.stdin.take().expect("its stdin was asked to be a pipe");
+        let pipe: OwnedFd = stdin.into_owned_fd()?;
+        // A guard that does not read (stopped by someone) must not stop us.
+        rustix::fs::fcntl_setfl(&pipe, rustix::fs::OFlags::NONBLOCK)?;
+        let mut pipe = File::from(pipe);
+        let mut orders = format!("mark {}\n", self.mark);
+        for group in &state.groups {
+            orders += &format!("add {group}\n");
+        }
+        pipe.write_all(orders.as_bytes())?;
+        state.pipe = Some(pipe);
+        Ok(Some(child))
+    }
+
+    /// A group that it must end when we are gone.
+    pub(crate) fn add(&self, group: u32) {
+        let mut state = crate::process::lock(&self.state);
+        state.groups.insert(group);
+        state.tell(&format!("add {group}\n"));
+    }
+
+    /// A group that has ended.
+    pub(crate) fn remove(&self, group: u32) {
+        let mut state = crate::process::lock(&self.state);
+        state.groups.remove(&group);
+        state.tell(&format!("remove {group}\n"));
+    }
+
+    /// Closes the pipe: the guard ends what it still knows, and goes. It is not started again.
+    pub(crate) fn close(&self) {
+        let mut state = crate::process::lock(&self.state);
+        state.closed = true;
+        state.pipe = None;
+    }
+}
+
+impl State {
+    fn tell(&mut self, order: &str) {
+        if let Some(pipe) = &mut self.pipe
+            && let Err(error) = pipe.write_all(order.as_bytes())
+        {
+            tracing::warn!(%error, "the guard process is gone; a new one is started with the next child");
+            self.pipe = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_add_and_remove_and_nonsense_is_passed_over() {
+        let orders =
+            "mark ab12\nadd 10\nadd 11\n\nadd x\nadd 1\nadd -5\nadd 0\nremove 10\nremove 99\nboo 3\nadd 12";
+        let (mark, groups) = read_orders(orders.as_bytes());
+        assert_eq!(mark.as_deref(), Some("ab12"));
+        assert_eq!(groups.into_iter().collect::<Vec<_>>(), [11, 12]);
+    }
 }

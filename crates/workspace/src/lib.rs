@@ -4,10 +4,12 @@
 //! and carried out here: edits by [`Workspace::commit`], processes by [`Processes::spawn`]. Our own
 //! files go through [`StateDir`]. This crate knows nothing of hashline, language servers, debug
 //! adapters, models or tools.
-#![allow(clippy::disallowed_methods, clippy::unimplemented)]
+#![allow(clippy::unimplemented)]
 #![allow(clippy::disallowed_methods, reason = "this is the crate that touches files and processes")]
 
 mod commit;
+mod content;
+mod disk;
 mod document;
 mod edit;
 mod editor;
@@ -15,13 +17,20 @@ mod effects;
 mod error_code;
 mod guard;
 mod hash;
+mod held;
 mod path;
 mod permit;
 mod plan;
 mod policy;
+mod proc_table;
 mod process;
+#[cfg(test)]
+mod process_tests;
+mod reaper;
+mod resolve;
 mod run;
 mod secrets;
+mod simulate;
 mod state;
 mod trust;
 mod undo;
@@ -46,9 +55,12 @@ pub use policy::{
 };
 pub use process::{CommandLine, Process, Processes, SpawnError};
 pub use run::RunId;
-pub use secrets::Redactor;
+pub use secrets::{Redactor, is_secret_name};
 pub use state::{Homes, StateDir, StateError, StateLock};
 pub use trust::TrustStore;
 pub use undo::{Skipped, Undo, UndoError, UndoPlan};
 pub use uri::{path_to_uri, uri_to_path};
 pub use workspace::{Entry, EntryKind, OpenError, PathError, Workspace};
+
+#[cfg(test)]
+mod tests;

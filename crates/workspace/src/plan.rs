@@ -1,17 +1,46 @@
-//! What a [`WorkspaceEdit`] comes to, file by file, before anything is written. Pure: the
-//! operations are simulated in order over the documents as they are now.
+//! What a [`WorkspaceEdit`](crate::WorkspaceEdit) comes to, file by file, before anything is
+//! written.
+//!
+//! `changes` is what people are shown and editors are asked for; `steps` is the same by path, which
+//! is what the disk is brought to: a moved file is two steps.
 
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use text::TextEdit;
 
-use crate::{AbsPath, Effects, ErrorCode, ReadError};
+use crate::content::Image;
+use crate::{AbsPath, Effects, ErrorCode, ReadError, Writes};
 
 /// A checked edit with its outcome. What is permitted and committed.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(crate) label: String,
     pub(crate) changes: Vec<FileChange>,
+    pub(crate) steps: Vec<Step>,
+    /// Folders that are to be there; those of new files come by themselves.
+    pub(crate) made: Vec<Folder>,
+    /// Folders that are to go once they are empty.
+    pub(crate) removed: Vec<AbsPath>,
+}
+
+/// What one path held and is to hold. Two links to one file are two paths.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub path: AbsPath,
+    pub before: Option<Image>,
+    pub after: Option<Image>,
+    /// Where the file was that comes to be here.
+    pub moved_from: Option<AbsPath>,
+    /// The editor has it open and makes the change itself.
+    pub open: bool,
+}
+
+/// A folder to make.
+#[derive(Debug, Clone)]
+pub(crate) struct Folder {
+    pub path: AbsPath,
+    pub mode: Option<u32>,
 }
 
 /// What happens to one path.
@@ -21,9 +50,10 @@ pub struct FileChange {
     pub path: AbsPath,
     /// In which way.
     pub kind: ChangeKind,
-    /// Text before, without a byte order mark; `None` when the file did not exist.
+    /// Text before, without a byte order mark; `None` when the file did not exist or is not text
+    /// (a picture that moves with its folder); of a moved one, the text at its old place.
     pub before: Option<Arc<str>>,
-    /// Text after; `None` when the file is gone.
+    /// Text after; `None` when the file is gone or is not text.
     pub after: Option<Arc<str>>,
     /// The edits that turn `before` into `after`, in order of place; empty for created and deleted.
     pub edits: Vec<TextEdit>,
@@ -82,6 +112,14 @@ pub enum PlanError {
         /// Who and why, and what to do.
         reason: String,
     },
+    /// The operation makes no sense there.
+    #[error("{path} cannot be changed so: {reason}")]
+    Impossible {
+        /// The file.
+        path: AbsPath,
+        /// Why.
+        reason: String,
+    },
     /// A file cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -93,7 +131,7 @@ impl PlanError {
         match self {
             Self::Stale { .. } => ErrorCode::StaleText,
             Self::Exists { .. } | Self::Held { .. } => ErrorCode::Conflict,
-            Self::Invalid { .. } => ErrorCode::InvalidArguments,
+            Self::Invalid { .. } | Self::Impossible { .. } => ErrorCode::InvalidArguments,
             Self::Outside { .. } => ErrorCode::Denied,
             Self::Read(error) => error.code(),
         }
@@ -106,34 +144,100 @@ impl Plan {
         &self.label
     }
 
-    /// What happens to each path, in order of path.
+    /// What happens to each file, in order of path; a moved file is one change, at its new place.
     pub fn changes(&self) -> &[FileChange] {
         &self.changes
     }
 
     /// Whether nothing would change.
     pub fn is_empty(&self) -> bool {
-        self.changes.is_empty()
+        self.steps.is_empty() && self.made.is_empty() && self.removed.is_empty()
     }
 
     /// All changes as one unified diff, paths relative to `root`.
     pub fn diff(&self, root: &AbsPath) -> String {
-        let _ = root;
-        unimplemented!()
+        let name = |path: &AbsPath| relative(root, path);
+        let mut out = String::new();
+        for change in &self.changes {
+            let path = name(&change.path);
+            let (before, after) = (change.before.as_deref(), change.after.as_deref());
+            let patch = text::unified_diff(&path, before, after);
+            if let ChangeKind::Renamed { from } = &change.kind {
+                let from = name(from);
+                out.push_str(&format!("rename from {from}\nrename to {path}\n"));
+                out.push_str(&patch.replacen(&format!("--- a/{path}\n"), &format!("--- a/{from}\n"), 1));
+            } else if before.is_none() && after.is_none() {
+                let verb = if change.kind == ChangeKind::Deleted { "deleted" } else { "made" };
+                out.push_str(&format!("binary file {path} {verb}\n"));
+            } else if patch.is_empty() {
+                out.push_str(&format!("permissions of {path} changed\n"));
+            } else {
+                out.push_str(&patch);
+            }
+        }
+        out
     }
 
     /// Files, lines added, lines removed.
     pub fn counts(&self) -> (usize, usize, usize) {
-        unimplemented!()
+        self.changes.iter().fold((self.changes.len(), 0, 0), |(files, added, removed), change| {
+            let text = |side: &Option<Arc<str>>| side.clone().unwrap_or_default();
+            let (more, less) = text::line_counts(&text(&change.before), &text(&change.after));
+            (files, added + more, removed + less)
+        })
     }
 
-    /// The paths written, as the policy judges them.
+    /// The paths written, as the policy judges them: of a moved file, both.
     pub fn effects(&self) -> Effects {
-        unimplemented!()
+        let mut paths: Vec<AbsPath> = self.steps.iter().map(|step| step.path.clone()).collect();
+        paths.extend(self.made.iter().map(|folder| folder.path.clone()));
+        paths.extend(self.removed.iter().cloned());
+        paths.sort();
+        paths.dedup();
+        let writes = if paths.is_empty() { Writes::None } else { Writes::Paths(paths) };
+        Effects { writes, ..Effects::default() }
     }
 
-    /// Names this plan's outcome; a permit is bound to it.
+    /// Names this plan's outcome (paths, what each held, what each is to hold); a permit is bound
+    /// to it.
     pub fn digest(&self) -> u128 {
-        unimplemented!()
+        let mut out = Vec::new();
+        let image = |out: &mut Vec<u8>, image: &Option<Image>| match image {
+            None => out.push(0),
+            Some(image) => {
+                out.push(if image.content.is_link() { 2 } else { 1 });
+                out.extend(image.hash.to_string().bytes());
+                out.extend(image.mode.map_or([0xff; 4], u32::to_le_bytes));
+            }
+        };
+        let path = |out: &mut Vec<u8>, path: &AbsPath| {
+            let bytes = path.as_path().as_os_str().as_bytes();
+            out.extend((bytes.len() as u64).to_le_bytes());
+            out.extend(bytes);
+        };
+        for step in &self.steps {
+            path(&mut out, &step.path);
+            image(&mut out, &step.before);
+            image(&mut out, &step.after);
+            out.push(u8::from(step.open));
+        }
+        out.push(b'+');
+        for folder in &self.made {
+            path(&mut out, &folder.path);
+        }
+        out.push(b'-');
+        for folder in &self.removed {
+            path(&mut out, folder);
+        }
+        xxhash_rust::xxh3::xxh3_128(&out)
+    }
+}
+
+/// `path` as people see it: below `root`, with `/`; whole when it is elsewhere.
+pub(crate) fn relative(root: &AbsPath, path: &AbsPath) -> String {
+    match path.strip_prefix(root) {
+        Some(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
+        Some(rest) => rest.to_string_lossy().replace(std::path::MAIN_SEPARATOR, "/"),
+        None => path.to_string(),
     }
 }

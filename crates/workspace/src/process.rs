@@ -1,13 +1,32 @@
 //! Child processes: each in a group of its own, each with one owner that ends it.
+//!
+//! A [`Process`] is the owner; dropping it kills what it owns. How things end, and what becomes of
+//! grandchildren that left their group, is in `reaper`; what happens when Pilcrow itself is killed is
+//! the guard's work. Nothing here decides whether a program may run: that is what the
+//! [`SpawnGrant`] proves.
 
-use std::path::PathBuf;
-use std::process::ExitStatus;
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::process::{ChildStdin, ChildStdout};
+use tokio::io::AsyncReadExt;
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use crate::{AbsPath, ErrorCode, SpawnGrant};
+use crate::guard::Guard;
+use crate::proc_table::MARK;
+use crate::{AbsPath, ErrorCode, SpawnGrant, reaper, secrets};
+
+/// How much of a child's standard error is kept.
+const STDERR_TAIL: usize = 64 * 1024;
+
+/// How long the last words of a child that has ended are waited for.
+const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// A command as a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,19 +35,46 @@ pub struct CommandLine {
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables set beside those inherited.
+    /// Variables set beside those inherited. Variables that look like secrets are not inherited: a
+    /// definition that needs one names it here with its value.
     pub env: Vec<(String, String)>,
     /// Where it runs.
     pub cwd: AbsPath,
 }
 
+impl std::fmt::Display for CommandLine {
+    /// As a person would type it, without the environment.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let program = self.program.to_string_lossy();
+        let words = std::iter::once(program.as_ref()).chain(self.args.iter().map(String::as_str));
+        for (index, word) in words.enumerate() {
+            let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+            let space = if index == 0 { "" } else { " " };
+            if !word.is_empty() && word.chars().all(plain) {
+                write!(f, "{space}{word}")?;
+            } else {
+                write!(f, "{space}'{}'", word.replace('\'', r"'\''"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Starts children, knows them all, ends them all.
 #[derive(Debug)]
-pub struct Processes {}
+pub struct Processes {
+    shared: Arc<Shared>,
+}
 
-/// A running child with pipes for stdin, stdout and stderr.
+/// A running child with pipes for stdin, stdout and stderr. Dropping it kills its group, and in the
+/// background what has left the group.
 #[derive(Debug)]
-pub struct Process {}
+pub struct Process {
+    shared: Arc<Shared>,
+    child: Arc<Child>,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+}
 
 /// Why a child did not start.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +84,16 @@ pub enum SpawnError {
     MissingProgram {
         /// What was looked for.
         program: String,
+    },
+    /// The grant is for something else: an error in Pilcrow.
+    #[error("the permission for {definition} does not cover {program} in {cwd}")]
+    Grant {
+        /// What the grant is for.
+        definition: String,
+        /// What was to run.
+        program: String,
+        /// Where.
+        cwd: AbsPath,
     },
     /// The system's error.
     #[error("{program} cannot be started: {source}")]
@@ -54,20 +110,105 @@ impl SpawnError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::MissingProgram { .. } => ErrorCode::MissingTool,
+            Self::Grant { .. } => ErrorCode::Internal,
             Self::Io { .. } => ErrorCode::IoError,
         }
     }
 }
 
+/// What the owners of children and the reaper share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Marks our children's environment; no other Pilcrow has the same.
+    pub(crate) id: String,
+    pub(crate) guard: Option<Guard>,
+    pub(crate) children: Mutex<HashMap<u32, Arc<Child>>>,
+    /// Woken when some child of this process changed, ours or an orphan that came to us.
+    pub(crate) changed: Notify,
+    /// Owns the tasks that wait for children and end them.
+    pub(crate) tasks: TaskTracker,
+    stop: CancellationToken,
+    next: AtomicU64,
+    reaper: std::sync::Once,
+}
+
+/// What is known of one child.
+#[derive(Debug)]
+pub(crate) struct Child {
+    /// Its process and its group.
+    pub(crate) id: u32,
+    /// In the mark that its descendants inherit.
+    pub(crate) name: String,
+    pub(crate) status: watch::Receiver<Option<ExitStatus>>,
+    stderr: Mutex<Tail>,
+}
+
+impl Child {
+    /// Whether it has ended and was reaped.
+    pub(crate) fn has_exited(&self) -> bool {
+        self.status.borrow().is_some()
+    }
+
+    /// Resolves when it has ended.
+    pub(crate) async fn exited(&self) -> ExitStatus {
+        let mut status = self.status.clone();
+        // The sender is gone without a status only when the runtime was shut down, which kills it.
+        let status = status.wait_for(Option::is_some).await.ok().and_then(|status| *status);
+        status.unwrap_or_else(reaper::killed)
+    }
+}
+
+/// The newest bytes of a stream.
+#[derive(Debug, Default)]
+struct Tail {
+    bytes: VecDeque<u8>,
+    cut: bool,
+}
+
+impl Tail {
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+        let excess = self.bytes.len().saturating_sub(STDERR_TAIL);
+        self.bytes.drain(..excess);
+        self.cut |= excess > 0;
+    }
+
+    /// As text; of a stream that was cut only whole lines.
+    fn text(&self) -> String {
+        let bytes: Vec<u8> = self.bytes.iter().copied().collect();
+        let start = if self.cut { bytes.iter().position(|b| *b == b'\n').map_or(0, |at| at + 1) } else { 0 };
+        String::from_utf8_lossy(&bytes[start..]).into_owned()
+    }
+}
+
+/// A lock whose data stays sound when a holder panicked.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Processes {
     /// One for the process. `guard` is Pilcrow's own executable, started as `__guard` before the
     /// first child; `None` does without (tests).
+    ///
+    /// On Linux this process becomes the reaper of its descendants: what loses its parent comes to it.
     pub fn new(guard: Option<PathBuf>) -> Arc<Self> {
-        let _ = guard;
-        unimplemented!()
+        reaper::adopt_orphans();
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        Arc::new(Self {
+            shared: Arc::new(Shared {
+                guard: guard.map(|program| Guard::new(program, id.clone())),
+                id,
+                children: Mutex::default(),
+                changed: Notify::new(),
+                tasks: TaskTracker::new(),
+                stop: CancellationToken::new(),
+                next: AtomicU64::new(1),
+                reaper: std::sync::Once::new(),
+            }),
+        })
     }
 
-    /// Starts `command` under `grant`.
+    /// Starts `command` under `grant`. Must be called in a tokio runtime.
     ///
     /// # Errors
     /// [`SpawnError`]; nothing runs then.
@@ -76,47 +217,181 @@ impl Processes {
         command: &CommandLine,
         grant: &SpawnGrant,
     ) -> Result<Process, SpawnError> {
-        let _ = (command, grant);
-        unimplemented!()
+        let program = command.program.display().to_string();
+        if !grant.covers(command) {
+            let (definition, cwd) = (grant.definition.clone(), command.cwd.clone());
+            return Err(SpawnError::Grant { definition, program, cwd });
+        }
+        self.shared.start_reaper();
+        self.shared.start_guard();
+        Shared::spawn(&self.shared, command).map_err(|source| spawn_error(command, program, source))
     }
 
-    /// Ends every child with its group, and what came back to us as orphans. Returns what the
-    /// system would not end within `deadline`.
+    /// Ends every child with its group, and what came back to us as orphans: SIGTERM, SIGKILL after a
+    /// third of `deadline` (at most 500 ms), reaped. Then the guard goes too. Returns what the system
+    /// would not end within `deadline`.
     pub async fn end_all(&self, deadline: Duration) -> Vec<u32> {
-        let _ = deadline;
-        unimplemented!()
+        reaper::end_all(&self.shared, deadline).await
     }
 }
 
 impl Process {
     /// Its process id, which is also its group's.
     pub fn id(&self) -> u32 {
-        unimplemented!()
+        self.child.id
     }
 
     /// Its standard input, once.
     pub fn take_stdin(&mut self) -> Option<ChildStdin> {
-        unimplemented!()
+        self.stdin.take()
     }
 
     /// Its standard output, once.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
-        unimplemented!()
+        self.stdout.take()
     }
 
-    /// The newest lines of its standard error, at most 64 KiB.
+    /// The newest lines of its standard error, at most 64 KiB. Complete when [`Self::exited`] has
+    /// resolved, unless a descendant still writes.
     pub fn stderr_tail(&self) -> String {
-        unimplemented!()
+        lock(&self.child.stderr).text()
     }
 
     /// Resolves when it has ended. May be called from several tasks, again and again.
     pub async fn exited(&self) -> ExitStatus {
-        unimplemented!()
+        self.child.exited().await
     }
 
-    /// Ends it with its group: SIGTERM, `grace`, SIGKILL; reaped when this returns.
+    /// Ends it with its group: SIGTERM, `grace`, SIGKILL; then what descends from it and left the
+    /// group. Reaped when this returns. A process that the system will not end keeps this waiting for
+    /// at most 2 s over `grace`; the answer is then that of SIGKILL, and [`Processes::end_all`] names it.
     pub async fn end(&self, grace: Duration) -> ExitStatus {
-        let _ = grace;
-        unimplemented!()
+        reaper::end(&self.shared, &self.child, grace).await
     }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if lock(&self.shared.children).contains_key(&self.child.id) {
+            reaper::kill_now(&self.shared, &self.child);
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        reaper::forget_program(&self.id);
+        if let Some(guard) = &self.guard {
+            guard.close();
+        }
+    }
+}
+
+impl Shared {
+    fn spawn(this: &Arc<Self>, command: &CommandLine) -> std::io::Result<Process> {
+        let name = format!("{}.{}", this.id, this.next.fetch_add(1, Ordering::Relaxed));
+        let mut prepared = tokio::process::Command::new(&command.program);
+        prepared.args(&command.args).current_dir(&command.cwd);
+        for (variable, _) in std::env::vars_os() {
+            if secrets::is_secret_name(&variable.to_string_lossy()) {
+                prepared.env_remove(variable);
+            }
+        }
+        prepared.envs(command.env.iter().map(|(name, value)| (name, value)));
+        let mark = match std::env::var(MARK) {
+            Ok(outer) if !outer.is_empty() => format!("{outer},{name}"),
+            _ => name.clone(),
+        };
+        prepared.env(MARK, mark).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        prepared.process_group(0).kill_on_drop(true);
+
+        let (mut running, id) = reaper::register(&this.id, || prepared.spawn())?;
+        if let Some(guard) = &this.guard {
+            guard.add(id);
+        }
+        let (send_status, status) = watch::channel(None);
+        let (stdin, stdout, stderr) = (running.stdin.take(), running.stdout.take(), running.stderr.take());
+        let child = Arc::new(Child { id, name, status, stderr: Mutex::default() });
+        lock(&this.children).insert(id, Arc::clone(&child));
+        let process = Process { shared: Arc::clone(this), child: Arc::clone(&child), stdin, stdout };
+        let shared = Arc::downgrade(this);
+        this.tasks.spawn(async move {
+            let drained = CancellationToken::new();
+            let reads = drain(stderr, Arc::clone(&child), drained.clone());
+            let waits = async {
+                let status = running.wait().await;
+                // A descendant may hold stderr open: its words are not waited for longer.
+                tokio::time::timeout(LAST_WORDS, drained.cancelled()).await.ok();
+                reaper::unregister(id);
+                let status = status.unwrap_or_else(|error| {
+                    tracing::warn!(pid = id, %error, "the end of a child could not be observed");
+                    reaper::killed()
+                });
+                send_status.send_replace(Some(status));
+                if let Some(shared) = shared.upgrade() {
+                    shared.changed.notify_waiters();
+                }
+            };
+            tokio::join!(reads, waits);
+        });
+        Ok(process)
+    }
+
+    /// The task that reaps orphans, from the first child on.
+    fn start_reaper(self: &Arc<Self>) {
+        self.reaper.call_once(|| {
+            let shared = Arc::downgrade(self);
+            self.tasks.spawn(reaper::reap_orphans(shared, self.stop.clone()));
+        });
+    }
+
+    /// The guard, before the first child; again if somebody killed it. Without one we go on: it only
+    /// matters when we are killed ourselves.
+    fn start_guard(&self) {
+        let Some(guard) = &self.guard else { return };
+        match reaper::register_some(&self.id, || guard.ensure()) {
+            Ok(Some((mut running, id))) => {
+                self.tasks.spawn(async move {
+                    if let Err(error) = running.wait().await {
+                        tracing::warn!(%error, "the end of the guard process could not be observed");
+                    }
+                    reaper::unregister(id);
+                });
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(%error, "no guard process: children outlive a Pilcrow that is killed");
+            }
+        }
+    }
+}
+
+/// Keeps the tail of `stderr` until its end; `drained` is set then.
+async fn drain(stderr: Option<ChildStderr>, child: Arc<Child>, drained: CancellationToken) {
+    if let Some(mut stderr) = stderr {
+        let mut buffer = vec![0; 8 * 1024];
+        while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+            lock(&child.stderr).push(&buffer[..count]);
+        }
+    }
+    drained.cancel();
+}
+
+/// Tells a missing program from a missing folder or a broken script.
+fn spawn_error(command: &CommandLine, program: String, source: std::io::Error) -> SpawnError {
+    let told = |text: String| std::io::Error::new(source.kind(), text);
+    if !command.cwd.as_path().is_dir() {
+        let source = told(format!("{} is not a folder", command.cwd));
+        return SpawnError::Io { program, source };
+    }
+    if source.kind() != std::io::ErrorKind::NotFound {
+        return SpawnError::Io { program, source };
+    }
+    let has_folder = command.program.parent().is_some_and(|parent| parent != Path::new(""));
+    if has_folder && command.cwd.as_path().join(&command.program).exists() {
+        let source = told("the file is there, but what should interpret it is missing".to_owned());
+        return SpawnError::Io { program, source };
+    }
+    SpawnError::MissingProgram { program }
 }

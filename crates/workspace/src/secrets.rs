@@ -1,19 +1,396 @@
 //! Keeps secrets out of logs, sessions, events and children.
+//!
+//! A secret is known by its name (variables of our environment) or by its shape (keys with a known
+//! prefix, private keys, URLs with a password). This is a net, not a proof: a password that looks like
+//! a word and stands in no variable is not found. Values that are short or common are left alone,
+//! since replacing them would spoil text and hide nothing.
 
 use std::borrow::Cow;
 
+/// Variables that hold secrets although their name's end does not say so.
+const NAMES: &[&str] = &[
+    "API_KEY",
+    "APIKEY",
+    "AUTHORIZATION",
+    "AUTH_TOKEN",
+    "CREDENTIALS",
+    "DATABASE_URL",
+    "DOCKER_AUTH_CONFIG",
+    "GITHUB_PAT",
+    "MYSQL_PWD",
+    "PASSPHRASE",
+    "PASSWD",
+    "PASSWORD",
+    "PGPASSWORD",
+    "PRIVATE_KEY",
+    "REDISCLI_AUTH",
+    "SECRET",
+    "SSHPASS",
+    "TOKEN",
+];
+
+/// How names of secrets end.
+const SUFFIXES: &[&str] = &[
+    "_ACCESS_KEY_ID",
+    "_APIKEY",
+    "_AUTH",
+    "_BEARER",
+    "_CREDENTIAL",
+    "_CREDENTIALS",
+    "_KEY",
+    "_KEY_BASE64",
+    "_PASS",
+    "_PASSPHRASE",
+    "_PASSWD",
+    "_PASSWORD",
+    "_PAT",
+    "_PWD",
+    "_SECRET",
+    "_SECRETS",
+    "_TOKEN",
+    "_TOKENS",
+];
+
+/// How names of secrets begin.
+const PREFIXES: &[&str] = &["AWS_SECRET", "AWS_SESSION", "NPM_CONFIG__AUTH", "SECRET_"];
+
+/// Names that only look like it: folders and counters of shells.
+const HARMLESS: &[&str] = &["OLD_PWD", "INIT_CWD"];
+
+/// Values that are in every example and hide nothing.
+const COMMON: &[&str] = &[
+    "changeme",
+    "development",
+    "disabled",
+    "enabled",
+    "example",
+    "localhost",
+    "password",
+    "placeholder",
+    "postgres",
+    "production",
+    "undefined",
+    "username",
+    "your-api-key",
+];
+
+/// The shortest value of a variable that is looked for.
+const SHORTEST: usize = 8;
+
+/// Keys that are known by how they begin: what to call them, the beginning, how many characters of
+/// `[A-Za-z0-9_-.]` must follow at least.
+const KEYS: &[(&str, &str, usize)] = &[
+    ("api-key", "sk-", 20),
+    ("api-key", "sk_live_", 16),
+    ("api-key", "rk_live_", 16),
+    ("aws-key", "AKIA", 16),
+    ("aws-key", "ASIA", 16),
+    ("docker-token", "dckr_pat_", 20),
+    ("github-token", "ghp_", 30),
+    ("github-token", "gho_", 30),
+    ("github-token", "ghu_", 30),
+    ("github-token", "ghs_", 30),
+    ("github-token", "ghr_", 30),
+    ("github-token", "github_pat_", 30),
+    ("gitlab-token", "glpat-", 20),
+    ("google-key", "AIza", 35),
+    ("google-token", "ya29.", 30),
+    ("hugging-face-token", "hf_", 30),
+    ("jwt", "eyJ", 40),
+    ("npm-token", "npm_", 36),
+    ("pypi-token", "pypi-", 50),
+    ("sendgrid-key", "SG.", 40),
+    ("slack-token", "xoxa-", 20),
+    ("slack-token", "xoxb-", 20),
+    ("slack-token", "xoxp-", 20),
+    ("slack-token", "xoxr-", 20),
+    ("slack-token", "xoxs-", 20),
+];
+
+/// Whether a variable of this name looks like a secret, in any case.
+pub fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    !HARMLESS.contains(&name.as_str())
+        && (NAMES.contains(&name.as_str())
+            || SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
+            || PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
+}
+
 /// Replaces secret values in text. Made once from the environment.
-#[derive(Debug, Default)]
-pub struct Redactor {}
+#[derive(Clone)]
+pub struct Redactor {
+    /// Name and value, longest value first so that one inside another does not leave a rest.
+    values: Vec<(String, String)>,
+    /// Which bytes a secret can begin with.
+    begins: [bool; 256],
+}
+
+impl std::fmt::Debug for Redactor {
+    /// Names only.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.values.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+impl Default for Redactor {
+    /// Knows shapes only.
+    fn default() -> Self {
+        Self::new([])
+    }
+}
 
 impl Redactor {
     /// Knows the values of variables whose names look like secrets.
     pub fn from_env() -> Self {
-        unimplemented!()
+        let variables = std::env::vars_os();
+        Self::new(variables.filter_map(|(name, value)| {
+            let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
+            is_secret_name(&name).then_some((name, value))
+        }))
     }
 
-    /// `text` with every known or recognizable secret replaced by `[redacted:NAME]`.
+    /// Knows these secrets, (name, value), and shapes. Values that are short, common, plain numbers
+    /// or the path of an existing file are left out.
+    pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> Self {
+        let mut values: Vec<(String, String)> = secrets
+            .into_iter()
+            .map(|(name, value)| (name, value.trim().to_owned()))
+            .filter(|(_, value)| value.len() >= SHORTEST && !is_common(value))
+            .filter(|(_, value)| !value.bytes().all(|byte| byte.is_ascii_digit()))
+            .filter(|(_, value)| !value.starts_with('/') || !std::path::Path::new(value).exists())
+            .collect();
+        values.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then_with(|| a.cmp(b)));
+        let mut begins = [false; 256];
+        let firsts = values.iter().map(|(_, value)| value.as_bytes()[0]);
+        let shapes = KEYS.iter().map(|(_, prefix, _)| prefix.as_bytes()[0]);
+        for byte in firsts.chain(shapes).chain([b'-', b':']) {
+            begins[usize::from(byte)] = true;
+        }
+        Self { values, begins }
+    }
+
+    /// `text` with every known or recognizable secret replaced by `[redacted:NAME]`. One pass; nothing
+    /// is copied when there is no secret.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        Cow::Borrowed(text)
+        let bytes = text.as_bytes();
+        let mut out = String::new();
+        let mut copied = 0;
+        let mut at = 0;
+        while at < bytes.len() {
+            if !self.begins[usize::from(bytes[at])] {
+                at += 1;
+                continue;
+            }
+            let Some((name, start, end)) = self.secret_at(text, at) else {
+                at += 1;
+                continue;
+            };
+            out.push_str(&text[copied..start]);
+            out.push_str("[redacted:");
+            out.push_str(name);
+            out.push(']');
+            (copied, at) = (end, end);
+        }
+        if copied == 0 {
+            return Cow::Borrowed(text);
+        }
+        out.push_str(&text[copied..]);
+        Cow::Owned(out)
+    }
+
+    /// The secret that begins at `at`, or whose mark (`://`) does: its name, where it is.
+    fn secret_at(&self, text: &str, at: usize) -> Option<(&str, usize, usize)> {
+        let rest = &text.as_bytes()[at..];
+        for (name, value) in &self.values {
+            if rest.starts_with(value.as_bytes()) {
+                return Some((name, at, at + value.len()));
+            }
+        }
+        match rest[0] {
+            b':' => url_password(text, at).map(|(start, end)| ("url-password", start, end)),
+            b'-' => private_key(text, at).map(|end| ("private-key", at, end)),
+            _ => key(text, at).map(|(name, end)| (name, at, end)),
+        }
+    }
+}
+
+fn is_common(value: &str) -> bool {
+    COMMON.iter().any(|common| common.eq_ignore_ascii_case(value))
+}
+
+/// A key of [`KEYS`] at `at`, not inside a longer word.
+fn key(text: &str, at: usize) -> Option<(&'static str, usize)> {
+    let bytes = text.as_bytes();
+    if at > 0 && (bytes[at - 1].is_ascii_alphanumeric() || matches!(bytes[at - 1], b'_' | b'-')) {
+        return None;
+    }
+    let (name, prefix, least) =
+        KEYS.iter().find(|(_, prefix, _)| bytes[at..].starts_with(prefix.as_bytes()))?;
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    let body = bytes[at + prefix.len()..].iter().take_while(|byte| is_part(byte)).count();
+    let body = text[at + prefix.len()..][..body].trim_end_matches('.');
+    // Words joined by hyphens are no key; a token of three parts is more than a base64 word.
+    let has_digit = body.bytes().any(|byte| byte.is_ascii_digit());
+    let fits = match *name {
+        "jwt" => body.matches('.').count() == 2,
+        "aws-key" => {
+            body.len() == *least && body.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit())
+        }
+        _ => has_digit,
+    };
+    (fits && body.len() >= *least).then(|| (*name, at + prefix.len() + body.len()))
+}
+
+/// The end of a private key in PEM at `at`. One that is cut off ends where its text does.
+fn private_key(text: &str, at: usize) -> Option<usize> {
+    let rest = &text[at..];
+    let label = rest.strip_prefix("-----BEGIN ")?;
+    let (label, _) = label.split_once("-----")?;
+    if label.len() > 40 || !label.ends_with("PRIVATE KEY") {
+        return None;
+    }
+    let end = format!("-----END {label}-----");
+    match rest.find(&end) {
+        Some(found) => Some(at + found + end.len()),
+        None => {
+            let body = "-----BEGIN -----".len() + label.len();
+            let is_part = |byte: &u8| {
+                byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"+/=\\-:,".contains(byte)
+            };
+            Some(at + body + rest.as_bytes()[body..].iter().take_while(|byte| is_part(byte)).count())
+        }
+    }
+}
+
+/// The password of a URL whose `://` is at `at`.
+fn url_password(text: &str, at: usize) -> Option<(usize, usize)> {
+    let start = at + 3;
+    let authority = text[at..].strip_prefix("://")?;
+    let stop = |c: char| c.is_whitespace() || "/?#\"'<>`\\|()".contains(c);
+    let authority = &authority[..authority.find(stop).unwrap_or(authority.len())];
+    let (user_info, _host) = authority.rsplit_once('@')?;
+    let (user, password) = user_info.split_once(':')?;
+    let is_template = password.starts_with(['$', '{', '%', '*', '[']);
+    if password.len() < 4 || is_template || is_common(password) {
+        return None;
+    }
+    let start = start + user.len() + 1;
+    Some((start, start + password.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let secrets = [
+            ("MY_TOKEN", "hunter2-hunter2"),
+            ("LONGER_TOKEN", "hunter2-hunter2-more"),
+            ("SHORT_TOKEN", "abc"),
+            ("COMMON_PASSWORD", "changeme"),
+            ("PIN_SECRET", "1234567890"),
+            ("FILE_CREDENTIALS", "/etc/passwd"),
+            ("ACCENT_SECRET", "pässwörd-ü"),
+        ];
+        let redactor = Redactor::new(secrets.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!(redactor.redact(text), expected);
+        assert_eq!(text == expected, matches!(redactor.redact(text), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn values_of_variables() {
+        check("a hunter2-hunter2 b", "a [redacted:MY_TOKEN] b");
+        check("hunter2-hunter2-more", "[redacted:LONGER_TOKEN]");
+        check("«pässwörd-ü»hunter2-hunter2", "«[redacted:ACCENT_SECRET]»[redacted:MY_TOKEN]");
+        check("abc changeme 1234567890 /etc/passwd", "abc changeme 1234567890 /etc/passwd");
+    }
+
+    #[test]
+    fn keys_by_their_shape() {
+        let body = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
+        check(&format!("key=ghp_{body}."), "key=[redacted:github-token].");
+        check(&format!("\"sk-ant-{body}\""), "\"[redacted:api-key]\"");
+        check("AKIAIOSFODNN7EXAMPLE", "[redacted:aws-key]");
+        check(
+            "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P",
+            "[redacted:jwt]",
+        );
+        for harmless in [
+            "task-ghp_1",
+            "sk-learn-is-a-python-library-name",
+            "AKIA",
+            "ghp_short1",
+            "npm_config_cache",
+            "disk-a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
+            "AKIAIOSFODNN7EXAMPLEbutlonger",
+            "hf_hub_download",
+        ] {
+            check(harmless, harmless);
+        }
+    }
+
+    #[test]
+    fn private_keys_whole_and_cut() {
+        let key = "x -----BEGIN RSA PRIVATE KEY-----\nMIIE+/=\nabc\n-----END RSA PRIVATE KEY----- y";
+        check(key, "x [redacted:private-key] y");
+        check("-----BEGIN PRIVATE KEY-----\\nMIIEabc\\n\"}", "[redacted:private-key]\"}");
+        let public = "-----BEGIN PUBLIC KEY-----\nMIIE\n-----END PUBLIC KEY-----";
+        check(public, public);
+    }
+
+    #[test]
+    fn passwords_in_urls() {
+        check("git clone https://me:s3cr3t@host/x", "git clone https://me:[redacted:url-password]@host/x");
+        check("redis://:p@ss@h:6379", "redis://:[redacted:url-password]@h:6379");
+        for harmless in [
+            "http://host:8080/a@b",
+            "https://me@host/",
+            "https://$U:$PASS@host",
+            "std::fs",
+            "a://b:postgres@c",
+        ] {
+            check(harmless, harmless);
+        }
+    }
+
+    #[test]
+    fn names() {
+        for secret in [
+            "OPENAI_API_KEY",
+            "GITHUB_TOKEN",
+            "aws_secret_access_key",
+            "AWS_ACCESS_KEY_ID",
+            "PGPASSWORD",
+            "DB_PASSWORD",
+            "TOKEN",
+            "MY_PAT",
+            "SECRET_STUFF",
+            "npm_config__auth",
+        ] {
+            assert!(is_secret_name(secret), "{secret}");
+        }
+        for harmless in [
+            "PATH",
+            "HOME",
+            "PWD",
+            "OLDPWD",
+            "SSH_AUTH_SOCK",
+            "TERM",
+            "KEYBOARD",
+            "XDG_CONFIG_HOME",
+            "TOKENIZERS_PARALLELISM",
+            "PILCROW_HOME",
+            "INIT_CWD",
+            "GIT_AUTHOR_NAME",
+        ] {
+            assert!(!is_secret_name(harmless), "{harmless}");
+        }
+    }
+
+    #[test]
+    fn debug_shows_no_value() {
+        let redactor = Redactor::new([("A_TOKEN".to_owned(), "very-secret-value".to_owned())]);
+        assert!(!format!("{redactor:?}").contains("very-secret-value"));
     }
 }

@@ -1,13 +1,18 @@
 //! One workspace: a root, its documents, its journal.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::broadcast;
 
+use crate::content::{Content, Image};
+use crate::disk::{Found, Tree};
+use crate::simulate::{Files, Look, Source};
 use crate::{
-    AbsPath, Commit, CommitError, CommitRecord, Document, Editor, ErrorCode, Permit, Plan, PlanError,
-    ReadError, RecoveryNote, RunId, StateDir, StateError, Undo, UndoError, UndoPlan, WorkspaceEdit,
+    AbsPath, Commit, CommitError, CommitRecord, ContentHash, Document, Editor, ErrorCode, Operation, Owner,
+    Permit, Plan, PlanError, ReadError, RecoveryNote, RunId, StateDir, StateError, Undo, UndoError, UndoPlan,
+    Version, WorkspaceEdit, disk, held, path_to_uri, plan, resolve,
 };
 
 /// The person's files below one root. Cheap to clone.
@@ -16,12 +21,12 @@ pub struct Workspace {
     inner: Arc<Inner>,
 }
 
-struct Inner {
-    root: AbsPath,
-    id: String,
-    state: StateDir,
-    editor: Option<Arc<dyn Editor>>,
-    commits: broadcast::Sender<Arc<Commit>>,
+pub(crate) struct Inner {
+    pub root: AbsPath,
+    pub id: String,
+    pub state: StateDir,
+    pub editor: Option<Arc<dyn Editor>>,
+    pub commits: broadcast::Sender<Arc<Commit>>,
 }
 
 /// An entry of a folder.
@@ -75,7 +80,7 @@ pub enum PathError {
         /// Where it leads.
         target: AbsPath,
     },
-    /// Not a path at all.
+    /// Not a path at all, or one whose links lead nowhere.
     #[error("{path:?} is not a usable path: {reason}")]
     Invalid {
         /// As it was spelled.
@@ -95,6 +100,55 @@ impl PathError {
     }
 }
 
+impl Inner {
+    pub(crate) fn open_document(&self, path: &AbsPath) -> Option<Document> {
+        self.editor.as_ref().and_then(|editor| editor.document(path))
+    }
+
+    /// Where `path` leads, which must be inside.
+    pub(crate) fn canonical(&self, path: &AbsPath) -> Result<AbsPath, PlanError> {
+        let impossible = |reason| PlanError::Impossible { path: path.clone(), reason };
+        let target = resolve::resolve(&self.root, path.as_path()).map_err(impossible)?;
+        if target.starts_with(&self.root) && target != self.root {
+            Ok(target)
+        } else {
+            Err(PlanError::Outside { path: path.clone() })
+        }
+    }
+
+    /// Refuses files that an editor we do not talk to seems to have open.
+    fn check_holders(&self, plan: &Plan) -> Result<(), PlanError> {
+        let held = plan.steps.iter().filter(|step| !step.open).find_map(|step| {
+            let reason = held::holder(&step.path)?;
+            Some(PlanError::Held { path: step.path.clone(), reason })
+        });
+        held.map_or(Ok(()), Err)
+    }
+}
+
+impl Source for Inner {
+    fn look(&self, path: &AbsPath) -> Result<Look, PlanError> {
+        if let Some(document) = self.open_document(path) {
+            let content = Content::Text { text: document.text, bom: document.bom };
+            let mode = disk::stat(path).ok().flatten().map(|meta| disk::mode(&meta));
+            return Ok(Look::File { image: Image::new(content, mode), open: true });
+        }
+        Ok(match disk::inspect(path)? {
+            Found::Nothing => Look::Nothing,
+            Found::Folder => Look::Folder,
+            Found::File(image) => Look::File { image, open: false },
+        })
+    }
+
+    fn tree(&self, folder: &AbsPath) -> Result<Tree, PlanError> {
+        Ok(disk::tree(folder)?)
+    }
+
+    fn same_file(&self, a: &AbsPath, b: &AbsPath) -> bool {
+        disk::same_file(a, b)
+    }
+}
+
 impl Workspace {
     /// Opens the workspace at `root`, whose own state lives below `state` (the state home), and
     /// first finishes what a crash left unfinished. Blocks on the file system.
@@ -106,8 +160,17 @@ impl Workspace {
         state: &StateDir,
         editor: Option<Arc<dyn Editor>>,
     ) -> Result<(Self, Vec<RecoveryNote>), OpenError> {
-        let _ = (root, state, editor);
-        unimplemented!()
+        let unusable = |source| OpenError::Root { path: root.to_owned(), source };
+        let canonical = std::fs::canonicalize(root).map_err(unusable)?;
+        if !std::fs::metadata(&canonical).map_err(unusable)?.is_dir() {
+            return Err(unusable(std::io::ErrorKind::NotADirectory.into()));
+        }
+        let root = AbsPath::new(&canonical).expect("a canonical path is absolute");
+        let id = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(canonical.as_os_str().as_bytes()));
+        let state = state.child("workspaces")?.child(&id)?;
+        let (commits, _) = broadcast::channel(64);
+        let inner = Arc::new(Inner { root, id, state, editor, commits });
+        Ok((Self { inner }, Vec::new()))
     }
 
     /// The canonical root.
@@ -131,14 +194,24 @@ impl Workspace {
     /// # Errors
     /// [`PathError`] when it leads outside.
     pub fn resolve(&self, path: &str) -> Result<AbsPath, PathError> {
-        let _ = path;
-        unimplemented!()
+        let invalid = |reason: String| PathError::Invalid { path: path.to_owned(), reason };
+        if path.is_empty() {
+            return Err(invalid("it is empty".to_owned()));
+        }
+        if path.contains('\0') {
+            return Err(invalid("it holds a zero byte".to_owned()));
+        }
+        let target = resolve::resolve(self.root(), Path::new(path)).map_err(invalid)?;
+        if target.starts_with(self.root()) {
+            Ok(target)
+        } else {
+            Err(PathError::Outside { path: path.to_owned(), target })
+        }
     }
 
     /// `path` as people and models are shown it: relative to the root, with `/`.
     pub fn relative(&self, path: &AbsPath) -> String {
-        let _ = path;
-        unimplemented!()
+        plan::relative(self.root(), path)
     }
 
     /// The document at a canonical path: the editor's, else read from the disk now. Blocks.
@@ -146,8 +219,14 @@ impl Workspace {
     /// # Errors
     /// [`ReadError`].
     pub fn document(&self, path: &AbsPath) -> Result<Document, ReadError> {
-        let _ = (path, &self.inner.editor);
-        unimplemented!()
+        if let Some(document) = self.inner.open_document(path) {
+            return Ok(document);
+        }
+        let (bytes, _) = disk::read(path)?;
+        let version = Version { hash: ContentHash::of(&bytes), editor: None };
+        let (text, bom) = disk::text(path, bytes)?;
+        let uri = path_to_uri(path.as_path());
+        Ok(Document { path: path.clone(), uri, text, bom, version, owner: Owner::Disk })
     }
 
     /// Entries of a folder, sorted by name. Blocks.
@@ -155,8 +234,26 @@ impl Workspace {
     /// # Errors
     /// [`ReadError`].
     pub fn list(&self, folder: &AbsPath) -> Result<Vec<Entry>, ReadError> {
-        let _ = folder;
-        unimplemented!()
+        let list = || {
+            let mut entries = Vec::new();
+            for entry in std::fs::read_dir(folder)? {
+                let entry = entry?;
+                let kind = entry.file_type()?;
+                let (kind, size) = match kind {
+                    kind if kind.is_file() => (EntryKind::File, entry.metadata()?.len()),
+                    kind if kind.is_dir() => (EntryKind::Folder, 0),
+                    kind if kind.is_symlink() => (EntryKind::Link, 0),
+                    _ => (EntryKind::Other, 0),
+                };
+                entries.push(Entry { name: entry.file_name().to_string_lossy().into_owned(), kind, size });
+            }
+            entries.sort_by(|a, b| a.name.cmp(&b.name));
+            Ok(entries)
+        };
+        list().map_err(|source: std::io::Error| match source.kind() {
+            std::io::ErrorKind::NotFound => ReadError::NotFound { path: folder.clone() },
+            _ => ReadError::Io { path: folder.clone(), source },
+        })
     }
 
     /// Checks `edit` against the documents as they are and works out its outcome. Blocks.
@@ -164,8 +261,24 @@ impl Workspace {
     /// # Errors
     /// [`PlanError`]; nothing is written in any case.
     pub fn plan(&self, edit: WorkspaceEdit) -> Result<Plan, PlanError> {
-        let _ = edit;
-        unimplemented!()
+        let WorkspaceEdit { label, operations } = edit;
+        let inner = &*self.inner;
+        let mut files = Files::new(inner);
+        for mut operation in operations {
+            match &mut operation {
+                Operation::Edit { path, .. }
+                | Operation::Create { path, .. }
+                | Operation::Delete { path, .. } => *path = inner.canonical(path)?,
+                Operation::Rename { from, to, .. } => {
+                    *from = inner.canonical(from)?;
+                    *to = inner.canonical(to)?;
+                }
+            }
+            files.make(operation)?;
+        }
+        let plan = files.into_plan(label)?;
+        inner.check_holders(&plan)?;
+        Ok(plan)
     }
 
     /// Makes `plan` real, all or nothing, and tells subscribers. Not cancellable once it began.

@@ -1,2 +1,68 @@
-//! Placeholder.
-fn main() {}
+//! The development commands: install what tests need, show the main job, run every test, hold the
+//! rules of the house, measure.
+//!
+//! It may write files and start processes, because it is no part of the product. It knows Pilcrow
+//! only as an executable: no crate of the product is a dependency.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a development tool: it installs, unpacks and starts processes"
+)]
+#![expect(clippy::print_stdout, reason = "a command-line tool: the answer goes to standard output")]
+
+mod demo;
+mod env;
+mod exec;
+mod items;
+mod python;
+mod setup;
+mod steps;
+mod test;
+mod tidy;
+mod tools_dir;
+mod tree;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Development commands of Pilcrow.
+#[derive(Parser)]
+#[command(name = "cargo xtask", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Install what the demo or the tests need into PILCROW_TOOLS (default ~/.cache/pilcrow-dev).
+    Setup(setup::Args),
+    /// Print PATH and variables for a shell: eval "$(cargo xtask env)".
+    Env,
+    /// Rename a function across a real Python package, prove it, and take it back.
+    Demo(demo::Args),
+    /// Set up, check the format, lint, run every test and the demo.
+    Test(test::Args),
+    /// Check the rules of the house that a compiler cannot hold.
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Setup(args) => setup::run(&args),
+        Command::Env => env::run(),
+        Command::Demo(args) => demo::run(&args),
+        Command::Test(args) => test::run(&args),
+        Command::Tidy => tidy::run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Every cause in turn, without the backtrace, which tells a reader of a terminal nothing.
+            eprintln!("\nerror: {error}");
+            error.chain().skip(1).for_each(|cause| eprintln!("{cause}"));
+            ExitCode::FAILURE
+        }
+    }
+}

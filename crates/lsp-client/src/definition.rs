@@ -1,0 +1,452 @@
+//! What is known of a language server, as data: one TOML file each (`docs/formats/server-definition.md`).
+//!
+//! Does not look at the disk. What must stay true: no code anywhere asks for a server by its name; a
+//! peculiarity is a key here.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The newest format of a definition file that this program reads.
+pub const FORMAT: u64 = 1;
+
+/// One language server.
+#[derive(Debug, Clone)]
+pub struct ServerDefinition {
+    /// Unique; the file's name without `.toml`.
+    pub name: String,
+    /// One line for people.
+    pub about: String,
+    /// Servers of one group replace each other: for a file, the first installed one of them is used.
+    pub group: Option<String>,
+    /// Order within the group, lowest first.
+    pub rank: u32,
+    /// What it speaks.
+    pub languages: Vec<Language>,
+    /// How its root folder is found.
+    pub root: RootRule,
+    /// How it is started.
+    pub command: CommandRule,
+    /// What it is good at, 1 to 100. `None`: everything it offers, at 50.
+    pub features: Option<BTreeMap<Feature, u8>>,
+    /// `initializationOptions`, with dotted keys unfolded.
+    pub initialization_options: Option<Value>,
+    /// What `workspace/configuration` answers, with dotted keys unfolded.
+    pub settings: Value,
+    /// Merged over our own client capabilities.
+    pub client_capabilities: Value,
+    /// When it has loaded its project.
+    pub ready: ReadyRule,
+    /// How its diagnostics come.
+    pub diagnostics: DiagnosticsRule,
+    /// How a person gets it.
+    pub install: Install,
+    /// What the test run last saw working.
+    pub verified: Option<Verified>,
+    /// Came with the project: its command is shown before it is first run.
+    pub from_project: bool,
+}
+
+/// A language and its files.
+#[derive(Debug, Clone)]
+pub struct Language {
+    /// `languageId` of LSP.
+    pub id: String,
+    /// As written: globs over a file's name, or over its whole path if they hold a `/`.
+    pub patterns: Vec<String>,
+    matcher: GlobSet,
+}
+
+/// How the root folder of a file is found.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RootRule {
+    /// Names of files or folders that mark a root; `*` may be used.
+    #[serde(default)]
+    pub markers: Vec<String>,
+    /// Which marked folder wins.
+    #[serde(default)]
+    pub prefer: Prefer,
+}
+
+/// Which of several marked folders is the root.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Prefer {
+    /// The one nearest to the file.
+    #[default]
+    Nearest,
+    /// The one nearest to the workspace's root.
+    Outermost,
+}
+
+/// How a server is started.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandRule {
+    /// Programs, the first usable one is taken: names to be searched for, or absolute paths.
+    pub candidates: Vec<String>,
+    /// Its arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Arguments with which a candidate must exit with success before it is used.
+    #[serde(default)]
+    pub probe: Option<Vec<String>>,
+    /// Variables for it.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Variables whose value is the last match of a glob; left out when nothing matches or they are set.
+    #[serde(default)]
+    pub env_glob: BTreeMap<String, String>,
+}
+
+/// What a server can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "each is the request of that name")]
+pub enum Feature {
+    Definition,
+    References,
+    Hover,
+    Symbols,
+    WorkspaceSymbols,
+    Rename,
+    RenameFile,
+    OrganizeImports,
+    Format,
+    Diagnostics,
+    CodeAction,
+}
+
+impl std::fmt::Display for Feature {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Definition => "definition",
+            Self::References => "references",
+            Self::Hover => "hover",
+            Self::Symbols => "symbols",
+            Self::WorkspaceSymbols => "workspace symbols",
+            Self::Rename => "rename",
+            Self::RenameFile => "file rename",
+            Self::OrganizeImports => "organize imports",
+            Self::Format => "format",
+            Self::Diagnostics => "diagnostics",
+            Self::CodeAction => "code actions",
+        })
+    }
+}
+
+/// When a server counts as loaded. All that is given must hold.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadyRule {
+    /// It must not be in the middle of work that it reports by `$/progress` of its own accord.
+    #[serde(default)]
+    pub progress: bool,
+    /// With `progress`: how long to wait for such work to begin, from the first opened document.
+    #[serde(default)]
+    pub grace_ms: u64,
+    /// It has sent a `window/logMessage` that holds one of these.
+    #[serde(default)]
+    pub log_messages: Vec<String>,
+    /// It sends notifications of this method …
+    #[serde(default)]
+    pub status_method: Option<String>,
+    /// … and in the last one this field was true.
+    #[serde(default)]
+    pub status_field: Option<String>,
+    /// After this long it counts as loaded whatever it says.
+    #[serde(default = "default_ready_timeout")]
+    pub timeout_s: u64,
+}
+
+fn default_ready_timeout() -> u64 {
+    60
+}
+
+impl Default for ReadyRule {
+    fn default() -> Self {
+        Self {
+            progress: false,
+            grace_ms: 0,
+            log_messages: Vec::new(),
+            status_method: None,
+            status_field: None,
+            timeout_s: default_ready_timeout(),
+        }
+    }
+}
+
+impl ReadyRule {
+    /// How long to wait for work to begin.
+    pub fn grace(&self) -> Duration {
+        Duration::from_millis(self.grace_ms)
+    }
+}
+
+/// How a server's pushed diagnostics are to be taken.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiagnosticsRule {
+    /// After a push without a version, how long another may follow that replaces it.
+    #[serde(default)]
+    pub settle_ms: u64,
+    /// Pushes without a version are never believed.
+    #[serde(default)]
+    pub refuse_unversioned: bool,
+}
+
+/// How a person gets a server.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Install {
+    /// `npm`, `pip`, `cargo`, `apt`, or `page`.
+    pub how: String,
+    /// The command to run, or the page to read.
+    pub command: String,
+}
+
+/// What the test run last saw working; only it writes this.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verified {
+    /// The server's version.
+    pub version: String,
+    /// The day, `YYYY-MM-DD`.
+    pub date: String,
+    /// The test.
+    pub how: String,
+}
+
+/// Why a definition file cannot be used.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{origin}: {reason}")]
+pub struct DefinitionError {
+    /// The file, or `built in: NAME`.
+    pub origin: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    format: Option<u64>,
+    name: String,
+    #[serde(default)]
+    about: String,
+    #[serde(default)]
+    group: Option<String>,
+    #[serde(default)]
+    rank: u32,
+    languages: Vec<FileLanguage>,
+    #[serde(default)]
+    root: RootRule,
+    command: CommandRule,
+    #[serde(default)]
+    features: Option<BTreeMap<Feature, u8>>,
+    #[serde(default)]
+    initialization_options: Option<Value>,
+    #[serde(default)]
+    settings: Option<Value>,
+    #[serde(default)]
+    client_capabilities: Option<Value>,
+    #[serde(default)]
+    ready: ReadyRule,
+    #[serde(default)]
+    diagnostics: DiagnosticsRule,
+    install: Install,
+    #[serde(default)]
+    verified: Option<Verified>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileLanguage {
+    id: String,
+    patterns: Vec<String>,
+}
+
+impl ServerDefinition {
+    /// Reads a definition. `origin` names the file in errors.
+    ///
+    /// # Errors
+    /// [`DefinitionError`] for a newer format, an unknown key, a bad glob, or no candidate to start.
+    pub fn parse(text: &str, origin: &str, from_project: bool) -> Result<Self, DefinitionError> {
+        let bad = |reason: String| DefinitionError { origin: origin.to_owned(), reason };
+        // The format is looked at first: a newer file may have keys that would be refused here.
+        let table: toml::Table = toml::from_str(text).map_err(|error| bad(error.to_string()))?;
+        if let Some(found) = table.get("format").and_then(toml::Value::as_integer)
+            && found > FORMAT as i64
+        {
+            return Err(bad(format!(
+                "has format {found}, this program knows up to {FORMAT}; use a newer Pilcrow"
+            )));
+        }
+        let file: File = toml::from_str(text).map_err(|error| bad(error.to_string()))?;
+        debug_assert!(file.format.is_none_or(|format| format <= FORMAT));
+        if file.command.candidates.is_empty() {
+            return Err(bad("command.candidates is empty; name a program".to_owned()));
+        }
+        let languages = file
+            .languages
+            .into_iter()
+            .map(|FileLanguage { id, patterns }| {
+                let matcher = globs(&patterns).map_err(|error| bad(error.to_string()))?;
+                Ok(Language { id, patterns, matcher })
+            })
+            .collect::<Result<_, DefinitionError>>()?;
+        Ok(Self {
+            name: file.name,
+            about: file.about,
+            group: file.group,
+            rank: file.rank,
+            languages,
+            root: file.root,
+            command: file.command,
+            features: file.features,
+            initialization_options: file.initialization_options.map(unfold),
+            settings: unfold(file.settings.unwrap_or_else(empty)),
+            client_capabilities: file.client_capabilities.unwrap_or_else(empty),
+            ready: file.ready,
+            diagnostics: file.diagnostics,
+            install: file.install,
+            verified: file.verified,
+            from_project,
+        })
+    }
+
+    /// The `languageId` of a file; `None` when this server does not speak its language.
+    pub fn language_id(&self, path: &Path) -> Option<&str> {
+        let name = path.file_name()?;
+        self.languages
+            .iter()
+            .find(|language| language.matcher.is_match(name) || language.matcher.is_match(path))
+            .map(|language| language.id.as_str())
+    }
+
+    /// How good it is at `feature`; 0: it is not to be asked.
+    pub fn priority(&self, feature: Feature) -> u8 {
+        match &self.features {
+            None => 50,
+            Some(features) => features.get(&feature).copied().unwrap_or(0),
+        }
+    }
+}
+
+fn empty() -> Value {
+    Value::Object(serde_json::Map::new())
+}
+
+fn globs(patterns: &[String]) -> Result<GlobSet, globset::Error> {
+    let mut builder = GlobSetBuilder::new();
+    for pattern in patterns {
+        builder.add(Glob::new(pattern)?);
+    }
+    builder.build()
+}
+
+/// `{"a.b": 1}` as `{"a": {"b": 1}}`, at every depth.
+pub(crate) fn unfold(value: Value) -> Value {
+    let Value::Object(map) = value else { return value };
+    let mut out = empty();
+    for (key, value) in map {
+        let mut nested = unfold(value);
+        for part in key.rsplit('.') {
+            nested = Value::Object([(part.to_owned(), nested)].into_iter().collect());
+        }
+        merge(&mut out, nested);
+    }
+    out
+}
+
+/// Lays `over` on `base`: objects are merged, anything else is replaced.
+pub(crate) fn merge(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (key, value) in over {
+                merge(base.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over,
+    }
+}
+
+/// What `workspace/configuration` asks for under `section`, `null` when there is nothing.
+pub(crate) fn section(settings: &Value, section: Option<&str>) -> Value {
+    let Some(section) = section.filter(|section| !section.is_empty()) else { return settings.clone() };
+    let mut value = settings;
+    for part in section.split('.') {
+        match value.get(part) {
+            Some(inner) => value = inner,
+            None => return Value::Null,
+        }
+    }
+    value.clone()
+}
+
+/// Replaces `${name}` in every string of `value`.
+pub(crate) fn expand(value: &Value, variables: &[(&str, String)]) -> Value {
+    match value {
+        Value::String(text) => Value::String(expand_text(text, variables)),
+        Value::Array(items) => items.iter().map(|item| expand(item, variables)).collect(),
+        Value::Object(map) => {
+            Value::Object(map.iter().map(|(key, value)| (key.clone(), expand(value, variables))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// Replaces `${name}` in `text`.
+pub(crate) fn expand_text(text: &str, variables: &[(&str, String)]) -> String {
+    variables.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${{{name}}}"), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const SMALL: &str = "name = \"s\"\n[[languages]]\nid = \"x\"\npatterns = [\"*.x\", \"**/conf/*\"]\n\
+        [command]\ncandidates = [\"s\"]\n[install]\nhow = \"page\"\ncommand = \"read it\"\n";
+
+    #[test]
+    fn languages_are_found_by_name_or_path() {
+        let definition = ServerDefinition::parse(SMALL, "s.toml", false).unwrap();
+        let id = |path: &str| definition.language_id(Path::new(path)).map(str::to_owned);
+        assert_eq!(id("/a/b.x"), Some("x".into()));
+        assert_eq!(id("/a/conf/any"), Some("x".into()));
+        assert_eq!(id("/a/b.xy"), None);
+        assert_eq!(definition.priority(Feature::Rename), 50);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_with_its_name() {
+        let refuse = |text: &str| ServerDefinition::parse(text, "s.toml", false).unwrap_err().to_string();
+        let newer = format!("format = 2\nnews = 1\n{SMALL}");
+        assert_eq!(refuse(&newer), "s.toml: has format 2, this program knows up to 1; use a newer Pilcrow");
+        assert!(refuse(&format!("nmae = 1\n{SMALL}")).contains("nmae"));
+        let none = SMALL.replace("[\"s\"]", "[]");
+        assert_eq!(refuse(&none), "s.toml: command.candidates is empty; name a program");
+    }
+
+    #[test]
+    fn settings_answer_nested_and_dotted_sections() {
+        let settings = unfold(json!({"a.b": {"c.d": 1}, "a": {"e": 2}}));
+        assert_eq!(settings, json!({"a": {"b": {"c": {"d": 1}}, "e": 2}}));
+        assert_eq!(section(&settings, Some("a.b.c")), json!({"d": 1}));
+        assert_eq!(section(&settings, Some("a.x")), Value::Null);
+        assert_eq!(section(&settings, None), settings);
+    }
+
+    #[test]
+    fn variables_are_replaced_everywhere() {
+        let variables = [("root", "/r".to_owned())];
+        assert_eq!(expand(&json!({"a": ["${root}/x", 1]}), &variables), json!({"a": ["/r/x", 1]}));
+    }
+}

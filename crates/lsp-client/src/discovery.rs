@@ -1,0 +1,265 @@
+//! Where a server's program and its root folder are.
+//!
+//! Looks at the disk, starts nothing. The nearest place wins: the project's own tools before the
+//! person's.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use globset::Glob;
+use workspace::AbsPath;
+
+use crate::definition::{Prefer, RootRule, ServerDefinition};
+
+/// Folders of a project that hold programs.
+const PROJECT_BIN: &[&str] = &["node_modules/.bin", ".venv/bin", "venv/bin"];
+/// Folders of a tools folder that hold programs.
+const TOOLS_BIN: &[&str] = &["bin", "node_modules/.bin", "python/bin"];
+
+/// Where programs are searched, besides the project.
+#[derive(Debug, Clone, Default)]
+pub struct SearchPath {
+    /// Our managed folder: `<managed>/<definition>/<version>/` holds a server that Pilcrow installed.
+    pub managed: Option<PathBuf>,
+    /// `PILCROW_TOOLS`: a folder whose `bin`, `node_modules/.bin` and `python/bin` hold programs.
+    pub tools: Option<PathBuf>,
+    /// The folders of `PATH`.
+    pub path: Vec<PathBuf>,
+}
+
+impl SearchPath {
+    /// As the environment says: `PILCROW_TOOLS` and `PATH`; no managed folder.
+    pub fn from_env() -> Self {
+        Self {
+            managed: None,
+            tools: std::env::var_os("PILCROW_TOOLS").filter(|value| !value.is_empty()).map(PathBuf::from),
+            path: std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect(),
+        }
+    }
+
+    /// Every program that could be the server of `definition`, best first; empty when none is there.
+    /// Blocking.
+    pub fn find(&self, definition: &ServerDefinition, root: &AbsPath, workspace: &AbsPath) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let folders = self.folders(definition, root, workspace);
+        for candidate in &definition.command.candidates {
+            if Path::new(candidate).is_absolute() {
+                found.extend(Some(PathBuf::from(candidate)).filter(|path| is_program(path)));
+                continue;
+            }
+            found.extend(folders.iter().map(|folder| folder.join(candidate)).filter(|path| is_program(path)));
+        }
+        let mut seen = std::collections::HashSet::new();
+        found.retain(|path| seen.insert(path.clone()));
+        found
+    }
+
+    /// `PATH` for the server's process, if it needs another than ours: a tools folder's programs call
+    /// each other (`node`).
+    pub fn path_variable(&self) -> Option<OsString> {
+        let tools = self.tools.as_ref()?;
+        let folders = TOOLS_BIN.iter().map(|bin| tools.join(bin)).chain(self.path.iter().cloned());
+        std::env::join_paths(folders).ok()
+    }
+
+    fn folders(&self, definition: &ServerDefinition, root: &AbsPath, workspace: &AbsPath) -> Vec<PathBuf> {
+        let mut folders = Vec::new();
+        for folder in upward(root, workspace) {
+            folders.extend(PROJECT_BIN.iter().map(|bin| folder.as_path().join(bin)));
+        }
+        if let Some(managed) = &self.managed {
+            let versions = managed.join(&definition.name);
+            for version in sorted(&versions).into_iter().rev() {
+                folders.push(version.clone());
+                folders.extend(TOOLS_BIN.iter().map(|bin| version.join(bin)));
+            }
+        }
+        if let Some(tools) = &self.tools {
+            folders.extend(TOOLS_BIN.iter().map(|bin| tools.join(bin)));
+        }
+        // A relative folder on PATH would mean whatever the current folder is.
+        folders.extend(self.path.iter().filter(|folder| folder.is_absolute()).cloned());
+        folders
+    }
+}
+
+/// The root folder of `file` for a server: a marked folder between it and the workspace's root, which
+/// is the answer where none is marked. Blocking.
+pub fn find_root(rule: &RootRule, file: &AbsPath, workspace: &AbsPath) -> AbsPath {
+    let Some(folder) = file.parent().filter(|folder| folder.starts_with(workspace)) else {
+        return workspace.clone();
+    };
+    let mut marked = upward(&folder, workspace).into_iter().filter(|folder| is_marked(rule, folder));
+    let found = match rule.prefer {
+        Prefer::Nearest => marked.next(),
+        Prefer::Outermost => marked.last(),
+    };
+    found.unwrap_or_else(|| workspace.clone())
+}
+
+/// `folder` and its parents up to `top`.
+fn upward(folder: &AbsPath, top: &AbsPath) -> Vec<AbsPath> {
+    let mut folders = Vec::new();
+    let mut at = Some(folder.clone());
+    while let Some(folder) = at.filter(|folder| folder.starts_with(top)) {
+        at = folder.parent();
+        folders.push(folder);
+    }
+    folders
+}
+
+fn is_marked(rule: &RootRule, folder: &AbsPath) -> bool {
+    rule.markers.iter().any(|marker| {
+        if marker.contains('*') {
+            return !matches(&folder.join(marker).as_path().to_string_lossy()).is_empty();
+        }
+        folder.as_path().join(marker).exists()
+    })
+}
+
+fn is_program(path: &Path) -> bool {
+    let Ok(metadata) = std::fs::metadata(path) else { return false };
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        metadata.is_file() && metadata.permissions().mode() & 0o111 != 0
+    }
+    #[cfg(not(unix))]
+    metadata.is_file()
+}
+
+fn sorted(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut entries: Vec<_> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
+    entries.sort();
+    entries
+}
+
+/// What an absolute glob matches, in order; `*` stays within one component. Blocking.
+pub(crate) fn matches(pattern: &str) -> Vec<PathBuf> {
+    let mut found = vec![PathBuf::new()];
+    for component in Path::new(pattern).components() {
+        let text = component.as_os_str().to_string_lossy();
+        if !text.contains('*') {
+            found.iter_mut().for_each(|path| path.push(component));
+            continue;
+        }
+        let Ok(glob) = Glob::new(&text) else { return Vec::new() };
+        let matcher = glob.compile_matcher();
+        found = found
+            .iter()
+            .flat_map(|folder| sorted(folder))
+            .filter(|path| path.file_name().is_some_and(|name| matcher.is_match(name)))
+            .collect();
+    }
+    found.retain(|path| path.exists());
+    found
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests write files of their own")]
+mod tests {
+    use super::*;
+
+    struct Tree(tempfile::TempDir);
+
+    impl Tree {
+        fn new(files: &[&str]) -> Self {
+            let tree = Self(tempfile::tempdir().unwrap());
+            for file in files {
+                let path = tree.0.path().join(file);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(&path, "").unwrap();
+                #[cfg(unix)]
+                if file.contains("bin/") {
+                    use std::os::unix::fs::PermissionsExt;
+                    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+                }
+            }
+            tree
+        }
+
+        fn at(&self, path: &str) -> AbsPath {
+            AbsPath::new(self.0.path()).unwrap().join(path)
+        }
+    }
+
+    fn definition(candidates: &str) -> ServerDefinition {
+        let text = format!(
+            "name = \"s\"\nlanguages = []\n[command]\ncandidates = {candidates}\n\
+             [install]\nhow = \"page\"\ncommand = \"x\"\n"
+        );
+        ServerDefinition::parse(&text, "s.toml", false).unwrap()
+    }
+
+    #[test]
+    fn every_package_of_a_monorepo_has_its_own_root() {
+        let tree = Tree::new(&["Cargo.toml", "a/pyproject.toml", "a/src/p/m.py", "b/q.py", "c/x.sln"]);
+        let root = |markers: &[&str], prefer, file: &str| {
+            let markers = markers.iter().map(|&marker| marker.to_owned()).collect();
+            find_root(&RootRule { markers, prefer }, &tree.at(file), &tree.at(""))
+        };
+        let nearest = Prefer::Nearest;
+        assert_eq!(root(&["pyproject.toml"], nearest, "a/src/p/m.py"), tree.at("a"));
+        assert_eq!(root(&["pyproject.toml"], nearest, "b/q.py"), tree.at(""));
+        assert_eq!(root(&["pyproject.toml", "Cargo.toml"], nearest, "a/src/p/m.py"), tree.at("a"));
+        assert_eq!(root(&["pyproject.toml", "Cargo.toml"], Prefer::Outermost, "a/src/p/m.py"), tree.at(""));
+        assert_eq!(root(&["*.sln"], nearest, "c/y/z.cs"), tree.at("c"));
+        assert_eq!(root(&["pyproject.toml"], nearest, "../elsewhere/x.py"), tree.at(""));
+    }
+
+    #[test]
+    fn the_nearest_program_wins() {
+        let tree = Tree::new(&[
+            "w/p/node_modules/.bin/s",
+            "w/.venv/bin/s",
+            "w/venv/bin/README",
+            "managed/s/1/bin/s",
+            "managed/s/2/bin/s",
+            "tools/python/bin/s",
+            "tools/bin/t",
+            "path/bin/s",
+        ]);
+        let search = SearchPath {
+            managed: Some(tree.at("managed").into()),
+            tools: Some(tree.at("tools").into()),
+            path: vec!["relative".into(), tree.at("path/bin").into()],
+        };
+        let find = |candidates: &str| {
+            let found = search.find(&definition(candidates), &tree.at("w/p"), &tree.at("w"));
+            found.iter().map(|path| path.strip_prefix(tree.0.path()).unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let expected: Vec<PathBuf> = [
+            "w/p/node_modules/.bin/s",
+            "w/.venv/bin/s",
+            "managed/s/2/bin/s",
+            "managed/s/1/bin/s",
+            "tools/python/bin/s",
+            "path/bin/s",
+        ]
+        .map(PathBuf::from)
+        .into();
+        assert_eq!(find("[\"s\"]"), expected);
+        assert_eq!(find("[\"README\"]"), [PathBuf::from("w/venv/bin/README")]);
+        let absolute = tree.at("tools/bin/t").to_string();
+        assert_eq!(find(&format!("[{absolute:?}, \"t\"]")), [PathBuf::from("tools/bin/t")]);
+        assert!(find("[\"/no/such\", \"none\"]").is_empty());
+    }
+
+    #[test]
+    fn a_file_that_cannot_run_is_no_program() {
+        let tree = Tree::new(&["path/s"]);
+        let search = SearchPath { path: vec![tree.at("path").into()], ..SearchPath::default() };
+        assert!(search.find(&definition("[\"s\"]"), &tree.at("w"), &tree.at("w")).is_empty());
+    }
+
+    #[test]
+    fn globs_match_within_components() {
+        let tree = Tree::new(&["rustc-1.96/library/x", "rustc-1.95/library/x", "rustc-0/other"]);
+        let found = matches(&tree.at("rustc-*/library").to_string());
+        assert_eq!(
+            found,
+            [PathBuf::from(tree.at("rustc-1.95/library")), tree.at("rustc-1.96/library").into()]
+        );
+    }
+}

@@ -1,0 +1,43 @@
+//! A language server that does what a script says: answers, delays, silence, nonsense, crashes.
+//!
+//! Runs in process over any pair of streams ([`serve`]) and as an executable ([`executable`]) with the
+//! script in a file. It keeps the documents it was sent, so that a test can compare them with the truth.
+
+mod documents;
+mod script;
+mod serve;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+pub use documents::OpenDocument;
+pub use script::{Script, Step};
+pub use serve::{Ended, Record, serve};
+
+/// The built executable. Takes the script's file as its only argument. Builds it if it is not there:
+/// cargo builds no executables of a package that is only a dependency. Blocking.
+///
+/// # Panics
+/// When cargo cannot build it.
+pub fn executable() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let name = format!("scripted-language-server{}", std::env::consts::EXE_SUFFIX);
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args(["build", "--quiet", "--bin", "scripted-language-server", "--manifest-path"])
+            .arg(manifest)
+            .output()
+            .expect("cargo can be started");
+        assert!(output.status.success(), "cargo build: {}", String::from_utf8_lossy(&output.stderr));
+        // A test binary lies in `<target>/<profile>/deps`.
+        let test = std::env::current_exe().expect("a running program has a path");
+        let path = test
+            .ancestors()
+            .map(|folder| folder.join(&name))
+            .find(|path| path.is_file())
+            .expect("the executable was built into the folder of the profile");
+        path
+    })
+}

@@ -1,0 +1,274 @@
+//! Running a script over a pair of streams.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use text::PositionEncoding;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::bytes::BytesMut;
+use tokio_util::codec::{Decoder, Encoder};
+use wire::{Frame, Framing, Limits, MessageCodec};
+
+use super::documents::{Documents, OpenDocument};
+use super::script::{Script, Step, fill};
+
+/// How a server ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// By `exit`, after `shutdown` or not.
+    Exit {
+        /// Whether `shutdown` came before.
+        clean: bool,
+    },
+    /// The input ended.
+    EndOfInput,
+    /// The script said so.
+    Crash(i32),
+}
+
+/// What a server got, in order; cheap to clone, filled while it runs.
+#[derive(Debug, Clone, Default)]
+pub struct Record(Arc<Mutex<Vec<Value>>>);
+
+impl Record {
+    /// All messages so far.
+    pub fn all(&self) -> Vec<Value> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn push(&self, message: Value) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+    }
+}
+
+enum Out {
+    Message(Value),
+    Raw(String),
+    End(Ended),
+}
+
+struct Server {
+    script: Script,
+    record: Record,
+    state: Mutex<State>,
+    counts: watch::Sender<HashMap<String, usize>>,
+    out: mpsc::UnboundedSender<Out>,
+}
+
+struct State {
+    documents: Documents,
+    root: Value,
+    turns: HashMap<String, usize>,
+    shut_down: bool,
+}
+
+/// Runs `script` until it ends. Tasks of unanswered turns end with it.
+///
+/// # Panics
+/// When the client breaks the protocol in a way that no script can mean, such as a change of a document
+/// that is not open.
+pub async fn serve(
+    mut reader: impl AsyncRead + Unpin,
+    mut writer: impl AsyncWrite + Unpin,
+    script: Script,
+    record: Record,
+) -> Ended {
+    let (out, mut outgoing) = mpsc::unbounded_channel();
+    let state =
+        State { documents: Documents::new(), root: Value::Null, turns: HashMap::new(), shut_down: false };
+    let stay = script.stay;
+    let start = script.start.clone();
+    let counts = watch::channel(HashMap::new()).0;
+    let server = Arc::new(Server { script, record, state: Mutex::new(state), counts, out });
+    let mut tasks = JoinSet::new();
+    let mut codec = MessageCodec::new(Framing::ContentLength, Limits::default());
+    let mut buffer = BytesMut::new();
+    let mut open = true;
+    server.run(start, Value::Null).await;
+    loop {
+        tokio::select! {
+            biased;
+            // Both are cancel-safe: a dropped `recv` takes nothing, a dropped `read_buf` reads nothing.
+            Some(out) = outgoing.recv() => {
+                let bytes = match out {
+                    Out::End(ended) => return ended,
+                    Out::Raw(text) => text.into_bytes(),
+                    Out::Message(message) => {
+                        let mut bytes = BytesMut::new();
+                        codec.encode(message.to_string().as_bytes(), &mut bytes).expect("memory does not fail");
+                        bytes.to_vec()
+                    }
+                };
+                if writer.write_all(&bytes).await.is_err() || writer.flush().await.is_err() {
+                    return Ended::EndOfInput;
+                }
+            }
+            read = reader.read_buf(&mut buffer), if open => {
+                if !matches!(read, Ok(1..)) {
+                    if !stay {
+                        return Ended::EndOfInput;
+                    }
+                    open = false;
+                }
+                while let Some(frame) = codec.decode(&mut buffer).expect("decoding does not fail") {
+                    let Frame::Body(body) = frame else { panic!("the client sent {frame:?}") };
+                    let message: Value = serde_json::from_slice(&body).expect("the client sends JSON");
+                    if let Some(ended) = server.take(&message) {
+                        return ended;
+                    }
+                    let server = Arc::clone(&server);
+                    tasks.spawn(async move { server.respond(message).await });
+                }
+            }
+            Some(ended) = tasks.join_next() => ended.expect("no step panics"),
+        }
+    }
+}
+
+impl Server {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What must happen in the order of the messages.
+    fn take(&self, message: &Value) -> Option<Ended> {
+        self.record.push(message.clone());
+        if let Some(path) = &self.script.record {
+            let mut file =
+                std::fs::File::options().create(true).append(true).open(path).expect("the record opens");
+            writeln!(file, "{message}").expect("the record is written");
+        }
+        let method = message["method"].as_str().unwrap_or("response").to_owned();
+        let params = &message["params"];
+        {
+            let mut state = self.state();
+            state.documents.take(&method, params);
+            match method.as_str() {
+                "initialize" => {
+                    state.root = params["rootUri"].clone();
+                    state.documents.encoding = match &self.script.capabilities["positionEncoding"] {
+                        encoding if encoding == "utf-8" => PositionEncoding::Utf8,
+                        encoding if encoding == "utf-32" => PositionEncoding::Utf32,
+                        _ => PositionEncoding::Utf16,
+                    };
+                }
+                "shutdown" => state.shut_down = true,
+                "exit" if !self.script.stay => return Some(Ended::Exit { clean: state.shut_down }),
+                _ => {}
+            }
+        }
+        self.counts.send_modify(|counts| *counts.entry(method).or_default() += 1);
+        None
+    }
+
+    async fn respond(&self, message: Value) {
+        let Some(method) = message["method"].as_str() else { return };
+        let turns = self.script.methods.get(method);
+        let turn = {
+            let mut state = self.state();
+            let turn = state.turns.entry(method.to_owned()).or_default();
+            *turn += 1;
+            *turn - 1
+        };
+        let steps = turns.and_then(|turns| turns.get(turn).or(turns.last())).cloned();
+        let steps = match (steps, method) {
+            (Some(steps), _) => steps,
+            (None, "initialize") => vec![Step::Result(json!({
+                "capabilities": self.script.capabilities,
+                "serverInfo": {"name": "scripted", "version": "1"},
+            }))],
+            (None, "shutdown") => vec![Step::Result(Value::Null)],
+            (None, "test/documents") => vec![Step::Documents],
+            (None, _) if message.get("id").is_some() => {
+                vec![Step::Error(json!({"code": -32601, "message": format!("no script for {method}")}))]
+            }
+            (None, _) => Vec::new(),
+        };
+        self.run(steps, message).await;
+    }
+
+    async fn run(&self, steps: Vec<Step>, message: Value) {
+        let (root, version) = {
+            let state = self.state();
+            let uri = message["params"]["textDocument"]["uri"].as_str().unwrap_or_default();
+            let version = state.documents.open.get(uri).map(|document| document.version);
+            (state.root.clone(), version)
+        };
+        let lookup = |name: &str| match name {
+            "root" => Some(root.clone()),
+            "version" => version.map(Value::from),
+            _ => {
+                let path = name.strip_prefix("params.")?;
+                path.split('.').try_fold(&message["params"], |value, key| value.get(key)).cloned()
+            }
+        };
+        let id = || message["id"].clone();
+        for step in steps {
+            let out = match step {
+                Step::Result(value) => {
+                    Out::Message(json!({"jsonrpc": "2.0", "id": id(), "result": fill(&value, &lookup)}))
+                }
+                Step::Error(value) => Out::Message(json!({"jsonrpc": "2.0", "id": id(), "error": value})),
+                Step::AnswerId { id, result } => {
+                    Out::Message(json!({"jsonrpc": "2.0", "id": id, "result": result}))
+                }
+                Step::Documents => {
+                    let open: std::collections::BTreeMap<String, OpenDocument> =
+                        self.state().documents.open.clone();
+                    Out::Message(json!({"jsonrpc": "2.0", "id": id(), "result": open}))
+                }
+                Step::Notify { method, params } => Out::Message(
+                    json!({"jsonrpc": "2.0", "method": method, "params": fill(&params, &lookup)}),
+                ),
+                Step::Request { id, method, params } => Out::Message(json!({
+                    "jsonrpc": "2.0", "id": id, "method": method, "params": fill(&params, &lookup)
+                })),
+                Step::Stdout(text) => Out::Raw(text),
+                Step::Crash(status) => Out::End(Ended::Crash(status)),
+                Step::Never => return,
+                Step::Stderr(text) => {
+                    std::io::stderr().write_all(text.as_bytes()).expect("the error stream is open");
+                    continue;
+                }
+                Step::DelayMs(time) => {
+                    tokio::time::sleep(Duration::from_millis(time)).await;
+                    continue;
+                }
+                Step::WaitFor { method, count } => {
+                    let mut counts = self.counts.subscribe();
+                    let enough =
+                        |counts: &HashMap<String, usize>| counts.get(&method).copied().unwrap_or(0) >= count;
+                    counts.wait_for(enough).await.expect("the sender is our own");
+                    continue;
+                }
+                Step::Grandchild { own_group, pid_file } => {
+                    grandchild(own_group, &pid_file);
+                    continue;
+                }
+            };
+            if self.out.send(out).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn grandchild(own_group: bool, pid_file: &std::path::Path) {
+    let mut command = Command::new("sleep");
+    command.arg("3600").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    #[cfg(unix)]
+    if own_group {
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    }
+    let child = command.spawn().expect("sleep is installed");
+    // Written aside and renamed: who waits for the file never reads half of it.
+    let aside = pid_file.with_extension("new");
+    std::fs::write(&aside, child.id().to_string()).expect("the pid file is written");
+    std::fs::rename(&aside, pid_file).expect("the pid file is put in place");
+}

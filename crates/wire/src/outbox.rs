@@ -1,0 +1,129 @@
+//! What is to be written, in order, by one task.
+//!
+//! Ordinary messages wait for one of a fixed number of places. Control messages (cancellations and
+//! answers) never wait; there are at most as many as requests in flight, which bounds them.
+
+use std::sync::Arc;
+
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio_util::bytes::BytesMut;
+use tokio_util::codec::Encoder;
+
+use crate::framing::MessageCodec;
+
+/// Bytes gathered before they are written, when more than one message waits.
+const GATHER: usize = 64 * 1024;
+
+/// Where messages are put. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Outbox {
+    // Unbounded, but `places` and the number of requests in flight bound it.
+    sender: mpsc::UnboundedSender<Item>,
+    places: Arc<Semaphore>,
+}
+
+enum Item {
+    Message(Vec<u8>, Option<Place>),
+    Flush(oneshot::Sender<()>),
+}
+
+/// A place in the queue; free again when all that was put in with it is written.
+pub(crate) type Place = Arc<OwnedSemaphorePermit>;
+
+/// The writing task is gone.
+pub(crate) struct Gone;
+
+impl Outbox {
+    pub fn new(places: usize) -> (Self, Writer) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let outbox = Self { sender, places: Arc::new(Semaphore::new(places)) };
+        (outbox, Writer { receiver })
+    }
+
+    /// Waits for a place. Dropping the future takes none.
+    pub async fn place(&self) -> Result<Place, Gone> {
+        Arc::clone(&self.places).acquire_owned().await.map(Arc::new).map_err(|_| Gone)
+    }
+
+    /// A place if there is one at once.
+    pub fn try_place(&self) -> Result<Option<Place>, Gone> {
+        match Arc::clone(&self.places).try_acquire_owned() {
+            Ok(place) => Ok(Some(Arc::new(place))),
+            Err(tokio::sync::TryAcquireError::NoPermits) => Ok(None),
+            Err(tokio::sync::TryAcquireError::Closed) => Err(Gone),
+        }
+    }
+
+    /// Puts an ordinary message in; several may share one place.
+    pub fn put(&self, message: Vec<u8>, place: &Place) -> Result<(), Gone> {
+        self.sender.send(Item::Message(message, Some(Arc::clone(place)))).map_err(|_| Gone)
+    }
+
+    /// Puts a control message in, without waiting.
+    pub fn put_control(&self, message: Vec<u8>) -> Result<(), Gone> {
+        self.sender.send(Item::Message(message, None)).map_err(|_| Gone)
+    }
+
+    /// Ends when everything put in before is written.
+    pub async fn flush(&self) -> Result<(), Gone> {
+        let (sender, receiver) = oneshot::channel();
+        self.sender.send(Item::Flush(sender)).map_err(|_| Gone)?;
+        receiver.await.map_err(|_| Gone)
+    }
+
+    /// Whoever waits for a place, now or later, gets [`Gone`].
+    pub fn close(&self) {
+        self.places.close();
+    }
+}
+
+/// The reading end of an [`Outbox`].
+pub(crate) struct Writer {
+    receiver: mpsc::UnboundedReceiver<Item>,
+}
+
+impl Writer {
+    /// Writes until the outbox is dropped or the stream fails. Not cancel-safe: dropped in the middle,
+    /// half a message may be written, so it is dropped only when the stream is given up.
+    pub async fn run(
+        mut self,
+        mut stream: impl AsyncWrite + Unpin,
+        mut codec: MessageCodec,
+        written: impl Fn(&[u8]),
+    ) -> std::io::Result<()> {
+        let mut buffer = BytesMut::new();
+        while let Some(mut item) = self.receiver.recv().await {
+            let mut flushed = Vec::new();
+            loop {
+                match item {
+                    Item::Message(message, place) => {
+                        written(&message);
+                        codec.encode(&message, &mut buffer)?;
+                        drop(place);
+                    }
+                    Item::Flush(sender) => flushed.push(sender),
+                }
+                if buffer.len() >= GATHER {
+                    break;
+                }
+                match self.receiver.try_recv() {
+                    Ok(next) => item = next,
+                    Err(_) => break,
+                }
+            }
+            stream.write_all(&buffer).await?;
+            stream.flush().await?;
+            buffer.clear();
+            if buffer.capacity() > 16 * GATHER {
+                buffer = BytesMut::new();
+            }
+            for sender in flushed {
+                if sender.send(()).is_err() {
+                    tracing::trace!("whoever asked for a flush has stopped waiting");
+                }
+            }
+        }
+        stream.shutdown().await
+    }
+}

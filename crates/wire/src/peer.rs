@@ -1,0 +1,596 @@
+//! One end of a JSON-RPC stream: requests with deadlines and cancellation, notifications, and a handler
+//! for what the other side asks.
+//!
+//! Knows no method name but the one it is given for cancellation. What must stay true: notifications
+//! and requests reach the handler in the order they came; a late, second or unknown answer is logged
+//! and does no harm; when the stream closes, all that wait end with the reason; every task is spawned
+//! on the tracker that the caller owns and ends after [`Peer::close`].
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::StreamExt;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
+use tokio_util::codec::FramedRead;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::envelope::{self, Envelope, Id, RpcError, codes};
+use crate::framing::{Frame, Framing, Limits, MessageCodec};
+use crate::outbox::{Gone, Outbox, Place};
+use crate::pending::{Outcome, Pending};
+
+/// Which way a message went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// The other side sent it.
+    Received,
+    /// We sent it.
+    Sent,
+}
+
+/// Sees all traffic as it passes. Called from the reading and writing tasks: it must not block.
+pub trait Observer: Send + Sync + 'static {
+    /// One body.
+    fn message(&self, direction: Direction, body: &[u8]);
+    /// Bytes that were no message, or a body that is no JSON-RPC.
+    fn skipped(&self, what: &str);
+}
+
+/// How a peer speaks.
+#[derive(Clone)]
+pub struct PeerOptions {
+    /// For logs.
+    pub name: String,
+    /// How messages are told apart.
+    pub framing: Framing,
+    /// How much of a message is held.
+    pub limits: Limits,
+    /// Sent with `{"id": …}` when we give up on a request; obeyed when it comes.
+    pub cancel_method: Option<String>,
+    /// Ordinary messages that may wait to be written.
+    pub queue: usize,
+    /// Requests of the other side answered at once; those above are refused.
+    pub incoming: usize,
+    /// Sees all traffic.
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+impl PeerOptions {
+    /// LSP's ways: `Content-Length` and `$/cancelRequest`.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            framing: Framing::ContentLength,
+            limits: Limits::default(),
+            cancel_method: Some("$/cancelRequest".to_owned()),
+            queue: 256,
+            incoming: 256,
+            observer: None,
+        }
+    }
+}
+
+/// A request of the other side.
+#[derive(Debug)]
+pub struct IncomingRequest {
+    /// Its id.
+    pub id: Id,
+    /// What is asked.
+    pub method: String,
+    /// As it came.
+    pub params: Option<Box<RawValue>>,
+}
+
+/// Answers the other side.
+pub trait Handler: Send + Sync + 'static {
+    /// A notification, in wire order. Runs in the reading task: it must not block.
+    fn notification(&self, peer: &Peer, method: &str, params: Option<&RawValue>) {
+        let _ = (peer, method, params);
+    }
+
+    /// A request. The call itself is made in wire order and must not block; the future runs in a task
+    /// of its own, and is dropped when the other side cancels or the stream closes.
+    fn request(
+        &self,
+        peer: &Peer,
+        request: IncomingRequest,
+    ) -> BoxFuture<'static, Result<Box<RawValue>, RpcError>> {
+        let _ = peer;
+        let error = RpcError::method_not_found(&request.method);
+        Box::pin(std::future::ready(Err(error)))
+    }
+}
+
+/// Why a stream is no longer used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The other side ended it.
+    EndOfStream,
+    /// Reading failed.
+    Read(String),
+    /// Writing failed.
+    Write(String),
+    /// We closed it.
+    Local(String),
+}
+
+/// The stream is closed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the stream is closed: {}", match reason {
+    CloseReason::EndOfStream => "the other side ended it",
+    CloseReason::Read(error) | CloseReason::Write(error) | CloseReason::Local(error) => error,
+})]
+pub struct Closed {
+    /// What closed it first.
+    pub reason: CloseReason,
+}
+
+/// Why a request has no result.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RequestError {
+    /// The other side answered with an error.
+    #[error("{method} failed: {error}")]
+    Rpc {
+        /// What was asked.
+        method: String,
+        /// What came back.
+        error: Box<RpcError>,
+    },
+    /// No answer in time; the other side was told to stop.
+    #[error("{method} was not answered within {after:?}")]
+    Deadline {
+        /// What was asked.
+        method: String,
+        /// How long was waited.
+        after: Duration,
+    },
+    /// The caller's token was cancelled; the other side was told to stop.
+    #[error("{method} was cancelled")]
+    Cancelled {
+        /// What was asked.
+        method: String,
+    },
+    /// The stream closed before the answer.
+    #[error("{method} has no answer: {closed}")]
+    Closed {
+        /// What was asked.
+        method: String,
+        /// Why.
+        closed: Closed,
+    },
+    /// The parameters cannot be written as JSON.
+    #[error("the parameters of {method} cannot be written: {reason}")]
+    Encode {
+        /// What was to be asked.
+        method: String,
+        /// What `serde_json` says.
+        reason: String,
+    },
+}
+
+/// One end of a stream. Cheap to clone; all clones are the same end.
+#[derive(Clone)]
+pub struct Peer {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    name: String,
+    pending: Pending,
+    outbox: Outbox,
+    cancel_method: Option<String>,
+    observer: Option<Arc<dyn Observer>>,
+    closed: CancellationToken,
+    incoming: Mutex<HashMap<Id, CancellationToken>>,
+    incoming_limit: usize,
+    tracker: TaskTracker,
+}
+
+impl Peer {
+    /// Starts reading and writing on tasks of `tracker`, until [`Peer::close`] or the end of the stream.
+    pub fn spawn(
+        reader: impl AsyncRead + Send + Unpin + 'static,
+        writer: impl AsyncWrite + Send + Unpin + 'static,
+        handler: Arc<dyn Handler>,
+        options: PeerOptions,
+        tracker: &TaskTracker,
+    ) -> Self {
+        let (outbox, writing) = Outbox::new(options.queue);
+        let codec = MessageCodec::new(options.framing, options.limits);
+        let peer = Self {
+            shared: Arc::new(Shared {
+                name: options.name,
+                pending: Pending::default(),
+                outbox,
+                cancel_method: options.cancel_method,
+                observer: options.observer,
+                closed: CancellationToken::new(),
+                incoming: Mutex::default(),
+                incoming_limit: options.incoming,
+                tracker: tracker.clone(),
+            }),
+        };
+        let this = peer.clone();
+        let write_codec = codec.clone();
+        tracker.spawn(async move {
+            let observer = this.shared.observer.clone();
+            let run = writing.run(writer, write_codec, move |body| {
+                if let Some(observer) = &observer {
+                    observer.message(Direction::Sent, body);
+                }
+            });
+            tokio::select! {
+                // Dropping the writer may cut a message; the stream is given up then anyway.
+                () = this.shared.closed.cancelled() => {}
+                result = run => if let Err(error) = result {
+                    this.close_with(CloseReason::Write(format!("writing failed: {error}")));
+                }
+            }
+        });
+        let this = peer.clone();
+        tracker.spawn(async move {
+            let mut frames = FramedRead::with_capacity(reader, codec, 64 * 1024);
+            let reason = loop {
+                let frame = tokio::select! {
+                    // Dropping `next` loses nothing: what was read stays in `frames`.
+                    () = this.shared.closed.cancelled() => return,
+                    frame = frames.next() => frame,
+                };
+                match frame {
+                    None => break CloseReason::EndOfStream,
+                    Some(Err(error)) => break CloseReason::Read(format!("reading failed: {error}")),
+                    Some(Ok(Frame::Skipped(skipped))) => this.skipped(&skipped),
+                    Some(Ok(Frame::Body(body))) => this.receive(&body, handler.as_ref()),
+                }
+            };
+            this.close_with(reason);
+        });
+        peer
+    }
+
+    /// Asks, and waits for the raw result.
+    ///
+    /// Dropping the future, `cancel` and the deadline free the entry and tell the other side.
+    ///
+    /// # Errors
+    /// [`RequestError`]; each names the method.
+    pub async fn request(
+        &self,
+        method: &str,
+        params: &(impl Serialize + ?Sized),
+        deadline: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<Box<RawValue>, RequestError> {
+        let owned = || method.to_owned();
+        let ask = async {
+            let room =
+                self.room().await.map_err(|closed| RequestError::Closed { method: owned(), closed })?;
+            let flight = room.request(method, params)?;
+            // Others may have the place while we wait.
+            drop(room);
+            flight.answer().await
+        };
+        within(method, deadline, cancel, ask).await
+    }
+
+    /// Waits for a place in the queue. What is sent with it is sent in order and without waiting, so
+    /// several messages can be sent as one step, while a lock is held that makes them belong together.
+    ///
+    /// # Errors
+    /// [`Closed`] when the stream is closed.
+    pub async fn room(&self) -> Result<Room, Closed> {
+        let place = self.shared.outbox.place().await.map_err(|Gone| self.why_closed())?;
+        Ok(Room { peer: self.clone(), place })
+    }
+
+    /// Tells, without waiting for an answer; waits for a place in the queue.
+    ///
+    /// The order of notifications and requests from one task is kept. Cancel-safe: dropped while it
+    /// waits, nothing is sent.
+    ///
+    /// # Errors
+    /// [`Closed`] when the stream is closed; parameters that cannot be written are logged and refused so.
+    pub async fn notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<(), Closed> {
+        self.room().await?.notify(method, params)
+    }
+
+    /// [`Peer::notify`] for those who cannot wait: `Ok(false)` when the queue is full and nothing was
+    /// sent.
+    ///
+    /// # Errors
+    /// As [`Peer::notify`].
+    pub fn try_notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<bool, Closed> {
+        match self.shared.outbox.try_place().map_err(|Gone| self.why_closed())? {
+            Some(place) => Room { peer: self.clone(), place }.notify(method, params).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn notification(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<Vec<u8>, Closed> {
+        if let Some(closed) = self.shared.pending.closed() {
+            return Err(closed);
+        }
+        let params = envelope::raw(params).map_err(|error| {
+            tracing::error!(peer = self.shared.name, method, %error, "parameters cannot be written");
+            Closed {
+                reason: CloseReason::Local(format!("parameters of {method} cannot be written: {error}")),
+            }
+        })?;
+        Ok(Envelope::Notification { method: method.to_owned(), params: some_params(params) }.to_bytes())
+    }
+
+    /// Ends when everything sent before is handed to the system, or the stream is closed.
+    pub async fn flush(&self) {
+        tokio::select! {
+            () = self.shared.closed.cancelled() => {}
+            result = self.shared.outbox.flush() => if let Err(Gone) = result {
+                tracing::debug!(peer = self.shared.name, "nothing left to flush, the writer has ended");
+            }
+        }
+    }
+
+    /// Ends when the stream is closed, with the reason. Cancel-safe.
+    pub async fn closed(&self) -> Closed {
+        self.shared.closed.cancelled().await;
+        self.why_closed()
+    }
+
+    /// The reason if the stream is closed.
+    pub fn is_closed(&self) -> Option<Closed> {
+        self.shared.pending.closed()
+    }
+
+    /// Gives the stream up: both tasks end, all that wait fail with `why`.
+    pub fn close(&self, why: &str) {
+        self.close_with(CloseReason::Local(why.to_owned()));
+    }
+
+    /// How many requests wait for an answer.
+    pub fn pending(&self) -> usize {
+        self.shared.pending.len()
+    }
+
+    fn close_with(&self, reason: CloseReason) {
+        if self.shared.pending.close(Closed { reason }) {
+            self.shared.outbox.close();
+            self.shared.closed.cancel();
+        }
+    }
+
+    fn why_closed(&self) -> Closed {
+        self.shared
+            .pending
+            .closed()
+            .unwrap_or(Closed { reason: CloseReason::Local("the peer was dropped".to_owned()) })
+    }
+
+    fn skipped(&self, skipped: &dyn std::fmt::Display) {
+        tracing::warn!(peer = self.shared.name, "skipped {skipped}");
+        if let Some(observer) = &self.shared.observer {
+            observer.skipped(&skipped.to_string());
+        }
+    }
+
+    fn receive(&self, body: &[u8], handler: &dyn Handler) {
+        if let Some(observer) = &self.shared.observer {
+            observer.message(Direction::Received, body);
+        }
+        match envelope::parse(body) {
+            Err(malformed) => self.skipped(&malformed),
+            Ok(Envelope::Response { id, outcome }) => self.take_answer(id, outcome),
+            Ok(Envelope::Notification { method, params }) => {
+                if Some(&method) == self.shared.cancel_method.as_ref() {
+                    self.cancel_incoming(params.as_deref());
+                    return;
+                }
+                let call = AssertUnwindSafe(|| handler.notification(self, &method, params.as_deref()));
+                if std::panic::catch_unwind(call).is_err() {
+                    tracing::error!(
+                        peer = self.shared.name,
+                        method,
+                        "the handler of a notification panicked"
+                    );
+                }
+            }
+            Ok(Envelope::Request { id, method, params }) => {
+                self.take_request(IncomingRequest { id, method, params }, handler);
+            }
+        }
+    }
+
+    fn take_answer(&self, id: Option<Id>, outcome: Result<Box<RawValue>, RpcError>) {
+        let name = &self.shared.name;
+        match id {
+            Some(Id::Number(id)) => match self.shared.pending.answer(id, outcome) {
+                Ok(()) => {}
+                Err(true) => tracing::debug!(peer = name, id, "late or second answer"),
+                Err(false) => tracing::warn!(peer = name, id, "answer to a request never made"),
+            },
+            Some(id) => tracing::warn!(peer = name, %id, "answer to a request never made"),
+            None => tracing::warn!(peer = name, ?outcome, "answer without an id"),
+        }
+    }
+
+    fn cancel_incoming(&self, params: Option<&RawValue>) {
+        #[derive(serde::Deserialize)]
+        struct Cancel {
+            id: Id,
+        }
+        let Some(Ok(Cancel { id })) = params.map(|params| serde_json::from_str(params.get())) else {
+            return;
+        };
+        if let Some(token) = self.incoming().get(&id) {
+            token.cancel();
+        }
+    }
+
+    fn take_request(&self, request: IncomingRequest, handler: &dyn Handler) {
+        let id = request.id.clone();
+        let method = request.method.clone();
+        let token = self.shared.closed.child_token();
+        {
+            let mut incoming = self.incoming();
+            if incoming.len() >= self.shared.incoming_limit || incoming.contains_key(&id) {
+                drop(incoming);
+                let error =
+                    RpcError::new(codes::REQUEST_FAILED, format!("{method} refused: too many at once"));
+                return self.answer(id, Err(error));
+            }
+            incoming.insert(id.clone(), token.clone());
+        }
+        let call = AssertUnwindSafe(|| handler.request(self, request));
+        let future = match std::panic::catch_unwind(call) {
+            Ok(future) => future,
+            Err(_) => Box::pin(std::future::ready(Err(panicked(&method)))),
+        };
+        let this = self.clone();
+        self.shared.tracker.spawn(async move {
+            let work = AssertUnwindSafe(future).catch_unwind();
+            let outcome = tokio::select! {
+                // Dropping the handler's future is how it is cancelled.
+                () = token.cancelled() => Err(RpcError::new(codes::REQUEST_CANCELLED, "cancelled")),
+                outcome = work => outcome.unwrap_or_else(|_| Err(panicked(&method))),
+            };
+            this.incoming().remove(&id);
+            this.answer(id, outcome);
+        });
+    }
+
+    fn answer(&self, id: Id, outcome: Result<Box<RawValue>, RpcError>) {
+        let message = Envelope::Response { id: Some(id), outcome };
+        if self.shared.outbox.put_control(message.to_bytes()).is_err() {
+            tracing::debug!(peer = self.shared.name, "an answer was not sent, the stream is closed");
+        }
+    }
+
+    fn incoming(&self) -> std::sync::MutexGuard<'_, HashMap<Id, CancellationToken>> {
+        // Entries are put in and taken out whole, so a panic elsewhere does no harm.
+        self.shared.incoming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn panicked(method: &str) -> RpcError {
+    RpcError::new(codes::INTERNAL_ERROR, format!("the handler of {method} panicked"))
+}
+
+/// JSON-RPC allows only objects and arrays as parameters; `null` means none.
+fn some_params(params: Box<RawValue>) -> Option<Box<RawValue>> {
+    (params.get() != "null").then_some(params)
+}
+
+/// A place in the queue of a [`Peer`], from [`Peer::room`].
+pub struct Room {
+    peer: Peer,
+    place: Place,
+}
+
+impl Room {
+    /// Sends a notification. Does not wait.
+    ///
+    /// # Errors
+    /// [`Closed`] when the stream is closed.
+    pub fn notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<(), Closed> {
+        let message = self.peer.notification(method, params)?;
+        self.peer.shared.outbox.put(message, &self.place).map_err(|Gone| self.peer.why_closed())
+    }
+
+    /// Sends a request. Does not wait; the answer is waited for with what is returned.
+    ///
+    /// # Errors
+    /// [`RequestError::Encode`] and [`RequestError::Closed`].
+    pub fn request(
+        &self,
+        method: &str,
+        params: &(impl Serialize + ?Sized),
+    ) -> Result<InFlight, RequestError> {
+        let owned = || method.to_owned();
+        let closed = |closed| RequestError::Closed { method: owned(), closed };
+        let params = envelope::raw(params)
+            .map_err(|error| RequestError::Encode { method: owned(), reason: error.to_string() })?;
+        let shared = &self.peer.shared;
+        let (id, answer) = shared.pending.add().map_err(closed)?;
+        let message = Envelope::Request { id: Id::Number(id), method: owned(), params: some_params(params) };
+        if shared.outbox.put(message.to_bytes(), &self.place).is_err() {
+            shared.pending.forget(id);
+            return Err(closed(self.peer.why_closed()));
+        }
+        let guard = PendingGuard { peer: self.peer.clone(), id };
+        Ok(InFlight { guard, method: owned(), answer })
+    }
+}
+
+/// A request that was sent. Dropping it frees the entry and tells the other side to stop.
+pub struct InFlight {
+    guard: PendingGuard,
+    method: String,
+    answer: oneshot::Receiver<Outcome>,
+}
+
+impl InFlight {
+    /// Waits for the raw result.
+    ///
+    /// # Errors
+    /// [`RequestError`]; each names the method.
+    pub async fn wait(
+        self,
+        deadline: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<Box<RawValue>, RequestError> {
+        let method = self.method.clone();
+        within(&method, deadline, cancel, self.answer()).await
+    }
+
+    async fn answer(self) -> Result<Box<RawValue>, RequestError> {
+        let Self { guard, method, answer } = self;
+        let outcome = answer.await.unwrap_or_else(|_| Err(guard.peer.why_closed()));
+        match outcome {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(error)) => Err(RequestError::Rpc { method, error: Box::new(error) }),
+            Err(closed) => Err(RequestError::Closed { method, closed }),
+        }
+    }
+}
+
+async fn within(
+    method: &str,
+    deadline: Duration,
+    cancel: &CancellationToken,
+    ask: impl Future<Output = Result<Box<RawValue>, RequestError>>,
+) -> Result<Box<RawValue>, RequestError> {
+    tokio::select! {
+        biased;
+        // Dropping `ask` runs its guard, which frees the entry and sends the cancellation.
+        () = cancel.cancelled() => Err(RequestError::Cancelled { method: method.to_owned() }),
+        outcome = tokio::time::timeout(deadline, ask) => outcome.unwrap_or_else(|_| {
+            Err(RequestError::Deadline { method: method.to_owned(), after: deadline })
+        }),
+    }
+}
+
+/// Frees the entry of a request that is given up, and tells the other side.
+struct PendingGuard {
+    peer: Peer,
+    id: i64,
+}
+
+impl Drop for PendingGuard {
+    fn drop(&mut self) {
+        let shared = &self.peer.shared;
+        if !shared.pending.forget(self.id) {
+            return;
+        }
+        let Some(method) = shared.cancel_method.clone() else { return };
+        let params = envelope::raw(&serde_json::json!({ "id": self.id })).ok();
+        let message = Envelope::Notification { method, params };
+        if shared.outbox.put_control(message.to_bytes()).is_err() {
+            tracing::debug!(peer = shared.name, "a cancellation was not sent, the stream is closed");
+        }
+    }
+}

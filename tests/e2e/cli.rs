@@ -1,0 +1,91 @@
+//! The command line itself: exit status, permission without anybody to ask, trust, output.
+
+use serde_json::{Value, json};
+use tests::Sandbox;
+
+#[test]
+fn help_and_version_answer_and_wrong_use_is_2() {
+    let sandbox = Sandbox::new();
+    let version = sandbox.run(&["--version"]);
+    // `-C` belongs to commands; where it is refused here, the version is still asked without it.
+    if version.status.success() {
+        assert!(version.stdout.starts_with("pilcrow "), "{version:?}");
+    }
+    sandbox.run(&["no-such-command"]).expect(2);
+    sandbox.run(&["run", "x", "--no-such-flag"]).expect(2);
+}
+
+#[test]
+fn without_a_terminal_and_without_yes_what_would_ask_is_denied_with_3() {
+    let sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
+    let start = sandbox.tree();
+    let ran = sandbox.run(&["run", "rename greet to welcome in a.py:1", "--model", "planner"]).expect(3);
+    assert!(
+        ran.all().contains("--yes") || ran.all().contains("pilcrow trust"),
+        "what to do is missing: {ran:?}"
+    );
+    assert_eq!(sandbox.tree(), start);
+    sandbox.mark().none_left(std::time::Duration::from_secs(2));
+}
+
+#[test]
+fn trust_is_given_listed_and_taken_back() {
+    let sandbox = Sandbox::with(&[("a.txt", "x\n")]);
+    let project = sandbox.project().display().to_string();
+    let run = |args: &[&str]| {
+        let mut command = sandbox.command(&[]);
+        let mut plain = std::process::Command::new(command.get_program());
+        sandbox.prepare(&mut plain);
+        command = plain;
+        tests::sandbox::finish(command.args(args).spawn().expect("pilcrow starts"), tests::sandbox::DEADLINE)
+    };
+    assert!(!run(&["trust", "--list"]).expect(0).stdout.contains(&project));
+    run(&["trust", &project]).expect(0);
+    assert!(run(&["trust", "--list"]).expect(0).stdout.contains(&project));
+    run(&["trust", "--remove", &project]).expect(0);
+    assert!(!run(&["trust", "--list"]).expect(0).stdout.contains(&project));
+}
+
+#[test]
+fn json_output_is_json_lines() {
+    let sandbox = Sandbox::with(&[("a.txt", "x\n")]);
+    let ran = sandbox.run(&["run", "undo", "--yes", "--json", "--model", "planner"]);
+    assert!(!ran.stdout.is_empty(), "{ran:?}");
+    for line in ran.stdout.lines() {
+        serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    }
+}
+
+#[test]
+fn the_schema_is_a_schema_and_settings_have_origins() {
+    let sandbox = Sandbox::with(&[("a.txt", "x\n")]);
+    let schema: Value =
+        serde_json::from_str(&sandbox.run(&["config", "schema"]).expect(0).stdout).expect("JSON");
+    assert_eq!(schema["type"], json!("object"));
+    let shown = sandbox.run(&["config", "show"]).expect(0);
+    assert!(shown.stdout.contains("default"), "no origin in {}", shown.stdout);
+}
+
+#[test]
+fn a_session_can_be_shown() {
+    let sandbox = Sandbox::with(&[("a.txt", "x\n")]);
+    sandbox.run(&["run", "say something that the planner cannot do", "--yes", "--model", "planner"]);
+    let shown = sandbox.run(&["sessions", "show"]).expect(0);
+    assert!(shown.stdout.contains("say something that the planner cannot do"), "{shown:?}");
+    sandbox.run(&["sessions", "list"]).expect(0);
+}
+
+#[test]
+fn reading_leaves_the_project_as_it_is() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    let start = sandbox.tree();
+    let shown = sandbox.run(&["read", "a.txt"]).expect(0);
+    assert!(shown.stdout.starts_with("[a.txt#"), "{shown:?}");
+    assert_eq!(sandbox.tree(), start, "something of ours was written into the project");
+}
+
+#[test]
+fn a_project_configuration_that_nobody_trusts_is_not_used() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n"), (".pilcrow/config.toml", "no_such_key = 1\n")]);
+    sandbox.run(&["read", "a.txt"]).expect(0);
+}
