@@ -232,6 +232,15 @@ impl StateDir {
         list().map_err(|source| StateError::Io { path: self.path.clone(), source })
     }
 
+    /// When a file was last written (milliseconds since the Unix epoch) and its size in bytes;
+    /// `None` when it is not there or cannot be looked at.
+    pub fn stat(&self, name: &str) -> Option<(u64, u64)> {
+        let path = self.entry(name).ok()?;
+        let metadata = std::fs::metadata(path).ok()?;
+        let since = metadata.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        Some((u64::try_from(since.as_millis()).unwrap_or(u64::MAX), metadata.len()))
+    }
+
     /// Removes a file; says whether it was there.
     ///
     /// # Errors
