@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(left(), old[2..], "two runs stay whatever their size");
         journal.prune_to(now + MAX_AGE * 2, 1000, MAX_AGE, 1).unwrap();
         assert_eq!(left(), old[3..], "age counts too");
-        assert_eq!(journal.pending().unwrap(), [unfinished.clone()]);
+        assert_eq!(journal.pending().unwrap(), std::slice::from_ref(&unfinished));
         assert_eq!(journal.blobs.list().unwrap(), [unfinished.0, old[3].0.clone()]);
     }
 
