@@ -210,6 +210,48 @@ fn a_folder_moves_byte_for_byte_and_back() {
     assert_eq!([mode(fixture.path("old/sub")), mode(fixture.path("old/a"))], [0o750, 0o755]);
 }
 
+#[test]
+fn owner_and_attributes_stay() {
+    let fixture = Fixture::new(&[("a", "one")]);
+    let path = fixture.path("a");
+    let owned = std::os::unix::fs::chown(&path, Some(1234), Some(2345)).is_ok();
+    let flags = rustix::fs::XattrFlags::empty();
+    let labelled = rustix::fs::setxattr(path.as_path(), "user.label", b"mine", flags).is_ok();
+    if !(owned && labelled) {
+        println!("SKIPPED in part: owner {owned}, attributes {labelled}");
+    }
+    set_mode(&path, 0o4755);
+    let before = std::fs::metadata(&path).unwrap();
+    let commit = fixture.commit(vec![fixture.replace("a", "one", "two")]).unwrap();
+    assert_eq!(commit.notes, [""; 0]);
+    let after = std::fs::metadata(&path).unwrap();
+    assert_eq!((after.uid(), after.gid(), after.mode()), (before.uid(), before.gid(), before.mode()));
+    assert_ne!(after.ino(), before.ino(), "replaced");
+    if labelled {
+        let mut value = [0u8; 16];
+        let len = rustix::fs::getxattr(path.as_path(), "user.label", &mut value[..]).unwrap();
+        assert_eq!(&value[..len], b"mine");
+    }
+}
+
+#[test]
+fn many_files_take_time_in_proportion() {
+    // Held loosely: ten times the files may take no more than thirty times as long.
+    let time = |count: usize| {
+        let names: Vec<String> = (0..count).map(|n| format!("d{}/f{n}", n % 7)).collect();
+        let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "one\n")).collect();
+        let fixture = Fixture::new(&files);
+        let operations = names.iter().map(|name| fixture.replace(name, "one", "two")).collect();
+        let start = std::time::Instant::now();
+        fixture.commit(operations).unwrap();
+        start.elapsed()
+    };
+    time(1);
+    let (some, many) = (time(40), time(400));
+    println!("40 files {some:?}, 400 files {many:?}");
+    assert!(many < some * 30 + std::time::Duration::from_secs(2), "{some:?} {many:?}");
+}
+
 /// Mounts for one test, when that is allowed.
 struct Mount(std::path::PathBuf);
 
