@@ -178,9 +178,10 @@ fn merge(
     let over = text::diff_edits(new, current);
     let mut edits = Vec::new();
     for edit in text::diff_edits(new, old) {
+        let joined = over.iter().any(|change| grown_together(new, &edit, change));
         match text::map_edits(new, std::slice::from_ref(&edit), &over) {
-            Ok(Ok(mapped)) => edits.extend(mapped),
-            Ok(Err(_)) | Err(_) => skip(path, changed_lines(current, &edit, &over)),
+            Ok(Ok(mapped)) if !joined => edits.extend(mapped),
+            _ => skip(path, changed_lines(current, &edit, &over)),
         }
     }
     match text::apply(current, &edits) {
@@ -191,6 +192,15 @@ fn merge(
         Err(error) => skip(path, error.to_string()),
     }
     Ok(())
+}
+
+/// Whether `change` goes on where `edit` ends, or the other way round, in the middle of a line: what
+/// became of `foo` in `food` is nobody's to say. Whole lines beside each other stay apart.
+fn grown_together(text: &str, edit: &TextEdit, change: &TextEdit) -> bool {
+    let at_line_start = |offset: usize| offset == 0 || text[..offset].ends_with('\n');
+    let after = change.range.start == edit.range.end && !change.new_text.starts_with(['\n', '\r']);
+    let before = change.range.end == edit.range.start;
+    (after && !at_line_start(edit.range.end)) || (before && !at_line_start(edit.range.start))
 }
 
 /// Says which lines of the text as it is stand where `edit` would have been made.

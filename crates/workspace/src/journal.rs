@@ -248,7 +248,9 @@ impl Journal {
         image: &Image,
     ) -> Result<AbsPath, StateError> {
         let folder = self.kept.child(&id.0)?;
-        let name = format!("{index}-{}", path.file_name());
+        // A name as long as the system allows must not grow.
+        let tail: String = path.file_name().chars().rev().take(40).collect();
+        let name = format!("{index}-{}", tail.chars().rev().collect::<String>());
         folder.write_atomic(&name, &image.content.bytes())?;
         Ok(folder.path().join(name))
     }
@@ -281,6 +283,7 @@ impl Journal {
         max_age: Duration,
         kept: usize,
     ) -> Result<(), StateError> {
+        self.entries.remove_temps()?;
         let done = self.done()?;
         let known: BTreeSet<CommitId> = done.iter().cloned().chain(self.pending()?).collect();
         let mut sizes = BTreeMap::new();
@@ -424,19 +427,22 @@ mod tests {
         let unfinished = add(&journal, "z", "0123456789", false);
         let old: Vec<_> = (0..4).map(|n| add(&journal, &format!("run{n}"), "0123456789", true)).collect();
         journal.store(&CommitId("orphan".into()), &Pack::default()).unwrap();
+        let torn = journal.entries.path().join(".00000009-x.json.1.tmp");
+        std::fs::write(&torn, b"{").unwrap();
         let now = SystemTime::now();
         let left = || journal.entries().unwrap().into_iter().map(|entry| entry.id).collect::<Vec<_>>();
 
         journal.prune_to(now, 1000, MAX_AGE, 2).unwrap();
         assert_eq!(left(), old, "neither too much nor too old");
         assert!(!journal.blobs.list().unwrap().contains(&"orphan".to_owned()));
+        assert!(!torn.as_path().exists());
         journal.prune_to(now, 40, MAX_AGE, 2).unwrap();
         assert_eq!(left(), old[1..], "the oldest goes first, and no more than needed");
         journal.prune_to(now, 0, MAX_AGE, 2).unwrap();
         assert_eq!(left(), old[2..], "two runs stay whatever their size");
         journal.prune_to(now + MAX_AGE * 2, 1000, MAX_AGE, 1).unwrap();
         assert_eq!(left(), old[3..], "age counts too");
-        assert_eq!(journal.pending().unwrap(), [unfinished.clone()]);
+        assert_eq!(journal.pending().unwrap(), std::slice::from_ref(&unfinished));
         assert_eq!(journal.blobs.list().unwrap(), [unfinished.0, old[3].0.clone()]);
     }
 

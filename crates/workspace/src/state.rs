@@ -317,6 +317,23 @@ impl StateDir {
         self.sync()
     }
 
+    /// Removes what a crash left of [`StateDir::write_atomic`]. Only under a lock that every writer of
+    /// this folder holds.
+    pub(crate) fn remove_temps(&self) -> Result<(), StateError> {
+        let remove = || {
+            let Some(entries) = absent_as_none(std::fs::read_dir(&self.path))? else { return Ok(()) };
+            for entry in entries {
+                let entry = entry?;
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if name.starts_with('.') && name.ends_with(".tmp") {
+                    std::fs::remove_file(entry.path())?;
+                }
+            }
+            Ok(())
+        };
+        remove().map_err(|source| StateError::Io { path: self.path.clone(), source })
+    }
+
     /// Flushes its own entries.
     pub(crate) fn sync(&self) -> Result<(), StateError> {
         let sync = || File::open(&self.path)?.sync_all();

@@ -311,7 +311,12 @@ fn check_unmoved(inner: &Inner, plan: &Plan) -> Result<(), CommitError> {
     let mut moved = Vec::new();
     for step in &plan.steps {
         let document = inner.open_document(&step.path);
-        let same_place = inner.canonical(&step.path).is_ok_and(|path| path == step.path);
+        // A link that moves is itself what is meant, not what it leads to.
+        let is_link = step.before.as_ref().or(step.after.as_ref()).is_some_and(|it| it.content.is_link());
+        let place = if is_link { step.path.parent() } else { Some(step.path.clone()) };
+        let same_place = place.is_some_and(|place| {
+            place == inner.root || inner.canonical(&place).is_ok_and(|path| path == place)
+        });
         let same_content = match (&document, step.open) {
             (Some(document), true) => {
                 step.before.as_ref().is_some_and(|before| before.hash == document.version.hash)
