@@ -164,9 +164,8 @@ impl Policy {
 
     /// What would be decided about talking to `host`.
     pub fn judge_host(&self, host: &str) -> Verdict {
-        let found = self.with_rules(|rules| rules::for_host(rules, host).map(explain));
-        let Found { decision, reason, .. } =
-            found.unwrap_or_else(|| self.default_for(Capability::Http).into());
+        let default = || self.default_for(Capability::Http);
+        let Found { decision, reason, .. } = self.decide(|rules| rules::for_host(rules, host), default);
         Verdict { decision, reason }
     }
 
@@ -242,14 +241,11 @@ impl Policy {
         approver: &dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<SpawnGrant, Denied> {
-        let denying = self.with_rules(|rules| {
-            rules::for_command(rules, &request.command)
-                .filter(|rule| rule.decision == Decision::Deny)
-                .map(|rule| explain(rule).reason)
-        });
-        if let Some(reason) = denying {
+        let unruled = || (Decision::Allow, String::new());
+        let found = self.decide(|rules| rules::for_command(rules, &request.command), unruled);
+        if found.decision == Decision::Deny {
             let subject = vec![request.command.to_string()];
-            return Err(self.deny(Capability::Exec, By::Policy, reason, subject));
+            return Err(self.deny(Capability::Exec, By::Policy, found.reason, subject));
         }
         if self.lacks(request).is_some() {
             let _turn = self.turn(cancel).await?;
@@ -500,17 +496,15 @@ impl Policy {
         let root = &self.options.root;
         let shown = self.shown(path);
         let protection = protection(path, root);
-        let found = self.with_rules(|rules| {
-            let own = |rule: &&Rule| match &protection {
-                Some(it) => rule.decision == Decision::Deny || rule.spells(it.name.as_deref()),
-                None => true,
-            };
-            rules::for_path(rules.filter(own), capability, path, root).map(explain)
-        });
-        let found = found.unwrap_or_else(|| match &protection {
-            Some(protection) => self.protected_default(capability, protection, &shown).into(),
-            None => self.default_for(capability).into(),
-        });
+        let own = |rule: &&Rule| match &protection {
+            Some(it) => rule.decision == Decision::Deny || rule.spells(it.name.as_deref()),
+            None => true,
+        };
+        let default = || match &protection {
+            Some(protection) => self.protected_default(capability, protection, &shown),
+            None => self.default_for(capability),
+        };
+        let found = self.decide(|rules| rules::for_path(rules.filter(own), capability, path, root), default);
         self.trusted_only(capability, found)
     }
 
@@ -541,15 +535,15 @@ impl Policy {
 
     /// The decision about a command: always asked when no rule names it.
     fn judge_command(&self, command: &CommandLine) -> Judged {
-        let found = self.with_rules(|rules| rules::for_command(rules, command).map(explain));
-        let found = found.unwrap_or_else(|| self.default_for(Capability::Exec).into());
+        let default = || self.default_for(Capability::Exec);
+        let found = self.decide(|rules| rules::for_command(rules, command), default);
         self.trusted_only(Capability::Exec, found)
     }
 
     /// The decision where it is not known yet what exactly is done.
     fn judge_all(&self, capability: Capability) -> Judged {
-        let found = self.with_rules(|rules| rules::for_all(rules, capability).map(explain));
-        let found = found.unwrap_or_else(|| self.default_for(capability).into());
+        let default = || self.default_for(capability);
+        let found = self.decide(|rules| rules::for_all(rules, capability), default);
         self.trusted_only(capability, found)
     }
 
@@ -582,9 +576,21 @@ impl Policy {
         protection(path, root).or_else(|| protection(&canonical(path), root))
     }
 
-    fn with_rules<T>(&self, look: impl FnOnce(&mut dyn Iterator<Item = &Rule>) -> T) -> T {
+    /// The decision of the rule that `look` finds, else `default`; then whether a rule that can only
+    /// tighten makes it stricter.
+    fn decide(
+        &self,
+        look: impl for<'a> Fn(&mut dyn Iterator<Item = &'a Rule>) -> Option<&'a Rule>,
+        default: impl FnOnce() -> (Decision, String),
+    ) -> Found {
         let memory = lock(&self.memory);
-        look(&mut self.options.rules.iter().chain(&memory.rules))
+        let rules = || self.options.rules.iter().chain(&memory.rules);
+        let found = look(&mut rules().filter(|rule| !rule.tightens())).map(explain);
+        let found = found.unwrap_or_else(|| default().into());
+        match look(&mut rules().filter(|rule| rule.tightens())) {
+            Some(rule) if rule.decision > found.decision => explain(rule),
+            _ => found,
+        }
     }
 
     /// As the person knows it: below the root, or whole.

@@ -129,6 +129,23 @@ fn writes_by_path_mode_and_rule() {
 }
 
 #[test]
+fn what_a_project_says_only_tightens() {
+    let fixture = Fixture::new(&[]);
+    let mut lines = rules(&["deny write docs/**", "allow write src/**"]);
+    let project = ["ask write docs/guide/a.md", "ask write src/gen/**", "deny write src/gen/x.rs"];
+    lines.extend(rules(&project).into_iter().map(Rule::tightening));
+    let policy = policy(&fixture, |options| options.rules = lines);
+    let judge = |path: &str| {
+        let writes = Writes::Paths(vec![fixture.path(path)]);
+        policy.judge(&Effects { writes, ..Effects::default() }).decision
+    };
+    assert_eq!(judge("docs/guide/a.md"), Decision::Deny);
+    assert_eq!(judge("src/a.rs"), Decision::Allow);
+    assert_eq!(judge("src/gen/a.rs"), Decision::Ask);
+    assert_eq!(judge("src/gen/x.rs"), Decision::Deny);
+}
+
+#[test]
 fn of_several_effects_the_strictest_decides() {
     let fixture = Fixture::new(&[]);
     let policy = policy(&fixture, |options| options.rules = rules(&["allow write", "allow exec cargo test"]));

@@ -50,6 +50,7 @@ pub struct Rule {
     pattern: Pattern,
     text: String,
     source: String,
+    tightens: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -120,7 +121,19 @@ impl Rule {
             Capability::Exec => Pattern::Command(rest.split_whitespace().map(str::to_owned).collect()),
             Capability::Http => Pattern::Host(rest.to_ascii_lowercase()),
         };
-        Ok(Self { decision, capability, pattern, text: text.trim().to_owned(), source: source.to_owned() })
+        let (text, source) = (text.trim().to_owned(), source.to_owned());
+        Ok(Self { decision, capability, pattern, text, source, tightens: false })
+    }
+
+    /// The same rule, but one that can only make a decision stricter, however specific it is: what a
+    /// project says beside the person.
+    pub fn tightening(self) -> Self {
+        Self { tightens: true, ..self }
+    }
+
+    /// Whether it can only make a decision stricter.
+    pub(crate) fn tightens(&self) -> bool {
+        self.tightens
     }
 
     /// The rule for exactly one path, which may hold any characters.
@@ -133,6 +146,7 @@ impl Rule {
             pattern: Pattern::All,
             text: text.clone(),
             source: source.into(),
+            tightens: false,
         };
         // An escaped path is a glob; were it not, the rule would only ask.
         Self::parse(&text, source).unwrap_or_else(|_| everything())
