@@ -47,7 +47,7 @@ struct Prepared {
 
 enum Preparation {
     Ready(Box<Prepared>),
-    Answered(ToolCall, ToolResult),
+    Answered(Box<(ToolCall, ToolResult)>),
 }
 
 /// Answers every call with an error, without running any: the response was cut at the limit of output tokens.
@@ -87,7 +87,7 @@ pub(crate) async fn run_all(
             }
             let (call, result) = match prepare(cx, transcript, message_id, call).await {
                 Preparation::Ready(prepared) => run(cx, *prepared).await,
-                Preparation::Answered(call, result) => (call, result),
+                Preparation::Answered(answered) => *answered,
             };
             batch.terminate &= result.terminate;
             answer(cx, transcript, &mut batch, &call, result).await?;
@@ -102,7 +102,7 @@ pub(crate) async fn run_all(
             break;
         }
         match prepare(cx, transcript, message_id, call).await {
-            Preparation::Answered(call, result) => answers.push(Some((call, result))),
+            Preparation::Answered(answered) => answers.push(Some(*answered)),
             Preparation::Ready(prepared) => {
                 answers.push(None);
                 let alone = runs_alone(&prepared.effects);
@@ -134,14 +134,14 @@ fn runs_alone(effects: &Effects) -> bool {
 async fn prepare(cx: &RunCx, transcript: &Transcript, message_id: &str, call: ToolCall) -> Preparation {
     start_event(cx, &call, message_id).await;
     let refused = match resolve(&cx.registry, &call) {
-        Err(result) => result,
+        Err(result) => *result,
         Ok((tool, args, effects)) => match admit(cx, transcript, &call, &args, &effects).await {
             Some(result) => result,
             None => return Preparation::Ready(Box::new(Prepared { call, tool, args, effects })),
         },
     };
     end_event(cx, &call, &refused, None).await;
-    Preparation::Answered(call, refused)
+    Preparation::Answered(Box::new((call, refused)))
 }
 
 /// Why a valid call is not run, if it is not: the hook blocks it, or a rule denies its declared effects.

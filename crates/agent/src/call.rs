@@ -20,7 +20,7 @@ use crate::tool::{Tool, ToolResult};
 pub async fn call_tool(registry: &Registry, name: &str, args: Value, cx: &ToolCx) -> ToolResult {
     let registered = match find(registry, name) {
         Ok(registered) => registered,
-        Err(result) => return result,
+        Err(result) => return *result,
     };
     match registered.validate(args) {
         Ok(args) => execute(registered.tool.as_ref(), args, cx).await,
@@ -32,19 +32,19 @@ pub async fn call_tool(registry: &Registry, name: &str, args: Value, cx: &ToolCx
 pub(crate) fn resolve(
     registry: &Registry,
     call: &ToolCall,
-) -> Result<(Arc<dyn Tool>, Value, Effects), ToolResult> {
+) -> Result<(Arc<dyn Tool>, Value, Effects), Box<ToolResult>> {
     let registered = find(registry, &call.name)?;
     if let Some(error) = &call.arguments_error {
         let received = Value::Object(call.arguments.clone());
         let text = arguments::failure(&call.name, &format!("\n  - arguments: {error}"), &received);
-        return Err(ToolResult::error(ErrorCode::InvalidArguments, text));
+        return Err(Box::new(ToolResult::error(ErrorCode::InvalidArguments, text)));
     }
     let args = registered
         .validate(Value::Object(call.arguments.clone()))
-        .map_err(|problem| ToolResult::error(ErrorCode::InvalidArguments, problem))?;
+        .map_err(|problem| Box::new(ToolResult::error(ErrorCode::InvalidArguments, problem)))?;
     let tool = registered.tool.clone();
     let effects = catch_unwind(AssertUnwindSafe(|| tool.effects(&args)))
-        .map_err(|panic| panicked(&call.name, panic.as_ref()))?;
+        .map_err(|panic| Box::new(panicked(&call.name, panic.as_ref())))?;
     Ok((tool, args, effects))
 }
 
@@ -66,10 +66,10 @@ pub(crate) fn panicked(name: &str, panic: &(dyn Any + Send)) -> ToolResult {
     ToolResult::error(ErrorCode::Internal, text)
 }
 
-fn find<'a>(registry: &'a Registry, name: &str) -> Result<&'a Arc<Registered>, ToolResult> {
+fn find<'a>(registry: &'a Registry, name: &str) -> Result<&'a Arc<Registered>, Box<ToolResult>> {
     registry.registered(name).ok_or_else(|| {
         let names = registry.names();
         let text = format!("Tool {name} not found; there are: {}", names.join(", "));
-        ToolResult::error(ErrorCode::NotFound, text).with_data(json!({ "tools": names }))
+        Box::new(ToolResult::error(ErrorCode::NotFound, text).with_data(json!({ "tools": names })))
     })
 }

@@ -314,9 +314,8 @@ async fn turns(
         } else {
             TerminationReason::NoToolCalls
         };
-        let ended = if finish == Finish::End {
-            Some(last)
-        } else if !wanted && finish == Finish::Leave && cx.queues.lengths() == (0, 0) {
+        let done = !wanted && finish == Finish::Leave && cx.queues.lengths() == (0, 0);
+        let ended = if finish == Finish::End || done {
             Some(last)
         } else if turn_index >= cx.limits.turns {
             Some(TerminationReason::TurnLimit)
