@@ -13,9 +13,8 @@ use crate::config::Config;
 ///
 /// # Errors
 /// When the name is none of `planner`, `script:FILE`, `PROVIDER/MODEL`, or the provider is not set up.
-pub fn choose(asked: Option<&str>, config: &Config) -> anyhow::Result<Arc<dyn Model>> {
-    let configured = config.text("model.default");
-    let name = asked.or(configured.as_deref()).unwrap_or("planner");
+pub fn choose(asked: Option<&str>, config: &Config, person_file: &str) -> anyhow::Result<Arc<dyn Model>> {
+    let name = asked.or(config.model()).unwrap_or("planner");
     if name == "planner" {
         return Ok(Arc::new(Planner::new()));
     }
@@ -27,12 +26,14 @@ pub fn choose(asked: Option<&str>, config: &Config) -> anyhow::Result<Arc<dyn Mo
     else {
         bail!("`{name}` is no model; name one as `planner`, `script:FILE` or `PROVIDER/MODEL`");
     };
-    let Some(settings) = config.provider(provider) else {
-        bail!("no provider `{provider}` is set up; add [providers.{provider}] with base_url to {}", config.person_file());
+    let providers = config.providers();
+    let Some(base_url) = providers.get(provider).and_then(|settings| settings.base_url.as_deref()) else {
+        bail!("no provider `{provider}` is set up; write [providers.{provider}] with base_url into {person_file}");
     };
-    let mut endpoint = Endpoint::new(provider, &settings.base_url, model);
-    if let Some(variable) = &settings.api_key_env {
-        let key = std::env::var(variable).with_context(|| format!("{variable} is not set, which holds the key of {provider}"))?;
+    let mut endpoint = Endpoint::new(provider, base_url, model);
+    if let Some(variable) = providers.get(provider).and_then(|settings| settings.api_key_env.as_ref()) {
+        let key = std::env::var(variable)
+            .with_context(|| format!("{variable} is not set, which holds the key of {provider}"))?;
         endpoint.api_key = ApiKey::new(&key);
     }
     Ok(Arc::new(OpenAiCompletions::new(endpoint)))

@@ -2,14 +2,18 @@
 //! parts meet.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agent::{Registry, SessionStore};
+use agent::Registry;
+use agent::store::SessionStore;
 use anyhow::Context;
-use lsp_client::{Definitions, PoolOptions, ServerPool};
-use tools::{Kit, KeptSnapshots};
-use workspace::{Approver, Homes, Policy, PolicyOptions, Processes, TrustStore, Workspace};
+use hashline::{Limits, SnapshotStore};
+use lsp_client::{Definitions, Host, MessageType, PoolLimits, PoolOptions, SearchPath, ServerPool};
+use tools::{KeptSnapshots, Kit};
+use workspace::{
+    AbsPath, Approver, Homes, Policy, PolicyOptions, Processes, RecoveryNote, TrustStore, Workspace,
+};
 
 use crate::config::Config;
 use crate::{cli, logging, output, terminal};
@@ -29,8 +33,6 @@ pub struct Access {
 
 /// An opened project.
 pub struct Project {
-    /// Our own folders.
-    pub homes: Homes,
     /// Settings in force.
     pub config: Config,
     /// Its files.
@@ -54,17 +56,15 @@ impl Project {
     pub fn open(args: &cli::Project, access: Access) -> anyhow::Result<Self> {
         let homes = Homes::from_env()?;
         let root = root(args.dir.as_deref())?;
-        let trust = TrustStore::new(homes.state.clone());
         let (workspace, notes) = Workspace::open(&root, &homes.state, None)?;
-        let trusted = trust.is_trusted(workspace.root());
-        let config = Config::load(&homes, trusted.then(|| workspace.root()))?;
-        logging::start(&homes, &config)?;
-        for warning in config.warnings() {
-            output::note(&format!("pilcrow: {warning}"));
-        }
         for note in notes {
-            output::note(&format!("pilcrow: an interrupted change of {} was looked after: {}", note.path, note.detail));
+            let RecoveryNote { path, detail, .. } = note;
+            output::note(&format!("pilcrow: an interrupted change of {path}: {detail}"));
         }
+        let trust = TrustStore::new(homes.state.clone());
+        let trusted = access.yes || trust.is_trusted(workspace.root());
+        let config = settings(&homes, workspace.root(), trusted)?;
+        logging::start(&homes.state, config.log_filter())?;
         let policy = Arc::new(Policy::new(PolicyOptions {
             mode: config.mode(),
             yes: access.yes,
@@ -75,33 +75,40 @@ impl Project {
         }));
         let approver = terminal::approver();
         let processes = Processes::new(std::env::current_exe().ok());
-        let trusted = policy.is_trusted();
-        let project_files = trusted.then(|| workspace.root().join(".pilcrow/adapters/servers"));
-        let person_files = homes.config.join("adapters/servers");
-        let definitions = Arc::new(Definitions::load(Some(person_files.as_path()), project_files.as_ref().map(|path| path.as_path()))?);
-        let servers = ServerPool::new(PoolOptions {
-            workspace: workspace.clone(),
-            processes: processes.clone(),
-            policy: policy.clone(),
-            approver: approver.clone(),
-            definitions,
-            managed: homes.data.path().join("adapters"),
-            idle_stop: config.duration("lsp.idle_stop"),
-        });
-        let kept = if access.keep { Some(KeptSnapshots::new(workspace.state())?) } else { None };
+        let servers = ServerPool::with_limits(
+            PoolOptions {
+                workspace: workspace.clone(),
+                processes: Arc::clone(&processes),
+                policy: Arc::clone(&policy),
+                approver: Arc::clone(&approver),
+                definitions: Arc::new(definitions(&homes, workspace.root(), trusted)),
+                host: Arc::new(LoggingHost),
+            },
+            PoolLimits {
+                search: search_path(&homes),
+                idle: config.idle_stop(),
+                warm: config.max_warm(),
+                ..PoolLimits::default()
+            },
+        );
+        let limits = Limits {
+            paths: config.snapshot_paths(),
+            versions: config.snapshot_versions(),
+            bytes: config.snapshot_bytes(),
+        };
         let kit = Arc::new(Kit {
             workspace: workspace.clone(),
-            servers: servers.clone(),
-            snapshots: std::sync::Mutex::new(hashline::SnapshotStore::new(config.snapshot_limits())),
-            kept,
+            servers: Arc::clone(&servers),
+            snapshots: Mutex::new(SnapshotStore::new(limits)),
+            kept: if access.keep { Some(KeptSnapshots::new(workspace.state())?) } else { None },
             settings: tools::Settings {
-                line_checks: config.flag("hashline.line_checks"),
-                diagnostics_wait: config.duration("edit.diagnostics_wait"),
-                request_timeout: config.duration("lsp.timeout"),
+                line_checks: config.line_checks(),
+                diagnostics_wait: config.diagnostics_wait(),
+                ..tools::Settings::default()
             },
         });
         let registry = Registry::new(tools::builtin(&kit))?;
-        Ok(Self { homes, config, workspace, policy, approver, processes, servers, kit, registry })
+        Ok(Self { config, workspace, policy, approver, processes, servers, kit, registry })
     }
 
     /// Past and present conversations of this project.
@@ -128,4 +135,44 @@ pub fn root(dir: Option<&Path>) -> anyhow::Result<PathBuf> {
     #[expect(clippy::disallowed_methods, reason = "the command line looks at it, once, here")]
     let current = std::env::current_dir().context("the current folder is not there; name one with -C DIR")?;
     Ok(current.ancestors().find(|parent| parent.join(".git").exists()).map_or(current.clone(), Path::to_owned))
+}
+
+/// Settings in force; what is odd about them is said.
+pub fn settings(homes: &Homes, root: &AbsPath, trusted: bool) -> anyhow::Result<Config> {
+    let config = Config::load(&homes.config, Some(root), trusted, &[])?;
+    for warning in &config.warnings {
+        output::note(&format!("pilcrow: {warning}"));
+    }
+    Ok(config)
+}
+
+/// Every definition there is: ours, the person's, and a trusted project's.
+pub fn definitions(homes: &Homes, root: &AbsPath, trusted: bool) -> Definitions {
+    let person = homes.config.join("adapters/servers");
+    let project = trusted.then(|| root.join(".pilcrow/adapters/servers"));
+    let (definitions, problems) =
+        Definitions::load(Some(person.as_path()), project.as_ref().map(AbsPath::as_path));
+    for problem in problems {
+        output::note(&format!("pilcrow: {problem}"));
+    }
+    definitions
+}
+
+/// Where servers are looked for.
+pub fn search_path(homes: &Homes) -> SearchPath {
+    let managed = homes.data.path().join("adapters");
+    SearchPath { managed: Some(managed.into()), ..SearchPath::from_env() }
+}
+
+/// Servers' messages go to the log; nothing else is granted to them.
+struct LoggingHost;
+
+impl Host for LoggingHost {
+    fn message(&self, server: &str, kind: MessageType, text: &str) {
+        match kind {
+            MessageType::Error => tracing::info!(server, "error: {text}"),
+            MessageType::Warning => tracing::info!(server, "warning: {text}"),
+            _ => tracing::debug!(server, "{text}"),
+        }
+    }
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use agent::{Envelope, Event, EventSink, MessageRole, Session, TerminationReason};
+use agent::{Envelope, Event, EventSink, Limits, MessageRole, Session, TerminationReason};
 use futures_util::future::BoxFuture;
 use llm::{Content, Message, StreamEvent};
 use serde_json::Value;
+use workspace::Homes;
 
 use super::Exit;
 use crate::project::{Access, Project};
@@ -34,7 +35,8 @@ pub async fn run(
         return Ok(Exit::Usage);
     }
     let project = Project::open(project, Access { yes: consent.yes, keep: false })?;
-    let model = match models::choose(model, &project.config) {
+    let person_file = Homes::from_env()?.config.join("config.toml").to_string();
+    let model = match models::choose(model, &project.config, &person_file) {
         Ok(model) => model,
         Err(error) => {
             output::note(&format!("pilcrow: {error:#}"));
@@ -50,6 +52,7 @@ pub async fn run(
         .sink(sink)
         .policy(Arc::clone(&project.policy))
         .approver(Arc::clone(&project.approver))
+        .limits(Limits { turns: u32::try_from(project.config.turn_limit()).unwrap_or(u32::MAX), ..Limits::default() })
         .cancel(cancel.clone())
         .build();
     let outcome = session.prompt(prompt).await;

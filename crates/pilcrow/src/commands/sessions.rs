@@ -67,7 +67,7 @@ fn transcript(session: &LoadedSession) -> String {
     let mut out = format!("session {} in {} ({})\n", session.header.id, session.header.cwd, session.header.timestamp);
     for entry in &session.entries {
         let EntryBody::Message(message) = &entry.body else { continue };
-        let who = match message {
+        let who = match message.as_ref() {
             Message::User(_) => "person".to_owned(),
             Message::Assistant(message) => message.model.clone(),
             Message::ToolResult(result) if result.is_error => format!("{} failed", result.tool_name),

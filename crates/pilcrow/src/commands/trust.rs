@@ -9,7 +9,7 @@ use super::Exit;
 use crate::{output, project};
 
 /// Lists, adds or removes a folder; the current project without one.
-pub fn trust(folder: Option<PathBuf>, list: bool, remove: bool, dir: Option<PathBuf>) -> anyhow::Result<Exit> {
+pub fn trust(folder: Option<PathBuf>, list: bool, remove: bool) -> anyhow::Result<Exit> {
     let store = TrustStore::new(Homes::from_env()?.state);
     if list {
         for path in store.list()? {
@@ -19,7 +19,7 @@ pub fn trust(folder: Option<PathBuf>, list: bool, remove: bool, dir: Option<Path
     }
     let folder = match folder {
         Some(folder) => folder,
-        None => project::root(dir.as_deref())?,
+        None => project::root(None)?,
     };
     let canonical = folder.canonicalize();
     if remove {
