@@ -42,6 +42,7 @@ fn child() {
     assert_ne!(here, Path::new(folder));
     match work {
         "commit" => drop(fixture.commit(operations(&fixture)).unwrap()),
+        "move" => drop(fixture.commit(vec![fixture.rename("old", "new/place")]).unwrap()),
         "append" => {
             for n in 0..15 {
                 append(&fixture, &format!("{} {n}\n", std::process::id()));
@@ -141,6 +142,31 @@ fn killed_at_any_step_all_is_before_or_all_is_after() {
         assert_eq!(fixture.files(), before, "{step}");
         let blobs = fixture.workspace.state().child("blobs").unwrap().list().unwrap();
         assert_eq!(blobs.len(), 2, "{step}: a commit and its undo, nothing of the killed one: {blobs:?}");
+    }
+}
+
+#[test]
+fn a_folder_on_the_move_comes_back_as_it_was() {
+    use std::os::unix::fs::MetadataExt;
+    let inode = |path: AbsPath| std::fs::metadata(path).unwrap().ino();
+    for step in ["after-temp:1", "after-rename:2", "after-rename:3", "before-done"] {
+        let fixture = Fixture::new(&[("old/a", "a"), ("old/sub/b", "b")]);
+        std::fs::create_dir(fixture.path("old/empty")).unwrap();
+        set_mode(fixture.path("old/sub"), 0o750);
+        set_mode(fixture.path("old/empty"), 0o700);
+        let (before, file) = (fixture.files(), inode(fixture.path("old/sub/b")));
+        let status = start("move", &fixture, &format!("commit:{step}")).wait().unwrap();
+        assert_eq!(status.signal(), Some(9), "{step}");
+        reopen(&fixture);
+        assert_eq!(fixture.files(), before, "{step}");
+        assert_eq!(
+            [mode(fixture.path("old/sub")), mode(fixture.path("old/empty"))],
+            [0o750, 0o700],
+            "{step}"
+        );
+        if step == "before-done" {
+            assert_eq!(inode(fixture.path("old/sub/b")), file, "it is the same file");
+        }
     }
 }
 
