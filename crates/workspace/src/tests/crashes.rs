@@ -34,12 +34,7 @@ fn fixture() -> Fixture {
 fn child() {
     let Ok(work) = std::env::var("PILCROW_TEST_CHILD") else { return };
     let (work, folder) = work.split_once(' ').unwrap();
-    // The parent owns the folder.
-    let temp = std::mem::ManuallyDrop::new(tempfile::Builder::new().tempdir().unwrap());
-    let here = temp.path().to_owned();
-    let fixture =
-        Fixture { workspace: open(Path::new(folder)), temp: std::mem::ManuallyDrop::into_inner(temp) };
-    assert_ne!(here, Path::new(folder));
+    let fixture = Fixture::existing(Path::new(folder));
     match work {
         "commit" => drop(fixture.commit(operations(&fixture)).unwrap()),
         "move" => drop(fixture.commit(vec![fixture.rename("old", "new/place")]).unwrap()),
@@ -79,7 +74,7 @@ fn append(fixture: &Fixture, line: &str) {
 fn start(work: &str, fixture: &Fixture, fault: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "tests::crashes::child", "--nocapture"])
-        .env("PILCROW_TEST_CHILD", format!("{work} {}", fixture.temp.path().display()))
+        .env("PILCROW_TEST_CHILD", format!("{work} {}", fixture.folder.as_path().display()))
         .env("PILCROW_FAULT", fault)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -94,7 +89,7 @@ fn killed_at(fixture: &Fixture, fault: &str) {
 }
 
 fn reopen(fixture: &Fixture) -> Vec<RecoveryNote> {
-    Workspace::open(&fixture.temp.path().join("root"), &state(fixture.temp.path()), None).unwrap().1
+    Workspace::open(&fixture.folder.as_path().join("root"), &state(fixture.folder.as_path()), None).unwrap().1
 }
 
 fn pending(fixture: &Fixture) -> Vec<String> {
