@@ -67,7 +67,7 @@ fn take_back(
             skip(&step.path, format!("it is no longer there, so it does not go back to {to}"));
             continue;
         }
-        let origin = entry.steps.iter().find(|other| other.path == *to).and_then(|step| step.before.as_ref());
+        let origin = entry.step(to).and_then(|step| step.before.as_ref());
         let images = origin.zip(step.after.as_ref());
         match images.and_then(|(before, after)| Some((contents.get(before)?, contents.get(after)?))) {
             Some((before, after)) => merge(files, &step.path, &before, &after, &mut skip)?,

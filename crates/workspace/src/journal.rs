@@ -348,6 +348,11 @@ impl Entry {
         }
     }
 
+    /// The step of a path; steps are in order of path.
+    pub fn step(&self, path: &AbsPath) -> Option<&StoredStep> {
+        self.steps.binary_search_by(|step| step.path.cmp(path)).ok().map(|index| &self.steps[index])
+    }
+
     /// The file beside `path` in which its new content is made ready.
     pub fn temp(&self, index: usize) -> AbsPath {
         let path = &self.steps[index].path;

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use crate::content::Image;
 use crate::disk::{self, Found};
-use crate::journal::{Contents, Entry, Journal, StoredFolder};
+use crate::journal::{Contents, Entry, Journal, StoredFolder, StoredStep};
 use crate::{AbsPath, CommitId, RecoveryNote, StateError, write};
 
 /// What became of one file.
@@ -78,6 +78,17 @@ pub(crate) fn take_back(journal: &Journal, entry: &Entry, crashed: bool) -> Resu
             outcomes.push(Outcome { path: temp, kind: Kind::Failed(error.to_string()) });
         }
     }
+    // Their permissions come last, since they may forbid what is to be put into them.
+    let mut made_again = Vec::new();
+    for folder in &entry.removed {
+        match make_folder(&StoredFolder { mode: None, ..folder.clone() }) {
+            Ok(true) => made_again.push(folder),
+            Ok(false) => {}
+            Err(error) => {
+                outcomes.push(Outcome { path: folder.path.clone(), kind: Kind::Failed(error.to_string()) });
+            }
+        }
+    }
     // Removals first: where case does not count, a new name hides the old one.
     for removing in [true, false] {
         for (index, step) in entry.steps.iter().enumerate() {
@@ -95,8 +106,8 @@ pub(crate) fn take_back(journal: &Journal, entry: &Entry, crashed: bool) -> Resu
         let detail = format!("the editor had it open, so look whether it is as you want it{kept}");
         outcomes.push(Outcome { path: step.path.clone(), kind: Kind::Left(detail) });
     }
-    for folder in &entry.removed {
-        if let Err(error) = make_folder(folder) {
+    for folder in made_again.into_iter().rev() {
+        if let Err(error) = set_mode(folder) {
             outcomes.push(Outcome { path: folder.path.clone(), kind: Kind::Failed(error.to_string()) });
         }
     }
@@ -140,7 +151,10 @@ fn take_back_step(journal: &Journal, entry: &Entry, index: usize, contents: &Con
         return left(journal, entry, index, contents, "somebody else changed it since");
     }
     let result = match &step.before {
-        None => write::remove(&step.path),
+        None => match returns_to(entry, step) {
+            Some(from) => std::fs::rename(&step.path, from),
+            None => write::remove(&step.path),
+        },
         Some(stored) => match contents.get(stored) {
             Some(before) => put_back(&step.path, &entry.temp(index), &before),
             None => return failed("its content is missing in the journal".to_owned()),
@@ -193,13 +207,27 @@ fn put_back(path: &AbsPath, temp: &AbsPath, image: &Image) -> std::io::Result<()
     }
 }
 
-/// Makes a folder that should be there.
-pub(crate) fn make_folder(folder: &StoredFolder) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
+/// Where a file that only moved can simply go back to, and be the same file.
+fn returns_to<'a>(entry: &'a Entry, step: &'a StoredStep) -> Option<&'a AbsPath> {
+    let from = step.moved_from.as_ref()?;
+    let origin = entry.step(from)?;
+    let unchanged = origin.before.as_ref()?.hash == step.after.as_ref()?.hash;
+    let free = disk::stat(from).is_ok_and(|meta| meta.is_none());
+    (unchanged && free && origin.after.is_none()).then_some(from)
+}
+
+/// Makes a folder that should be there; answers whether it was missing.
+pub(crate) fn make_folder(folder: &StoredFolder) -> std::io::Result<bool> {
     if disk::stat(&folder.path)?.is_some() {
-        return Ok(());
+        return Ok(false);
     }
     std::fs::create_dir_all(&folder.path)?;
+    set_mode(folder).map(|()| true)
+}
+
+/// Gives a folder its permissions, where they are known.
+pub(crate) fn set_mode(folder: &StoredFolder) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
     match folder.mode {
         Some(mode) => std::fs::set_permissions(&folder.path, std::fs::Permissions::from_mode(mode)),
         None => Ok(()),

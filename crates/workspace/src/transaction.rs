@@ -253,12 +253,7 @@ impl Transaction {
             }
         }
         for folder in self.entry.made.iter().rev() {
-            if let Some(mode) = folder.mode {
-                use std::os::unix::fs::PermissionsExt;
-                let permissions = std::fs::Permissions::from_mode(mode);
-                std::fs::set_permissions(&folder.path, permissions)
-                    .map_err(|error| io(&folder.path, error))?;
-            }
+            recovery::set_mode(folder).map_err(|error| io(&folder.path, error))?;
         }
         folders.extend(recovery::remove_empty(self.entry.removed.iter().map(|folder| &folder.path)));
         for folder in &folders {

@@ -79,10 +79,10 @@ fn nothing_is_committed_on_what_changed() {
     assert_eq!(fixture.files(), before);
 
     let retargeted = fixture.plan(vec![fixture.replace("a", "one", "1")]).unwrap();
-    std::fs::rename(fixture.path("a"), fixture.temp.path().join("outside")).unwrap();
-    symlink(fixture.temp.path().join("outside"), fixture.path("a")).unwrap();
+    std::fs::rename(fixture.path("a"), fixture.folder.as_path().join("outside")).unwrap();
+    symlink(fixture.folder.as_path().join("outside"), fixture.path("a")).unwrap();
     assert!(matches!(fixture.commit_plan(&run, retargeted), Err(CommitError::Moved { .. })));
-    assert_eq!(std::fs::read_to_string(fixture.temp.path().join("outside")).unwrap(), "one");
+    assert_eq!(std::fs::read_to_string(fixture.folder.as_path().join("outside")).unwrap(), "one");
 
     let held = fixture.plan(vec![fixture.replace("c", "three", "3")]).unwrap();
     fixture.write(".c.swp", "");
@@ -305,9 +305,9 @@ fn a_full_disk_changes_nothing() {
 #[test]
 fn a_full_disk_of_our_own_changes_nothing() {
     let fixture = Fixture::new(&[("a", "one")]);
-    std::fs::create_dir(fixture.temp.path().join("state")).unwrap();
+    std::fs::create_dir(fixture.folder.as_path().join("state")).unwrap();
     let Some(_mount) =
-        Mount::new(&["-t", "tmpfs", "-o", "size=64k", "tmpfs"], &fixture.temp.path().join("state"))
+        Mount::new(&["-t", "tmpfs", "-o", "size=64k", "tmpfs"], &fixture.folder.as_path().join("state"))
     else {
         return;
     };
@@ -320,7 +320,7 @@ fn a_full_disk_of_our_own_changes_nothing() {
 #[test]
 fn what_cannot_be_replaced_is_written_in_place() {
     let fixture = Fixture::new(&[("a", "one"), ("b", "two")]);
-    let other = fixture.temp.path().join("other");
+    let other = fixture.folder.as_path().join("other");
     write(&other, "mounted");
     let target = fixture.path("a").as_path().to_owned();
     let Some(_mount) = Mount::new(&["--bind", other.to_str().unwrap()], &target) else {
@@ -343,7 +343,7 @@ fn what_cannot_be_replaced_is_written_in_place() {
 fn a_failure_half_way_takes_back_the_rest() {
     // A mount point cannot be removed, which shows only when it is tried.
     let fixture = Fixture::new(&[("a", "one"), ("b", "two"), ("z", "last")]);
-    let other = fixture.temp.path().join("other");
+    let other = fixture.folder.as_path().join("other");
     write(&other, "mounted");
     let target = fixture.path("b").as_path().to_owned();
     let Some(_mount) = Mount::new(&["--bind", other.to_str().unwrap()], &target) else {

@@ -34,14 +34,10 @@ fn fixture() -> Fixture {
 fn child() {
     let Ok(work) = std::env::var("PILCROW_TEST_CHILD") else { return };
     let (work, folder) = work.split_once(' ').unwrap();
-    // The parent owns the folder.
-    let temp = std::mem::ManuallyDrop::new(tempfile::Builder::new().tempdir().unwrap());
-    let here = temp.path().to_owned();
-    let fixture =
-        Fixture { workspace: open(Path::new(folder)), temp: std::mem::ManuallyDrop::into_inner(temp) };
-    assert_ne!(here, Path::new(folder));
+    let fixture = Fixture::existing(Path::new(folder));
     match work {
         "commit" => drop(fixture.commit(operations(&fixture)).unwrap()),
+        "move" => drop(fixture.commit(vec![fixture.rename("old", "new/place")]).unwrap()),
         "append" => {
             for n in 0..15 {
                 append(&fixture, &format!("{} {n}\n", std::process::id()));
@@ -78,7 +74,7 @@ fn append(fixture: &Fixture, line: &str) {
 fn start(work: &str, fixture: &Fixture, fault: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "tests::crashes::child", "--nocapture"])
-        .env("PILCROW_TEST_CHILD", format!("{work} {}", fixture.temp.path().display()))
+        .env("PILCROW_TEST_CHILD", format!("{work} {}", fixture.folder.as_path().display()))
         .env("PILCROW_FAULT", fault)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -93,7 +89,7 @@ fn killed_at(fixture: &Fixture, fault: &str) {
 }
 
 fn reopen(fixture: &Fixture) -> Vec<RecoveryNote> {
-    Workspace::open(&fixture.temp.path().join("root"), &state(fixture.temp.path()), None).unwrap().1
+    Workspace::open(&fixture.folder.as_path().join("root"), &state(fixture.folder.as_path()), None).unwrap().1
 }
 
 fn pending(fixture: &Fixture) -> Vec<String> {
@@ -141,6 +137,31 @@ fn killed_at_any_step_all_is_before_or_all_is_after() {
         assert_eq!(fixture.files(), before, "{step}");
         let blobs = fixture.workspace.state().child("blobs").unwrap().list().unwrap();
         assert_eq!(blobs.len(), 2, "{step}: a commit and its undo, nothing of the killed one: {blobs:?}");
+    }
+}
+
+#[test]
+fn a_folder_on_the_move_comes_back_as_it_was() {
+    use std::os::unix::fs::MetadataExt;
+    let inode = |path: AbsPath| std::fs::metadata(path).unwrap().ino();
+    for step in ["after-temp:1", "after-rename:2", "after-rename:3", "before-done"] {
+        let fixture = Fixture::new(&[("old/a", "a"), ("old/sub/b", "b")]);
+        std::fs::create_dir(fixture.path("old/empty")).unwrap();
+        set_mode(fixture.path("old/sub"), 0o750);
+        set_mode(fixture.path("old/empty"), 0o700);
+        let (before, file) = (fixture.files(), inode(fixture.path("old/sub/b")));
+        let status = start("move", &fixture, &format!("commit:{step}")).wait().unwrap();
+        assert_eq!(status.signal(), Some(9), "{step}");
+        reopen(&fixture);
+        assert_eq!(fixture.files(), before, "{step}");
+        assert_eq!(
+            [mode(fixture.path("old/sub")), mode(fixture.path("old/empty"))],
+            [0o750, 0o700],
+            "{step}"
+        );
+        if step == "before-done" {
+            assert_eq!(inode(fixture.path("old/sub/b")), file, "it is the same file");
+        }
     }
 }
 

@@ -73,9 +73,9 @@ fn fixture() -> (Fixture, Arc<Scripted>) {
     for path in ["x.open", "y.open"] {
         editor.texts.lock().unwrap().insert(fixture.path(path), "unsaved".to_owned());
     }
-    let root = fixture.temp.path().join("root");
+    let root = fixture.folder.as_path().join("root");
     let port: Arc<dyn Editor> = editor.clone();
-    fixture.workspace = Workspace::open(&root, &state(fixture.temp.path()), Some(port)).unwrap().0;
+    fixture.workspace = Workspace::open(&root, &state(fixture.folder.as_path()), Some(port)).unwrap().0;
     (fixture, editor)
 }
 
@@ -169,8 +169,8 @@ fn a_failure_on_the_disk_takes_the_editor_back() {
         }
     }
     let meddler = Arc::new(Meddler(editor.clone(), fixture.path("new")));
-    let root = fixture.temp.path().join("root");
-    let workspace = Workspace::open(&root, &state(fixture.temp.path()), Some(meddler)).unwrap().0;
+    let root = fixture.folder.as_path().join("root");
+    let workspace = Workspace::open(&root, &state(fixture.folder.as_path()), Some(meddler)).unwrap().0;
     let operations = [all(&fixture), vec![fixture.create("new", "text")]].concat();
     let plan = workspace.plan(WorkspaceEdit { label: String::new(), operations }).unwrap();
     let permit = permit(&plan);

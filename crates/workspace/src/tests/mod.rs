@@ -10,7 +10,7 @@ mod undos;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use text::TextEdit;
@@ -22,8 +22,10 @@ use crate::{
 
 /// A workspace, its state beside it.
 pub(super) struct Fixture {
-    pub temp: tempfile::TempDir,
+    /// Holds `root`, the workspace, and `state`.
+    pub folder: PathBuf,
     pub workspace: Workspace,
+    _temp: Option<tempfile::TempDir>,
 }
 
 impl Fixture {
@@ -34,7 +36,12 @@ impl Fixture {
             write(&temp.path().join("root").join(path), text);
         }
         let workspace = open(temp.path());
-        Self { temp, workspace }
+        Self { folder: temp.path().to_owned(), workspace, _temp: Some(temp) }
+    }
+
+    /// One that somebody else made and removes.
+    pub fn existing(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), workspace: open(folder), _temp: None }
     }
 
     pub fn path(&self, path: &str) -> AbsPath {
