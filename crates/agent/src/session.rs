@@ -434,6 +434,7 @@ impl Approver for ToldApprover {
         Box::pin(async move {
             let request_id = uuid::Uuid::now_v7().to_string();
             let kind = match question.kind {
+                QuestionKind::Read => "read",
                 QuestionKind::Write => "write",
                 QuestionKind::Trust => "trust",
                 QuestionKind::Exec => "exec",

@@ -259,6 +259,7 @@ impl Server {
     }
 }
 
+#[expect(clippy::zombie_processes, reason = "it is left behind on purpose: a test looks for it")]
 fn grandchild(own_group: bool, pid_file: &std::path::Path) {
     let mut command = Command::new("sleep");
     command.arg("3600").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
