@@ -119,15 +119,14 @@ pub struct SectionPlan {
 /// How the places of an edit were found in the current text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Strategy {
     /// The current text is the one that the edit was written against.
     Exact,
     /// Mapped through the recorded edits made since.
     Chain,
-    /// Found by the lines that did not change.
+    /// Found by the lines that did not change. Reserved: not given at present.
     Remap,
-    /// Merged with the changes made since.
+    /// Merged with the changes made since. Reserved: not given at present.
     Merge,
     /// The current text is already what the edit would make; nothing changes.
     AlreadyApplied,

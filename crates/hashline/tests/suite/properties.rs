@@ -164,7 +164,7 @@ fn patch(tag: hashline::Tag, ops: Vec<Op>) -> Patch {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(512)))]
 
     /// On an unchanged text a plan is line surgery, and touches nothing outside its lines.
     #[test]
@@ -247,7 +247,12 @@ proptest! {
             store.see("a", tag, 1..=3);
             let mut patch = patch;
             patch.sections[0].tag = tag;
-            let _ = hashline::plan(&patch, &mut store, &|path: &str| (path == "a").then(|| text.clone()), Options::default()).is_ok();
+            let current = &|path: &str| (path == "a").then(|| text.clone());
+            if let Ok(plan) = hashline::plan(&patch, &mut store, &current, Options::default()) {
+                for section in &plan.sections {
+                    prop_assert_eq!(text::apply(&section.before, &section.edits).unwrap(), &*section.new_text);
+                }
+            }
         }
     }
 
@@ -275,7 +280,10 @@ proptest! {
 
     #[test]
     fn no_input_panics(input in "\\PC{0,80}|[\\[\\]#+:@<>$*=.\\-\n\r0-9a-zPUTCRM ]{0,80}") {
-        let _ = Patch::parse(&input).is_ok();
+        match Patch::parse(&input) {
+            Ok((patch, _)) => prop_assert!(!patch.sections.is_empty()),
+            Err(error) => prop_assert!((1..=input.split('\n').count()).contains(&error.line)),
+        }
     }
 
     /// After recorded edits elsewhere the patch lands where doing both by hand lands; where one
@@ -321,6 +329,11 @@ proptest! {
                 // Both together, on the text before either. They cannot have been in each other's way.
                 let both = compatible(&all, &lines);
                 let alone: Vec<Op> = ops.iter().chain(&other_ops).cloned().collect();
+                // (Of two insertions at one point either may come first.)
+                let count = lines.count();
+                let meet = ops.iter().any(|a| {
+                    other_ops.iter().any(|b| point(a, count).is_some() && point(a, count) == point(b, count))
+                });
                 if theirs.edits.is_empty() || both.len() == alone.len() && both.iter().all(|op| alone.contains(op)) {
                     prop_assert_eq!(contents(&section.new_text), by_hand(&lines, &alone));
                 }

@@ -244,6 +244,17 @@ fn a_text_that_comes_back_keeps_its_tag() {
     assert_eq!(**store.get("f", other).unwrap().text(), *"b\n");
 }
 
+#[test]
+fn eight_digits_find_the_text_in_another_store() {
+    let mut session = Session::new(&[("f", &numbered(9))]);
+    let tag = session.read("f");
+    let long = session.store.long_tag("f", tag).unwrap();
+    assert!(long.is_long() && long.to_string().ends_with(&tag.to_string()));
+    session.store = SnapshotStore::default();
+    session.read("f");
+    session.edited(&format!("[f#{long}]\nCUT 3\n"));
+}
+
 /// Two texts whose hashes agree in their low 16 bits.
 fn colliding() -> (String, String) {
     let mut seen = std::collections::HashMap::new();
