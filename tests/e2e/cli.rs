@@ -6,11 +6,16 @@ use tests::Sandbox;
 #[test]
 fn help_and_version_answer_and_wrong_use_is_2() {
     let sandbox = Sandbox::new();
-    let version = sandbox.run(&["--version"]);
-    // `-C` belongs to commands; where it is refused here, the version is still asked without it.
-    if version.status.success() {
-        assert!(version.stdout.starts_with("pilcrow "), "{version:?}");
+    let version = sandbox.run_anywhere(&["--version"]).expect(0);
+    assert!(version.stdout.starts_with("pilcrow "), "{version:?}");
+    let help = sandbox.run_anywhere(&["--help"]).expect(0);
+    for command in [
+        "run", "tool", "read", "edit", "undo", "redo", "trust", "sessions", "adapters", "doctor", "logs",
+        "config",
+    ] {
+        assert!(help.stdout.contains(&format!("\n  {command} ")), "{command} is missing in {}", help.stdout);
     }
+    sandbox.run_anywhere(&[]).expect(2);
     sandbox.run(&["no-such-command"]).expect(2);
     sandbox.run(&["run", "x", "--no-such-flag"]).expect(2);
 }
@@ -32,18 +37,11 @@ fn without_a_terminal_and_without_yes_what_would_ask_is_denied_with_3() {
 fn trust_is_given_listed_and_taken_back() {
     let sandbox = Sandbox::with(&[("a.txt", "x\n")]);
     let project = sandbox.project().display().to_string();
-    let run = |args: &[&str]| {
-        let mut command = sandbox.command(&[]);
-        let mut plain = std::process::Command::new(command.get_program());
-        sandbox.prepare(&mut plain);
-        command = plain;
-        tests::sandbox::finish(command.args(args).spawn().expect("pilcrow starts"), tests::sandbox::DEADLINE)
-    };
-    assert!(!run(&["trust", "--list"]).expect(0).stdout.contains(&project));
-    run(&["trust", &project]).expect(0);
-    assert!(run(&["trust", "--list"]).expect(0).stdout.contains(&project));
-    run(&["trust", "--remove", &project]).expect(0);
-    assert!(!run(&["trust", "--list"]).expect(0).stdout.contains(&project));
+    assert!(!sandbox.run_anywhere(&["trust", "--list"]).expect(0).stdout.contains(&project));
+    sandbox.run_anywhere(&["trust", &project]).expect(0);
+    assert!(sandbox.run_anywhere(&["trust", "--list"]).expect(0).stdout.contains(&project));
+    sandbox.run_anywhere(&["trust", "--remove", &project]).expect(0);
+    assert!(!sandbox.run_anywhere(&["trust", "--list"]).expect(0).stdout.contains(&project));
 }
 
 #[test]

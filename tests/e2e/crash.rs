@@ -1,6 +1,6 @@
 //! `kill -9` at every step of a commit of three files, and two processes that commit at once.
 //!
-//! The steps are those that `docs/formats/journal.md` lists, so a new step is tested once it is documented.
+//! The steps are those that the page about the journal's format lists, so a new step is tested once it is documented.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -27,19 +27,44 @@ fn project() -> Sandbox {
     sandbox
 }
 
-/// Every fault point of a commit, as documented.
+/// Every step of a commit at which a fault can be set, as documented: `after-lock`, …
 fn steps() -> BTreeSet<String> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/formats/journal.md");
-    let text = std::fs::read_to_string(page).expect("docs/formats/journal.md");
-    let named = text.match_indices("commit:").filter_map(|(at, _)| {
-        let rest = &text[at..];
-        let end =
-            rest[7..].find(|c: char| !(c.is_ascii_lowercase() || c == '_')).map_or(rest.len(), |end| end + 7);
-        (end > 7).then(|| rest[..end].to_owned())
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/formats").join("journal.md");
+    let text = std::fs::read_to_string(page).expect("the page about the journal's format");
+    let named = text.split('`').skip(1).step_by(2).map(|word| {
+        let word = word.strip_prefix("commit:").unwrap_or(word);
+        word.split(':').next().unwrap_or(word)
     });
-    let steps: BTreeSet<String> = named.collect();
+    let is_step = |word: &&str| {
+        (word.starts_with("after-") || word.starts_with("before-"))
+            && word.chars().all(|c| c.is_ascii_lowercase() || c == '-')
+    };
+    let steps: BTreeSet<String> = named.filter(is_step).map(str::to_owned).collect();
     assert!(steps.len() >= 5, "a commit has more steps than {steps:?}");
     steps
+}
+
+/// Calls `check` with a fresh project after a kill at each step: once, or once for each file.
+fn at_every_step(mut check: impl FnMut(&str, Sandbox)) {
+    for step in steps() {
+        let mut killed = 0;
+        let faults = std::iter::once(format!("commit:{step}"))
+            .chain((1..=NAMES.len()).map(|number| format!("commit:{step}:{number}")));
+        for fault in faults {
+            let mut sandbox = project();
+            if commit(&mut sandbox, &fault) {
+                killed += 1;
+                sandbox.mark().none_left(Duration::from_secs(10));
+                check(&fault, sandbox);
+            } else {
+                assert_eq!(states(&sandbox), ["after"; 3], "{fault}");
+            }
+        }
+        assert!(
+            [1, NAMES.len()].contains(&killed),
+            "{step} was met {killed} times, not once nor for each file"
+        );
+    }
 }
 
 /// One commit of all three files, killed at the fault point. `true`: it was killed.
@@ -76,62 +101,43 @@ fn only_the_files(sandbox: &Sandbox, fault: &str) {
 #[test]
 fn after_a_kill_at_any_step_all_files_are_before_or_all_after() {
     let mut mixed = 0;
-    let mut killed_at = BTreeSet::new();
-    for step in steps() {
-        // A step that is done for each file is tried at each of them.
-        for time in 1..=NAMES.len() {
-            let fault = format!("{step}:{time}");
-            let mut sandbox = project();
-            if !commit(&mut sandbox, &fault) {
-                assert_eq!(states(&sandbox), ["after"; 3], "{fault}");
-                break;
-            }
-            killed_at.insert(step.clone());
-            let at_the_kill = states(&sandbox);
-            mixed += usize::from(at_the_kill.contains(&"before") && at_the_kill.contains(&"after"));
-            sandbox.mark().none_left(Duration::from_secs(10));
+    at_every_step(|fault, sandbox| {
+        let at_the_kill = states(&sandbox);
+        mixed += usize::from(at_the_kill.contains(&"before") && at_the_kill.contains(&"after"));
 
-            sandbox.run(&["read", "a.txt"]).expect(0);
-            let now = states(&sandbox);
-            assert!(now == ["before"; 3] || now == ["after"; 3], "{fault}: {at_the_kill:?} became {now:?}");
-            only_the_files(&sandbox, &fault);
-            // What is there can be worked with.
-            let mut batch = Batch::start(&sandbox);
-            let line = if now[0] == "before" { "old" } else { "new" };
-            let patch = batch.view("a.txt").put(line, "again");
-            batch.edit(&patch).ok();
-            sandbox.run(&["undo"]).expect(0);
-            assert_eq!(states(&sandbox), now, "{fault}: undo after recovery");
-        }
-    }
-    assert_eq!(killed_at, steps(), "not every documented step is one");
+        sandbox.run(&["read", "a.txt"]).expect(0);
+        let now = states(&sandbox);
+        assert!(now == ["before"; 3] || now == ["after"; 3], "{fault}: {at_the_kill:?} became {now:?}");
+        only_the_files(&sandbox, fault);
+        // What is there can be worked with.
+        let mut batch = Batch::start(&sandbox);
+        let line = if now[0] == "before" { "old" } else { "new" };
+        let patch = batch.view("a.txt").put(line, "again");
+        batch.edit(&patch).ok();
+        assert!(batch.end().0.success());
+        sandbox.run(&["undo"]).expect(0);
+        assert_eq!(states(&sandbox), now, "{fault}: undo after recovery");
+    });
     assert!(mixed > 0, "no kill fell between two files, so nothing was shown");
 }
 
 #[test]
 fn what_someone_else_changed_after_a_kill_is_left_alone_and_said() {
     let mut shown = 0;
-    for step in steps() {
-        for time in 1..=NAMES.len() {
-            let fault = format!("{step}:{time}");
-            let mut sandbox = project();
-            if !commit(&mut sandbox, &fault) {
-                break;
-            }
-            let at_the_kill = states(&sandbox);
-            sandbox.write("b.txt", "someone else\n");
-            let ran = sandbox.run(&["read", "a.txt"]).expect(0);
-            assert_eq!(sandbox.read("b.txt"), "someone else\n", "{fault}");
-            let now = states(&sandbox);
-            assert_eq!(now[0], now[2], "{fault}: {at_the_kill:?} became {now:?}");
-            only_the_files(&sandbox, &fault);
-            // b.txt was part of what was taken back, and it could not be: that has to be said.
-            if at_the_kill[1] == "after" && now[0] == "before" {
-                shown += 1;
-                assert!(ran.all().contains("b.txt"), "{fault}: nothing was said of b.txt: {ran:?}");
-            }
+    at_every_step(|fault, sandbox| {
+        let at_the_kill = states(&sandbox);
+        sandbox.write("b.txt", "someone else\n");
+        let ran = sandbox.run(&["read", "a.txt"]).expect(0);
+        assert_eq!(sandbox.read("b.txt"), "someone else\n", "{fault}");
+        let now = states(&sandbox);
+        assert_eq!(now[0], now[2], "{fault}: {at_the_kill:?} became {now:?}");
+        only_the_files(&sandbox, fault);
+        // b.txt was part of what was taken back, and it could not be: that has to be said.
+        if at_the_kill[1] == "after" && now[0] == "before" {
+            shown += 1;
+            assert!(ran.all().contains("b.txt"), "{fault}: nothing was said of b.txt: {ran:?}");
         }
-    }
+    });
     assert!(shown > 0, "no kill fell after b.txt was written and before the end, so nothing was shown");
 }
 

@@ -63,3 +63,14 @@ fn a_file_that_changed_since_it_was_read_is_not_replaced_whole() {
     refused.fails("stale_text");
     assert_eq!(sandbox.read("a.txt"), "someone else\n");
 }
+
+#[test]
+fn what_one_process_showed_the_next_one_can_edit_once() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\nthree\n")]);
+    let patch = View::parse(&sandbox.run(&["read", "a.txt"]).expect(0).stdout).put("two", "zwei");
+    sandbox.run_with_input(&["edit"], &patch).expect(0);
+    assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");
+    let again = sandbox.run_with_input(&["edit"], &patch).expect(1);
+    assert!(again.all().contains("zwei"), "the current line is not shown: {again:?}");
+    assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");
+}

@@ -164,3 +164,18 @@ impl View {
         format!("[{}]\nPUT {}:\n+{new}\n", self.header, self.anchor(old))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_is_read_out_of_what_surrounds_it() {
+        let view =
+            View::parse("refused: a.txt changed\n[a.txt#3F2A]\n1kq:one: 1\n...\n2mz:\n3:no check\nnote: x\n");
+        assert_eq!(view.header, "a.txt#3F2A");
+        let rows: Vec<_> = view.lines.iter().map(|line| (line.anchor.as_str(), line.text.as_str())).collect();
+        assert_eq!(rows, [("1kq", "one: 1"), ("2mz", ""), ("3", "no check")]);
+        assert_eq!(view.put("one: 1", "uno"), "[a.txt#3F2A]\nPUT 1kq:\n+uno\n");
+    }
+}

@@ -145,13 +145,20 @@ impl Sandbox {
 
     /// `pilcrow` with these arguments, `-C` the project, and a clean environment.
     pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.command_anywhere(args);
+        command.arg("-C").arg(self.project());
+        command
+    }
+
+    /// The same without `-C`, for what is not about a project.
+    pub fn command_anywhere(&self, args: &[&str]) -> Command {
         let copy = self.folder.path().join("pilcrow");
         let mut command = Command::new(if self.as_nobody { &copy } else { built::pilcrow() });
         self.prepare(&mut command);
-        command.args(args).arg("-C").arg(self.project());
         if self.as_nobody {
             command.uid(NOBODY).gid(NOBODY);
         }
+        command.args(args);
         command
     }
 
@@ -178,6 +185,12 @@ impl Sandbox {
     #[track_caller]
     pub fn run(&self, args: &[&str]) -> Ran {
         finish(self.command(args).spawn().expect("pilcrow starts"), DEADLINE)
+    }
+
+    /// Runs `pilcrow` without `-C` to its end.
+    #[track_caller]
+    pub fn run_anywhere(&self, args: &[&str]) -> Ran {
+        finish(self.command_anywhere(args).spawn().expect("pilcrow starts"), DEADLINE)
     }
 
     /// Runs `pilcrow` with this on its standard input.
@@ -303,4 +316,39 @@ fn one_line(ran: &Ran) -> Value {
 /// Makes a file executable for all.
 pub fn make_executable(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::processes::kill;
+
+    #[test]
+    fn a_process_that_left_its_group_and_its_parent_is_found() {
+        let sandbox = Sandbox::new();
+        let mut shell = Command::new("sh");
+        sandbox.prepare(&mut shell);
+        let ran = finish(
+            shell.args(["-c", "setsid sleep 3600 >/dev/null 2>&1 & echo $!"]).spawn().unwrap(),
+            Duration::from_secs(20),
+        );
+        assert!(ran.status.success(), "{ran:?}");
+        assert!(wait_for(Duration::from_secs(20), || {
+            sandbox.mark().living().iter().any(|found| found.command.starts_with("sleep"))
+        }));
+        for found in sandbox.mark().living() {
+            kill(found.pid, rustix::process::Signal::KILL);
+        }
+        sandbox.mark().none_left(Duration::from_secs(20));
+    }
+
+    #[test]
+    fn an_error_must_have_its_code_its_text_and_its_exit() {
+        let value = serde_json::json!({"is_error": true, "content": [{"type": "text", "text": "why"}], "error": {"code": "denied"}});
+        assert_eq!(Answer { exit: Some(1), value: value.clone() }.fails("denied"), "why");
+        for (exit, code) in [(Some(0), "denied"), (Some(1), "not_found")] {
+            let answer = Answer { exit, value: value.clone() };
+            assert!(std::panic::catch_unwind(|| answer.fails(code)).is_err());
+        }
+    }
 }

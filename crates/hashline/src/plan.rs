@@ -119,15 +119,14 @@ pub struct SectionPlan {
 /// How the places of an edit were found in the current text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Strategy {
     /// The current text is the one that the edit was written against.
     Exact,
     /// Mapped through the recorded edits made since.
     Chain,
-    /// Found by the lines that did not change.
+    /// Found by the lines that did not change. Reserved: not given at present.
     Remap,
-    /// Merged with the changes made since.
+    /// Merged with the changes made since. Reserved: not given at present.
     Merge,
     /// The current text is already what the edit would make; nothing changes.
     AlreadyApplied,
@@ -352,6 +351,12 @@ fn section_plan(
         // Cannot happen while surgery keeps its promise; a refusal costs nothing if it ever does.
         Problem::new(Reason::Unsupported, format!("the edits do not fit together: {error}"))
     })?;
+    if !edits.is_empty() && new_text.contains('\r') && !lines_add_up(current, &placed, &new_text) {
+        return Err(Problem::new(
+            Reason::Unsupported,
+            "a CR of one line and an LF of the next would become one line end; make the file's line ends alike first",
+        ));
+    }
     Ok(SectionPlan {
         path: section.path.clone(),
         tag: section.tag,
@@ -362,6 +367,26 @@ fn section_plan(
         strategy,
         notes,
     })
+}
+
+/// Whether the new text has the lines that it should: in a text with lone CRs, an emptied line may
+/// bring a CR and an LF together.
+fn lines_add_up(current: &Lines, hunks: &[Hunk], new_text: &str) -> bool {
+    let added: usize = hunks.iter().map(|hunk| hunk.rows.len()).sum();
+    let removed: usize = hunks
+        .iter()
+        .map(|hunk| match hunk.place {
+            Place::Lines { first, last } => last + 1 - first,
+            _ => 0,
+        })
+        .sum();
+    let ends_empty = |lines: &Lines| {
+        // A last line that is empty and has no line end is none.
+        lines.text().ends_with(['\n', '\r'])
+    };
+    let new = Lines::new(new_text.into());
+    let expected = (current.count() + added).saturating_sub(removed);
+    new.count() == expected || (new.count() + 1 == expected && ends_empty(&new) != ends_empty(current))
 }
 
 fn check_file_op(section: &Section, patch: &Patch, documents: &dyn Documents) -> Result<(), Problem> {

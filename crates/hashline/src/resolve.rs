@@ -31,17 +31,16 @@ pub(crate) fn resolve(
             return Ok(tagged);
         }
         for (at, other) in others {
-            if was_shown(other, &anchors) && agrees(other, &anchors) {
-                let differing =
-                    anchors.iter().find(|anchor| !means_the_same(history, at, tagged, anchor.line));
-                if let Some(anchor) = differing {
-                    let message = format!(
-                        "`{anchor}` fits two versions of this file that were shown (tags {} and {}) and means different lines in them; name every line by its number and check as below",
-                        version.snapshot.tag(),
-                        other.snapshot.tag()
-                    );
-                    return Err((Reason::Ambiguous, message));
-                }
+            if was_shown(other, &anchors)
+                && agrees(other, &anchors)
+                && let Some(anchor) = differing(history, at, tagged, &anchors)
+            {
+                let message = format!(
+                    "`{anchor}` fits two versions of this file that were shown (tags {} and {}) and means different lines in them; name every line by its number and check as below",
+                    version.snapshot.tag(),
+                    other.snapshot.tag()
+                );
+                return Err((Reason::Ambiguous, message));
             }
         }
         return Ok(tagged);
@@ -88,23 +87,30 @@ fn mapped(history: &History, from: usize, to: usize, anchors: &[Anchor]) -> Opti
     anchors.iter().map(|anchor| chain.line(old, new, anchor.line, anchor.line)).collect()
 }
 
-/// Whether a number means the same line in two versions: by our own edits where we made one of
-/// the other, else by what a line diff leaves alone.
-fn means_the_same(history: &History, a: usize, b: usize, line: usize) -> bool {
+/// The first anchor whose number means different lines in two versions: by our own edits where we
+/// made one of the other, else by what a line diff leaves alone.
+fn differing<'a>(history: &History, a: usize, b: usize, anchors: &'a [Anchor]) -> Option<&'a Anchor> {
+    let lines = |at: usize| history.versions[at].snapshot.lines();
+    let moved = |chain: &Chain, from: usize, to: usize| {
+        anchors
+            .iter()
+            .find(|anchor| chain.line(lines(from), lines(to), anchor.line, anchor.line) != Some(anchor.line))
+    };
     for (from, to) in [(a, b), (b, a)] {
-        let (old, new) = (history.versions[from].snapshot.lines(), history.versions[to].snapshot.lines());
-        let chain = history.steps(from, to).and_then(|steps| Chain::new(old.text(), new.text(), steps));
+        let chain =
+            history.steps(from, to).and_then(|steps| Chain::new(lines(from).text(), lines(to).text(), steps));
         if let Some(chain) = chain {
-            return chain.line(old, new, line, line) == Some(line);
+            return moved(&chain, from, to);
         }
     }
-    let (old, new) = (history.versions[a].snapshot.lines(), history.versions[b].snapshot.lines());
-    if old.same_lines(new) {
-        return true;
+    if lines(a).same_lines(lines(b)) {
+        return None;
     }
-    let edits = text::diff_edits(old.text(), new.text());
-    Chain::new(old.text(), new.text(), [edits.as_slice()])
-        .is_some_and(|chain| chain.line(old, new, line, line) == Some(line))
+    let edits = text::diff_edits(lines(a).text(), lines(b).text());
+    match Chain::new(lines(a).text(), lines(b).text(), [edits.as_slice()]) {
+        Some(chain) => moved(&chain, a, b),
+        None => anchors.first(),
+    }
 }
 
 fn mismatch(version: &Version, anchors: &[Anchor]) -> String {

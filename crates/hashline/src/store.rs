@@ -158,6 +158,16 @@ impl SnapshotStore {
         self.version_mut(path, tag).map(|version| version.snapshot.clone())
     }
 
+    /// All eight digits of a tag, which find the same version here and in any other store that
+    /// records the text; `None` when it is not kept.
+    pub fn long_tag(&mut self, path: &str, tag: Tag) -> Option<Tag> {
+        self.version_mut(path, tag)?;
+        let history = self.paths.get(&normal_path(path))?;
+        let identity = history.identity(tag)?;
+        let issued = history.issued.iter().find(|issued| issued.identity == identity)?;
+        Some(Tag::new(issued.hash, true))
+    }
+
     /// The version recorded last.
     pub fn newest(&mut self, path: &str) -> Option<Arc<Snapshot>> {
         Some(self.paths.get(&normal_path(path))?.versions.last()?.snapshot.clone())

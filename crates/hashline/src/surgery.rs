@@ -2,7 +2,8 @@
 //!
 //! Each line keeps its own line end and new lines take their nearest neighbour's; a missing final
 //! line end stays missing; no byte outside the lines named changes, but for one case: when the
-//! last lines go and had no line end, the line before them gives up its own.
+//! last lines go and had no line end, the line before them gives up its own. In a text without
+//! final line end an empty last row is that line end and nothing more.
 
 use std::ops::Range;
 

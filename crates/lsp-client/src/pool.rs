@@ -271,6 +271,19 @@ impl ServerPool {
         out
     }
 
+    /// Whether any definition speaks the language of `path`.
+    pub fn serves(&self, path: &AbsPath) -> bool {
+        !self.definitions.for_path(path.as_path()).is_empty()
+    }
+
+    /// Whether a server that speaks the language of `path` is running, so that a question about it
+    /// starts nothing.
+    pub fn is_warm(&self, path: &AbsPath) -> bool {
+        let names: Vec<String> =
+            self.definitions.for_path(path.as_path()).iter().map(|definition| definition.name.clone()).collect();
+        self.slots().iter().any(|slot| names.contains(&slot.definition.name) && slot.running().is_some())
+    }
+
     /// What is kept of each server's life, for one definition or all; of one that crashed, its last.
     pub fn logs(&self, name: Option<&str>) -> Vec<ServerLog> {
         let slots =

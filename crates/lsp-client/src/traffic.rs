@@ -22,6 +22,20 @@ pub struct TrafficEntry {
     pub body: String,
 }
 
+impl std::fmt::Display for TrafficEntry {
+    /// One line: when, which way, and the beginning of the body.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let way = match self.direction {
+            Some(Direction::Sent) => "→",
+            Some(Direction::Received) => "←",
+            None => "✗",
+        };
+        let body: String = self.body.chars().take(400).collect();
+        let cut = if body.len() < self.body.len() { "…" } else { "" };
+        write!(f, "{:>9.3} s {way} {body}{cut}", self.at.as_secs_f64())
+    }
+}
+
 pub(crate) struct Traffic {
     started: Instant,
     ring: Mutex<Ring>,

@@ -7,6 +7,8 @@
 #![allow(clippy::unimplemented)]
 #![allow(clippy::disallowed_methods, reason = "this is the crate that touches files and processes")]
 
+mod approver;
+mod audit;
 mod commit;
 mod content;
 mod disk;
@@ -15,29 +17,41 @@ mod edit;
 mod editor;
 mod effects;
 mod error_code;
+mod fault;
 mod guard;
 mod hash;
 mod held;
+mod inverse;
+mod journal;
+mod memory;
 mod path;
 mod permit;
 mod plan;
 mod policy;
+#[cfg(test)]
+mod policy_tests;
 mod proc_table;
 mod process;
 #[cfg(test)]
 mod process_tests;
+mod protected;
 mod reaper;
+mod recovery;
 mod resolve;
+mod rules;
 mod run;
 mod secrets;
 mod simulate;
 mod state;
+mod transaction;
 mod trust;
 mod undo;
 mod uri;
 mod walk;
 mod workspace;
+mod write;
 
+pub use approver::{Answer, Approver, Nobody, Question, QuestionKind};
 pub use commit::{Commit, CommitError, CommitId, CommitRecord, CommittedFile, RecoveryNote};
 pub use document::{Document, Owner, ReadError, Version};
 pub use edit::{Operation, WorkspaceEdit};
@@ -49,11 +63,9 @@ pub use hash::ContentHash;
 pub use path::AbsPath;
 pub use permit::{Permit, SpawnGrant};
 pub use plan::{ChangeKind, FileChange, Plan, PlanError};
-pub use policy::{
-    Answer, Approver, Decision, Denied, Mode, Nobody, Policy, PolicyOptions, Question, QuestionKind,
-    SpawnRequest, Verdict,
-};
+pub use policy::{Decision, Denied, Mode, Policy, PolicyOptions, SpawnRequest, Verdict};
 pub use process::{CommandLine, Process, Processes, SpawnError};
+pub use rules::{Capability, Rule, RuleError};
 pub use run::RunId;
 pub use secrets::{Redactor, is_secret_name};
 pub use state::{Homes, StateDir, StateError, StateLock};

@@ -1,23 +1,50 @@
 //! What the agent may do: the one place where that is decided.
+//!
+//! A decision is `allow`, `ask` or `deny`. It comes from the rules ([`Rule`]: the person's, their
+//! remembered answers, what a project tightens), else from what holds without rules:
+//!
+//! | effect | mode `strict` | `prompt` | `permissive` |
+//! |---|---|---|---|
+//! | read a file of the workspace | allow | allow | allow |
+//! | change a file of the workspace | deny | ask | allow, in a trusted workspace |
+//! | run a command | deny | ask | ask |
+//! | talk to a host | deny | ask | allow |
+//!
+//! Some paths are protected (`protected`): secrets, git's own files, what is outside. In an untrusted
+//! workspace nothing but reading is allowed unasked, whatever the rules say. `--yes` answers what is
+//! asked and lifts no denial. What was asked or denied is in the audit log. Command lines are not
+//! looked into: a rule about a command is about its words.
 
-use futures_util::future::BoxFuture;
+use std::sync::Mutex;
+
+use futures_util::future::{Either, select};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::{AbsPath, CommandLine, Effects, ErrorCode, Permit, Plan, SpawnGrant, TrustStore};
+use crate::audit::{Audit, By, Decided};
+use crate::memory::{Memory, Term};
+use crate::process::lock;
+use crate::protected::{Protection, protection};
+use crate::rules::{self, ANSWER, Capability, Rule};
+use crate::trust::canonical;
+use crate::{
+    AbsPath, Answer, Approver, ChangeKind, CommandLine, Effects, ErrorCode, Permit, Plan, Question,
+    QuestionKind, SpawnGrant, StateDir, TrustStore, Writes,
+};
 
-/// What is done with an effect that no rule names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// What is done with an effect that no rule names. Later ones are stricter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Mode {
-    /// Denied.
-    Strict,
+    /// Allowed.
+    Permissive,
     /// Asked.
     #[default]
     Prompt,
-    /// Allowed.
-    Permissive,
+    /// Denied.
+    Strict,
 }
 
-/// The three answers of a policy.
+/// The three answers of a policy. Later ones are stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decision {
     /// Go on.
@@ -44,16 +71,31 @@ pub struct PolicyOptions {
     pub mode: Mode,
     /// The person said yes to everything that would be asked, trust included. Lifts no denial.
     pub yes: bool,
+    /// The rules of the configuration.
+    pub rules: Vec<Rule>,
     /// Who is trusted.
     pub trust: TrustStore,
-    /// The workspace.
+    /// The workspace, canonical.
     pub root: AbsPath,
+    /// The workspace's own state, for remembered answers and the audit log; `None` keeps neither.
+    pub state: Option<StateDir>,
+}
+
+impl PolicyOptions {
+    /// The defaults for a workspace: mode `prompt`, no rules, nothing kept.
+    pub fn new(trust: TrustStore, root: AbsPath) -> Self {
+        Self { mode: Mode::default(), yes: false, rules: Vec::new(), trust, root, state: None }
+    }
 }
 
 /// The rules in force for one workspace and process.
 #[derive(Debug)]
 pub struct Policy {
     options: PolicyOptions,
+    memory: Mutex<Memory>,
+    audit: Audit,
+    /// One question at a time: its answer may settle the next.
+    asking: Semaphore,
 }
 
 /// A program that is to be started for a definition.
@@ -69,64 +111,6 @@ pub struct SpawnRequest {
     pub from_project: bool,
 }
 
-/// What the person is asked about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QuestionKind {
-    /// A change of files.
-    Write,
-    /// Trust in a workspace.
-    Trust,
-    /// A command.
-    Exec,
-}
-
-/// A question for the person.
-#[derive(Debug, Clone)]
-pub struct Question {
-    /// What about.
-    pub kind: QuestionKind,
-    /// One line.
-    pub title: String,
-    /// The diff or the command.
-    pub detail: String,
-    /// The files concerned.
-    pub files: Vec<String>,
-}
-
-/// What the person said.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// This time.
-    Once,
-    /// For this session.
-    Session,
-    /// From now on.
-    Always,
-    /// No, with a text for the model.
-    No {
-        /// May be empty.
-        text: String,
-    },
-    /// There is nobody who could be asked.
-    Nobody,
-}
-
-/// Asks the person. Implemented by surfaces.
-pub trait Approver: Send + Sync {
-    /// Returns the answer; on cancel returns [`Answer::No`] soon.
-    fn ask<'a>(&'a self, question: Question, cancel: &'a CancellationToken) -> BoxFuture<'a, Answer>;
-}
-
-/// An approver for when there is nobody.
-#[derive(Debug, Clone, Copy)]
-pub struct Nobody;
-
-impl Approver for Nobody {
-    fn ask<'a>(&'a self, _: Question, _: &'a CancellationToken) -> BoxFuture<'a, Answer> {
-        Box::pin(async { Answer::Nobody })
-    }
-}
-
 /// Not permitted.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{reason}")]
@@ -139,25 +123,77 @@ pub struct Denied {
     pub nobody_to_ask: bool,
 }
 
+/// What one path or command came to.
+struct Judged {
+    decision: Decision,
+    reason: String,
+    /// It would be less strict in a trusted workspace.
+    for_trust: bool,
+}
+
 impl Policy {
-    /// A policy in force.
+    /// A policy in force. Reads the remembered answers.
     pub fn new(options: PolicyOptions) -> Self {
-        Self { options }
+        let memory = Mutex::new(Memory::load(options.state.clone()));
+        let audit = Audit::new(options.state.clone());
+        Self { options, memory, audit, asking: Semaphore::new(1) }
     }
 
-    /// What would be decided about `effects`, without asking anybody.
+    /// What would be decided about `effects`, without asking anybody. Of several the strictest.
     pub fn judge(&self, effects: &Effects) -> Verdict {
-        let _ = effects;
-        unimplemented!()
+        let mut verdicts = Vec::new();
+        if effects.reads {
+            verdicts.push(self.judge_all(Capability::Read));
+        }
+        match &effects.writes {
+            Writes::None => {}
+            Writes::Paths(paths) => {
+                verdicts.extend(paths.iter().map(|path| self.judge_path(Capability::Write, path)));
+            }
+            Writes::Unknown => verdicts.push(self.judge_all(Capability::Write)),
+        }
+        if let Some(command) = &effects.exec {
+            verdicts.push(self.judge_command(command));
+        }
+        let strictest = verdicts.into_iter().reduce(|a, b| if b.decision > a.decision { b } else { a });
+        strictest.map_or_else(
+            || Verdict { decision: Decision::Allow, reason: "nothing that needs permission".into() },
+            |judged| Verdict { decision: judged.decision, reason: judged.reason },
+        )
+    }
+
+    /// What would be decided about talking to `host`.
+    pub fn judge_host(&self, host: &str) -> Verdict {
+        let default = || self.default_for(Capability::Http);
+        let Found { decision, reason, .. } = self.decide(|rules| rules::for_host(rules, host), default);
+        Verdict { decision, reason }
     }
 
     /// Whether code of the workspace may run.
     pub fn is_trusted(&self) -> bool {
-        let _ = &self.options;
-        unimplemented!()
+        self.trusts(&self.options.root)
     }
 
-    /// Permission for a plan; asks where the policy says so.
+    /// Permission to show the text of `path` to the model; asks where the policy says so.
+    ///
+    /// # Errors
+    /// [`Denied`] with the reason.
+    pub async fn permit_read(
+        &self,
+        path: &AbsPath,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<(), Denied> {
+        let question = || Question {
+            kind: QuestionKind::Read,
+            title: format!("Read {}?", self.shown(path)),
+            detail: String::new(),
+            files: vec![self.shown(path)],
+        };
+        self.permit_paths(Capability::Read, std::slice::from_ref(path), question, approver, cancel).await
+    }
+
+    /// Permission for a plan; asks where the policy says so, with files, counts and diff.
     ///
     /// # Errors
     /// [`Denied`] with the reason.
@@ -167,20 +203,35 @@ impl Policy {
         approver: &dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<Permit, Denied> {
-        let _ = (plan, approver, cancel);
-        unimplemented!()
+        let paths = paths_of(plan);
+        let question = || {
+            let (files, added, removed) = plan.counts();
+            let noun = if files == 1 { "file" } else { "files" };
+            Question {
+                kind: QuestionKind::Write,
+                title: format!("{}: {files} {noun}, +{added} −{removed}", plan.label()),
+                detail: plan.diff(&self.options.root),
+                files: paths.iter().map(|path| self.shown(path)).collect(),
+            }
+        };
+        self.permit_paths(Capability::Write, &paths, question, approver, cancel).await?;
+        Ok(Permit { digest: plan.digest() })
     }
 
     /// Permission for a plan that the person's own command named; nothing is asked.
     ///
     /// # Errors
-    /// [`Denied`] when a rule denies it.
+    /// [`Denied`] when a rule or a protection denies it.
     pub fn permit_invoked(&self, plan: &Plan) -> Result<Permit, Denied> {
-        let _ = plan;
-        unimplemented!()
+        let paths = paths_of(plan);
+        self.refuse_denied(Capability::Write, &paths)?;
+        Ok(Permit { digest: plan.digest() })
     }
 
-    /// Permission to start a definition's program; asks for trust where it is missing.
+    /// Permission to start a definition's program; asks for trust where it is missing, once.
+    ///
+    /// A definition of the project is shown with its command, with the question of trust or by
+    /// itself, and again when its command changes.
     ///
     /// # Errors
     /// [`Denied`] with the reason.
@@ -190,7 +241,406 @@ impl Policy {
         approver: &dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<SpawnGrant, Denied> {
-        let _ = (request, approver, cancel);
-        unimplemented!()
+        let unruled = || (Decision::Allow, String::new());
+        let found = self.decide(|rules| rules::for_command(rules, &request.command), unruled);
+        if found.decision == Decision::Deny {
+            let subject = vec![request.command.to_string()];
+            return Err(self.deny(Capability::Exec, By::Policy, found.reason, subject));
+        }
+        if self.lacks(request).is_some() {
+            let _turn = self.turn(cancel).await?;
+            // Looked at again: the answer to the question before this one may have settled it.
+            if let Some(missing) = self.lacks(request) {
+                self.ask_spawn(request, missing, approver, cancel).await?;
+            }
+        }
+        let args = request.from_project.then(|| request.command.args.clone());
+        Ok(SpawnGrant {
+            definition: request.definition.clone(),
+            root: request.root.clone(),
+            program: request.command.program.clone(),
+            args,
+        })
     }
+
+    fn trusts(&self, root: &AbsPath) -> bool {
+        let canonical = canonical(root);
+        lock(&self.memory).trusts.iter().any(|trusted| canonical.starts_with(trusted))
+            || self.options.trust.is_trusted(root)
+    }
+
+    /// What must be asked before `request` may run.
+    fn lacks(&self, request: &SpawnRequest) -> Option<QuestionKind> {
+        if !self.trusts(&request.root) {
+            return Some(QuestionKind::Trust);
+        }
+        let agreed = !request.from_project
+            || lock(&self.memory).agreed(&request.definition, &request.command)
+            || self.judge_command(&request.command).decision == Decision::Allow;
+        (!agreed).then_some(QuestionKind::Exec)
+    }
+
+    async fn ask_spawn(
+        &self,
+        request: &SpawnRequest,
+        kind: QuestionKind,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<(), Denied> {
+        let root = &self.options.root;
+        let root = if request.root.starts_with(root) { root } else { &request.root };
+        let name = &request.definition;
+        let is_trust = kind == QuestionKind::Trust;
+        let (code, title, reason, help) = if is_trust {
+            (
+                ErrorCode::Untrusted,
+                format!("Trust {root}? Its tools may run: {name}"),
+                format!("{root} is not trusted, so {name} is not started"),
+                format!("run `pilcrow trust {root}`, or repeat with --yes"),
+            )
+        } else {
+            (
+                ErrorCode::Denied,
+                format!("Run {name} as this project defines it?"),
+                format!("the command of {name}, which this project defines, was not agreed to"),
+                "repeat with --yes after reading it, or name it in a rule `allow exec …`".to_owned(),
+            )
+        };
+        if is_trust && lock(&self.memory).refused {
+            let reason = format!("{reason}: you said no before");
+            return Err(Denied { code, reason, nobody_to_ask: false });
+        }
+        let variables: String =
+            request.command.env.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        let detail = format!("{variables}{}\nin {}", request.command, request.command.cwd);
+        let question = Question { kind, title, detail, files: Vec::new() };
+        let subject = vec![root.to_string(), request.command.to_string()];
+        let capability = if is_trust { "trust" } else { "exec" };
+        let asked = Asked { capability, code, reason: &reason, help: &help, subject };
+        let answer = self.ask(question, asked, approver, cancel).await;
+        let mut memory = lock(&self.memory);
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err((denied, said_no)) => {
+                memory.refused |= is_trust && said_no;
+                return Err(denied);
+            }
+        };
+        let term = if answer == Answer::Always { Term::Always } else { Term::Session };
+        if is_trust {
+            memory.trusts.push(canonical(root));
+            if term == Term::Always
+                && let Err(error) = self.options.trust.trust(root)
+            {
+                tracing::warn!(%error, "trust holds for this session only");
+            }
+        }
+        if request.from_project {
+            memory.agree(&request.definition, &request.command, term);
+        }
+        Ok(())
+    }
+
+    /// Decides about `paths` together, with one question.
+    async fn permit_paths(
+        &self,
+        capability: Capability,
+        paths: &[AbsPath],
+        question: impl Fn() -> Question,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<(), Denied> {
+        if self.refuse_denied(capability, paths)?.is_empty() {
+            return Ok(());
+        }
+        let _turn = self.turn(cancel).await?;
+        // Looked at again: the answer to the question before this one may have settled it.
+        let asked = self.refuse_denied(capability, paths)?;
+        let Some((_, first)) = asked.first() else { return Ok(()) };
+        let (code, help) = if asked.iter().any(|(_, judged)| judged.for_trust) {
+            let trust = format!("repeat with --yes, or run `pilcrow trust {}`", self.options.root);
+            (ErrorCode::Untrusted, trust)
+        } else {
+            let rule = format!("repeat with --yes, or allow it with a rule `allow {} …`", capability.name());
+            (ErrorCode::Denied, rule)
+        };
+        let subject = asked.iter().map(|(path, _)| self.shown(path)).collect();
+        let capability_name = capability.name();
+        let reason = first.reason.clone();
+        let about = Asked { capability: capability_name, code, reason: &reason, help: &help, subject };
+        let answer = self.ask(question(), about, approver, cancel).await.map_err(|(denied, _)| denied)?;
+        let term = match answer {
+            Answer::Session => Term::Session,
+            Answer::Always => Term::Always,
+            _ => return Ok(()),
+        };
+        let mut memory = lock(&self.memory);
+        for (path, _) in &asked {
+            let rule = match self.protected(path) {
+                Some(_) => Rule::for_path(Decision::Allow, capability, &self.shown(path), ANSWER),
+                None => match Rule::parse(&format!("allow {capability_name}"), ANSWER) {
+                    Ok(rule) => rule,
+                    Err(_) => continue,
+                },
+            };
+            if !memory.rules.iter().any(|known| known.text() == rule.text()) {
+                memory.add_rule(rule, term);
+            }
+        }
+        Ok(())
+    }
+
+    /// The paths that must be asked about; the first denied one is the error.
+    fn refuse_denied<'a>(
+        &self,
+        capability: Capability,
+        paths: &'a [AbsPath],
+    ) -> Result<Vec<(&'a AbsPath, Judged)>, Denied> {
+        let mut asked = Vec::new();
+        for path in paths {
+            let judged = self.judge_path(capability, path);
+            match judged.decision {
+                Decision::Allow => {}
+                Decision::Ask => asked.push((path, judged)),
+                Decision::Deny => {
+                    let subject = vec![self.shown(path)];
+                    return Err(self.deny(capability, By::Policy, judged.reason, subject));
+                }
+            }
+        }
+        Ok(asked)
+    }
+
+    /// Puts a question to `--yes` or the person. The error says whether it was the person's no.
+    async fn ask(
+        &self,
+        question: Question,
+        about: Asked<'_>,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<Answer, (Denied, bool)> {
+        let decided = |by, decision, answer| {
+            let (capability, reason) = (about.capability, about.reason);
+            let subject = about.subject.clone();
+            self.audit.record(Decided { capability, decision, by, answer, reason, subject });
+        };
+        if self.options.yes {
+            decided(By::Yes, "allow", None);
+            return Ok(Answer::Session);
+        }
+        // The question may be dropped: a surface takes it back when its future goes.
+        let answer = match select(Box::pin(cancel.cancelled()), approver.ask(question, cancel)).await {
+            Either::Left(_) => None,
+            Either::Right((answer, _)) => Some(answer).filter(|_| !cancel.is_cancelled()),
+        };
+        let denied = |code, reason: String, nobody_to_ask| Denied { code, reason, nobody_to_ask };
+        match answer {
+            None => {
+                decided(By::Cancel, "deny", None);
+                Err((denied(ErrorCode::Cancelled, "cancelled before it was answered".into(), false), false))
+            }
+            Some(Answer::Nobody) => {
+                decided(By::Nobody, "deny", None);
+                let reason = format!("{}, and nobody can be asked: {}", about.reason, about.help);
+                Err((denied(about.code, reason, true), false))
+            }
+            Some(Answer::No { text }) => {
+                decided(By::Person, "deny", Some("no"));
+                let text = if text.trim().is_empty() { String::new() } else { format!(": {}", text.trim()) };
+                Err((denied(about.code, format!("the person said no{text}"), false), true))
+            }
+            Some(answer) => {
+                let name = match answer {
+                    Answer::Always => "always",
+                    Answer::Session => "session",
+                    _ => "once",
+                };
+                decided(By::Person, "allow", Some(name));
+                Ok(answer)
+            }
+        }
+    }
+
+    /// Waits for the turn to ask.
+    async fn turn(&self, cancel: &CancellationToken) -> Result<tokio::sync::SemaphorePermit<'_>, Denied> {
+        // Dropping either is harmless: no turn is taken then.
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {}
+            turn = self.asking.acquire() => if let Ok(turn) = turn {
+                return Ok(turn);
+            }
+        }
+        let reason = "cancelled before it could be asked".into();
+        Err(Denied { code: ErrorCode::Cancelled, reason, nobody_to_ask: false })
+    }
+
+    fn deny(&self, capability: Capability, by: By, reason: String, subject: Vec<String>) -> Denied {
+        let (capability, decision, answer) = (capability.name(), "deny", None);
+        self.audit.record(Decided { capability, decision, by, answer, reason: &reason, subject });
+        Denied { code: ErrorCode::Denied, reason, nobody_to_ask: false }
+    }
+
+    /// The decision about one path, as spelled and with its links resolved: the stricter.
+    fn judge_path(&self, capability: Capability, path: &AbsPath) -> Judged {
+        let spelled = self.judge_resolved(capability, path);
+        let resolved = canonical(path);
+        if resolved == *path {
+            return spelled;
+        }
+        let resolved = self.judge_resolved(capability, &resolved);
+        if resolved.decision > spelled.decision { resolved } else { spelled }
+    }
+
+    fn judge_resolved(&self, capability: Capability, path: &AbsPath) -> Judged {
+        let root = &self.options.root;
+        let shown = self.shown(path);
+        let protection = protection(path, root);
+        let own = |rule: &&Rule| match &protection {
+            Some(it) => rule.decision == Decision::Deny || rule.spells(it.name.as_deref()),
+            None => true,
+        };
+        let default = || match &protection {
+            Some(protection) => self.protected_default(capability, protection, &shown),
+            None => self.default_for(capability),
+        };
+        let found = self.decide(|rules| rules::for_path(rules.filter(own), capability, path, root), default);
+        self.trusted_only(capability, found)
+    }
+
+    /// What holds for a protected path without a rule of its own; what would be asked is denied by
+    /// the mode `strict`.
+    fn protected_default(
+        &self,
+        capability: Capability,
+        protection: &Protection,
+        shown: &str,
+    ) -> (Decision, String) {
+        let decision = match protection.decision(capability) {
+            Decision::Ask if self.options.mode == Mode::Strict => Decision::Deny,
+            decision => decision,
+        };
+        let name = capability.name();
+        let pattern = if protection.name.is_some() && !shown.starts_with('/') {
+            format!("./{shown}")
+        } else {
+            shown.to_owned()
+        };
+        let reason = format!(
+            "{name}: {shown} is protected ({}); a rule of its own decides otherwise, like `allow {name} {pattern}`",
+            protection.what
+        );
+        (decision, reason)
+    }
+
+    /// The decision about a command: always asked when no rule names it.
+    fn judge_command(&self, command: &CommandLine) -> Judged {
+        let default = || self.default_for(Capability::Exec);
+        let found = self.decide(|rules| rules::for_command(rules, command), default);
+        self.trusted_only(Capability::Exec, found)
+    }
+
+    /// The decision where it is not known yet what exactly is done.
+    fn judge_all(&self, capability: Capability) -> Judged {
+        let default = || self.default_for(capability);
+        let found = self.decide(|rules| rules::for_all(rules, capability), default);
+        self.trusted_only(capability, found)
+    }
+
+    /// In an untrusted workspace only reading is allowed unasked, and what the person answered there.
+    fn trusted_only(&self, capability: Capability, found: Found) -> Judged {
+        let Found { decision, reason, answered } = found;
+        let free = capability == Capability::Read || decision == Decision::Deny || answered;
+        if free || self.is_trusted() {
+            return Judged { decision, reason, for_trust: false };
+        }
+        let reason = format!("{}: {} is not trusted", capability.name(), self.options.root);
+        Judged { decision: Decision::Ask, reason, for_trust: true }
+    }
+
+    fn default_for(&self, capability: Capability) -> (Decision, String) {
+        let name = capability.name();
+        match (capability, self.options.mode) {
+            (Capability::Read, _) => (Decision::Allow, "read: allowed in the workspace".into()),
+            (_, Mode::Strict) => {
+                (Decision::Deny, format!("{name}: no rule allows it and the mode is strict"))
+            }
+            (Capability::Exec, _) => (Decision::Ask, "exec: every command is asked about".into()),
+            (_, Mode::Prompt) => (Decision::Ask, format!("{name}: asked, since no rule names it")),
+            (_, Mode::Permissive) => (Decision::Allow, format!("{name}: allowed by the mode permissive")),
+        }
+    }
+
+    fn protected(&self, path: &AbsPath) -> Option<Protection> {
+        let root = &self.options.root;
+        protection(path, root).or_else(|| protection(&canonical(path), root))
+    }
+
+    /// The decision of the rule that `look` finds, else `default`; then whether a rule that can only
+    /// tighten makes it stricter.
+    fn decide(
+        &self,
+        look: impl for<'a> Fn(&mut dyn Iterator<Item = &'a Rule>) -> Option<&'a Rule>,
+        default: impl FnOnce() -> (Decision, String),
+    ) -> Found {
+        let memory = lock(&self.memory);
+        let rules = || self.options.rules.iter().chain(&memory.rules);
+        let found = look(&mut rules().filter(|rule| !rule.tightens())).map(explain);
+        let found = found.unwrap_or_else(|| default().into());
+        match look(&mut rules().filter(|rule| rule.tightens())) {
+            Some(rule) if rule.decision > found.decision => explain(rule),
+            _ => found,
+        }
+    }
+
+    /// As the person knows it: below the root, or whole.
+    fn shown(&self, path: &AbsPath) -> String {
+        match path.strip_prefix(&self.options.root) {
+            Some(relative) if !relative.as_os_str().is_empty() => relative.display().to_string(),
+            _ => path.to_string(),
+        }
+    }
+}
+
+/// A question's place in the audit log and what is said when it cannot be asked.
+struct Asked<'a> {
+    capability: &'a str,
+    code: ErrorCode,
+    reason: &'a str,
+    help: &'a str,
+    subject: Vec<String>,
+}
+
+/// A decision that was found, before trust is looked at.
+struct Found {
+    decision: Decision,
+    reason: String,
+    /// By the person, when asked in this workspace.
+    answered: bool,
+}
+
+impl From<(Decision, String)> for Found {
+    fn from((decision, reason): (Decision, String)) -> Self {
+        Self { decision, reason, answered: false }
+    }
+}
+
+fn explain(rule: &Rule) -> Found {
+    let reason = format!("{}: the rule `{}` ({})", rule.capability.name(), rule.text(), rule.source());
+    Found { decision: rule.decision, reason, answered: rule.source() == ANSWER }
+}
+
+/// Every path that a plan touches, sorted.
+fn paths_of(plan: &Plan) -> Vec<AbsPath> {
+    let mut paths = std::collections::BTreeSet::new();
+    for change in plan.changes() {
+        if let ChangeKind::Renamed { from } = &change.kind {
+            paths.insert(from.clone());
+        }
+        paths.insert(change.path.clone());
+    }
+    if let Writes::Paths(more) = plan.effects().writes {
+        paths.extend(more);
+    }
+    paths.into_iter().collect()
 }

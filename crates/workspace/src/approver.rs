@@ -1,0 +1,64 @@
+//! The port through which the person is asked. Implemented above, by surfaces.
+
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+/// What the person is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuestionKind {
+    /// The text of a protected file is to be read.
+    Read,
+    /// A change of files.
+    Write,
+    /// Trust in a workspace.
+    Trust,
+    /// A command.
+    Exec,
+}
+
+/// A question for the person.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// What about.
+    pub kind: QuestionKind,
+    /// One line.
+    pub title: String,
+    /// The diff or the command.
+    pub detail: String,
+    /// The files concerned.
+    pub files: Vec<String>,
+}
+
+/// What the person said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// This time. To a question of trust: as long as this process runs.
+    Once,
+    /// For this session.
+    Session,
+    /// From now on.
+    Always,
+    /// No, with a text for the model.
+    No {
+        /// May be empty.
+        text: String,
+    },
+    /// There is nobody who could be asked.
+    Nobody,
+}
+
+/// Asks the person. Implemented by surfaces.
+pub trait Approver: Send + Sync {
+    /// Returns the answer; on cancel returns [`Answer::No`] soon.
+    fn ask<'a>(&'a self, question: Question, cancel: &'a CancellationToken) -> BoxFuture<'a, Answer>;
+}
+
+/// An approver for when there is nobody.
+#[derive(Debug, Clone, Copy)]
+pub struct Nobody;
+
+impl Approver for Nobody {
+    fn ask<'a>(&'a self, _: Question, _: &'a CancellationToken) -> BoxFuture<'a, Answer> {
+        Box::pin(async { Answer::Nobody })
+    }
+}

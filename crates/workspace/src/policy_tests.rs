@@ -1,0 +1,438 @@
+//! The policy at its boundary: what is allowed, asked and denied, and what is remembered of it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+use crate::tests::Fixture;
+use crate::trust::canonical;
+use crate::*;
+
+/// Gives its answers in turn and notes what it was asked. More questions than answers: a panic.
+#[derive(Default)]
+struct Script {
+    answers: Mutex<VecDeque<Answer>>,
+    asked: Mutex<Vec<Question>>,
+}
+
+impl Script {
+    fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+        Self { answers: Mutex::new(answers.into_iter().collect()), asked: Mutex::default() }
+    }
+
+    fn titles(&self) -> Vec<String> {
+        self.asked.lock().unwrap().iter().map(|question| question.title.clone()).collect()
+    }
+}
+
+impl Approver for Script {
+    fn ask<'a>(&'a self, question: Question, _: &'a CancellationToken) -> BoxFuture<'a, Answer> {
+        self.asked.lock().unwrap().push(question);
+        let answer = self.answers.lock().unwrap().pop_front().expect("a question too many");
+        Box::pin(async move { answer })
+    }
+}
+
+fn rules(lines: &[&str]) -> Vec<Rule> {
+    lines.iter().map(|line| Rule::parse(line, "config.toml:1").unwrap()).collect()
+}
+
+fn trust_store(fixture: &Fixture) -> TrustStore {
+    TrustStore::new(crate::tests::state(fixture.temp.path()))
+}
+
+/// A policy for the fixture's workspace, trusted.
+fn policy(fixture: &Fixture, change: impl FnOnce(&mut PolicyOptions)) -> Policy {
+    trust_store(fixture).trust(fixture.workspace.root()).unwrap();
+    untrusted(fixture, change)
+}
+
+fn untrusted(fixture: &Fixture, change: impl FnOnce(&mut PolicyOptions)) -> Policy {
+    let mut options = PolicyOptions::new(trust_store(fixture), fixture.workspace.root().clone());
+    options.state = Some(fixture.workspace.state().clone());
+    change(&mut options);
+    Policy::new(options)
+}
+
+fn audit(fixture: &Fixture) -> Vec<serde_json::Value> {
+    let bytes = fixture.workspace.state().read("audit.jsonl").unwrap().unwrap_or_default();
+    String::from_utf8(bytes).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn command(fixture: &Fixture, program: &str, args: &[&str]) -> CommandLine {
+    CommandLine {
+        program: program.into(),
+        args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+        env: Vec::new(),
+        cwd: fixture.workspace.root().clone(),
+    }
+}
+
+fn request(fixture: &Fixture, definition: &str, from_project: bool) -> SpawnRequest {
+    SpawnRequest {
+        definition: definition.into(),
+        command: command(fixture, definition, &["--stdio"]),
+        root: fixture.workspace.root().clone(),
+        from_project,
+    }
+}
+
+fn cancel() -> CancellationToken {
+    CancellationToken::new()
+}
+
+#[test]
+fn writes_by_path_mode_and_rule() {
+    use Decision::{Allow, Ask, Deny};
+    let fixture = Fixture::new(&[("src/a.rs", "a")]);
+    let table: &[(Mode, &[&str], &str, Decision)] = &[
+        (Mode::Prompt, &[], "src/a.rs", Ask),
+        (Mode::Strict, &[], "src/a.rs", Deny),
+        (Mode::Permissive, &[], "src/a.rs", Allow),
+        (Mode::Prompt, &["allow write src/**"], "src/a.rs", Allow),
+        (Mode::Strict, &["allow write src/**"], "src/a.rs", Allow),
+        (Mode::Permissive, &["deny write *.lock"], "Cargo.lock", Deny),
+        (Mode::Permissive, &["ask write"], "src/a.rs", Ask),
+        // Protected: only a rule of its own, and denials always.
+        (Mode::Permissive, &[], ".git/config", Deny),
+        (Mode::Permissive, &["allow write", "allow write **"], ".git/config", Deny),
+        (Mode::Permissive, &["allow write .git/hooks/**"], ".git/hooks/x", Allow),
+        (Mode::Permissive, &["allow write .git/hooks/**"], ".git/config", Deny),
+        (Mode::Permissive, &[], ".env", Ask),
+        (Mode::Strict, &[], ".env", Deny),
+        (Mode::Permissive, &["allow write"], "app/.env.local", Ask),
+        (Mode::Permissive, &["allow write .env.local"], "app/.env.local", Allow),
+        (Mode::Permissive, &["deny write"], ".env", Deny),
+        (Mode::Permissive, &["allow write certs/**"], "certs/a.pem", Deny),
+        (Mode::Permissive, &["allow write certs/*.pem"], "certs/a.pem", Allow),
+        (Mode::Permissive, &[], ".pilcrow/config.toml", Ask),
+        // Outside: only a rule about whole paths.
+        (Mode::Permissive, &["allow write"], "/somewhere/else", Deny),
+        (Mode::Permissive, &["allow write /somewhere/**"], "/somewhere/else", Allow),
+        (Mode::Permissive, &["allow write /somewhere/**"], "/somewhere/.ssh/config", Deny),
+    ];
+    for (mode, lines, path, expected) in table {
+        let policy = policy(&fixture, |options| {
+            options.mode = *mode;
+            options.rules = rules(lines);
+            // What is asked in judging is not changed by --yes.
+            options.yes = true;
+        });
+        let writes = Writes::Paths(vec![fixture.path(path)]);
+        let verdict = policy.judge(&Effects { writes, ..Effects::default() });
+        assert_eq!(verdict.decision, *expected, "{mode:?} {lines:?} {path}: {}", verdict.reason);
+        assert!(verdict.reason.starts_with("write: "), "{}", verdict.reason);
+    }
+}
+
+#[test]
+fn what_a_project_says_only_tightens() {
+    let fixture = Fixture::new(&[]);
+    let mut lines = rules(&["deny write docs/**", "allow write src/**"]);
+    let project = ["ask write docs/guide/a.md", "ask write src/gen/**", "deny write src/gen/x.rs"];
+    lines.extend(rules(&project).into_iter().map(Rule::tightening));
+    let policy = policy(&fixture, |options| options.rules = lines);
+    let judge = |path: &str| {
+        let writes = Writes::Paths(vec![fixture.path(path)]);
+        policy.judge(&Effects { writes, ..Effects::default() }).decision
+    };
+    assert_eq!(judge("docs/guide/a.md"), Decision::Deny);
+    assert_eq!(judge("src/a.rs"), Decision::Allow);
+    assert_eq!(judge("src/gen/a.rs"), Decision::Ask);
+    assert_eq!(judge("src/gen/x.rs"), Decision::Deny);
+}
+
+#[test]
+fn of_several_effects_the_strictest_decides() {
+    let fixture = Fixture::new(&[]);
+    let policy = policy(&fixture, |options| options.rules = rules(&["allow write", "allow exec cargo test"]));
+    let judge = |effects: Effects| policy.judge(&effects).decision;
+    let exec = |args: &[&str]| Some(command(&fixture, "cargo", args));
+    assert_eq!(judge(Effects::default()), Decision::Allow);
+    assert_eq!(judge(Effects { reads: true, ..Effects::default() }), Decision::Allow);
+    assert_eq!(judge(Effects { writes: Writes::Unknown, ..Effects::default() }), Decision::Allow);
+    assert_eq!(judge(Effects { exec: exec(&["test"]), ..Effects::default() }), Decision::Allow);
+    assert_eq!(judge(Effects { exec: exec(&["publish"]), ..Effects::default() }), Decision::Ask);
+    let paths = Writes::Paths(vec![fixture.path("a"), fixture.path(".git/x"), fixture.path("b")]);
+    let verdict = policy.judge(&Effects { reads: true, writes: paths, exec: exec(&["publish"]) });
+    assert_eq!(verdict.decision, Decision::Deny);
+    assert!(verdict.reason.contains(".git/x"), "{}", verdict.reason);
+}
+
+#[test]
+fn a_link_does_not_lead_around_a_protection() {
+    let fixture = Fixture::new(&[(".env", "x"), ("src/a", "x")]);
+    std::os::unix::fs::symlink(fixture.path(".env"), fixture.path("harmless")).unwrap();
+    std::os::unix::fs::symlink(fixture.temp.path(), fixture.path("out")).unwrap();
+    let policy = policy(&fixture, |options| options.mode = Mode::Permissive);
+    let judge = |path: &str| {
+        let writes = Writes::Paths(vec![fixture.path(path)]);
+        policy.judge(&Effects { writes, ..Effects::default() }).decision
+    };
+    assert_eq!(judge("src/a"), Decision::Allow);
+    assert_eq!(judge("harmless"), Decision::Ask);
+    assert_eq!(judge("out/new"), Decision::Deny);
+}
+
+#[test]
+fn commands_are_asked_even_in_mode_permissive() {
+    let fixture = Fixture::new(&[]);
+    let policy = policy(&fixture, |options| options.mode = Mode::Permissive);
+    let effects = Effects { exec: Some(command(&fixture, "ls", &[])), ..Effects::default() };
+    assert_eq!(policy.judge(&effects).decision, Decision::Ask);
+    assert_eq!(policy.judge_host("example.org").decision, Decision::Allow);
+}
+
+#[tokio::test]
+async fn a_write_is_asked_with_files_counts_and_diff() {
+    let fixture = Fixture::new(&[("src/a.rs", "one\ntwo\n"), ("b.md", "x\n")]);
+    let policy = policy(&fixture, |_| ());
+    let operations = vec![fixture.replace("src/a.rs", "two", "three"), fixture.rename("b.md", "c.md")];
+    let plan = fixture.plan(operations).unwrap();
+    let script = Script::new([Answer::Once, Answer::No { text: "not now".into() }]);
+    let permit = policy.permit(&plan, &script, &cancel()).await.unwrap();
+    assert_eq!(permit.digest, plan.digest());
+    let question = script.asked.lock().unwrap()[0].clone();
+    assert_eq!(question.kind, QuestionKind::Write);
+    assert!(question.title.starts_with("a change: 2 files, +1 −1"), "{}", question.title);
+    assert!(question.detail.contains("-two\n+three"), "{}", question.detail);
+    assert_eq!(question.files, ["b.md", "c.md", "src/a.rs"]);
+    // Once was once.
+    let denied = policy.permit(&plan, &script, &cancel()).await.unwrap_err();
+    assert_eq!((denied.code, denied.nobody_to_ask), (ErrorCode::Denied, false));
+    assert_eq!(denied.to_string(), "the person said no: not now");
+    let audit = audit(&fixture);
+    assert_eq!(audit.len(), 2);
+    let line = |index: usize, key: &str| audit[index][key].clone();
+    assert_eq!([line(0, "decision"), line(0, "by"), line(0, "answer")], ["allow", "person", "once"]);
+    assert_eq!([line(1, "decision"), line(1, "by"), line(1, "answer")], ["deny", "person", "no"]);
+    assert_eq!(line(1, "capability"), "write");
+    assert_eq!(line(1, "subject"), serde_json::json!(["b.md", "c.md", "src/a.rs"]));
+    assert_eq!(line(0, "format"), 1);
+    assert!(line(0, "ts_ms").as_i64().unwrap() > 1_600_000_000_000);
+}
+
+#[tokio::test]
+async fn answers_for_the_session_and_for_always() {
+    let fixture = Fixture::new(&[("a", "1\n"), (".env", "S=1\n")]);
+    let ordinary = fixture.plan(vec![fixture.replace("a", "1", "2")]).unwrap();
+    let secret = fixture.plan(vec![fixture.replace(".env", "1", "2")]).unwrap();
+    let first = policy(&fixture, |_| ());
+    let script = Script::new([Answer::Session, Answer::Always]);
+    first.permit(&ordinary, &script, &cancel()).await.unwrap();
+    first.permit(&ordinary, &script, &cancel()).await.unwrap();
+    // An ordinary yes is none for a secret.
+    first.permit(&secret, &script, &cancel()).await.unwrap();
+    first.permit(&secret, &script, &cancel()).await.unwrap();
+    assert_eq!(script.titles().len(), 2);
+    // In another process: the session is over, always is not.
+    let second = policy(&fixture, |_| ());
+    second.permit(&secret, &Nobody, &cancel()).await.unwrap();
+    let denied = second.permit(&ordinary, &Nobody, &cancel()).await.unwrap_err();
+    assert!(denied.nobody_to_ask);
+    // A denial of the configuration is stronger than an equal answer.
+    let tight = policy(&fixture, |options| options.rules = rules(&["deny write ./.env"]));
+    tight.permit(&secret, &Nobody, &cancel()).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn with_nobody_to_ask_the_message_helps() {
+    let fixture = Fixture::new(&[("a", "1\n")]);
+    let plan = fixture.plan(vec![fixture.replace("a", "1", "2")]).unwrap();
+    let trusted = policy(&fixture, |_| ());
+    let denied = trusted.permit(&plan, &Nobody, &cancel()).await.unwrap_err();
+    assert_eq!((denied.code, denied.nobody_to_ask), (ErrorCode::Denied, true));
+    assert!(denied.reason.contains("--yes"), "{denied}");
+    assert_eq!(audit(&fixture).last().unwrap()["by"], "nobody");
+}
+
+#[tokio::test]
+async fn yes_answers_what_is_asked_and_lifts_no_denial() {
+    let fixture = Fixture::new(&[("a", "1\n"), (".git/x", "1\n")]);
+    let policy = untrusted(&fixture, |options| options.yes = true);
+    let asked = fixture.plan(vec![fixture.replace("a", "1", "2")]).unwrap();
+    policy.permit(&asked, &Nobody, &cancel()).await.unwrap();
+    let denied = fixture.plan(vec![fixture.replace(".git/x", "1", "2")]).unwrap();
+    let error = policy.permit(&denied, &Nobody, &cancel()).await.unwrap_err();
+    assert_eq!((error.code, error.nobody_to_ask), (ErrorCode::Denied, false));
+    assert!(error.reason.contains("`allow write ./.git/x`"), "{error}");
+    policy.grant_spawn(&request(&fixture, "server", true), &Nobody, &cancel()).await.unwrap();
+    let by: Vec<_> = audit(&fixture).iter().map(|line| line["by"].clone()).collect();
+    assert_eq!(by, ["yes", "policy", "yes"]);
+    assert!(trust_store(&fixture).list().unwrap().is_empty(), "--yes trusts for this process only");
+}
+
+#[tokio::test]
+async fn an_untrusted_workspace_is_read_only_unless_the_person_says_so() {
+    let fixture = Fixture::new(&[("a", "1\n")]);
+    let plan = fixture.plan(vec![fixture.replace("a", "1", "2")]).unwrap();
+    let policy = untrusted(&fixture, |options| {
+        options.mode = Mode::Permissive;
+        options.rules = rules(&["allow write", "allow exec ls"]);
+    });
+    policy.permit_read(&fixture.path("a"), &Nobody, &cancel()).await.unwrap();
+    let denied = policy.permit(&plan, &Nobody, &cancel()).await.unwrap_err();
+    assert_eq!((denied.code, denied.nobody_to_ask), (ErrorCode::Untrusted, true));
+    let root = fixture.workspace.root();
+    assert!(denied.reason.contains(&format!("pilcrow trust {root}")), "{denied}");
+    let effects = Effects { exec: Some(command(&fixture, "ls", &[])), ..Effects::default() };
+    assert_eq!(policy.judge(&effects).decision, Decision::Ask);
+    // The person may agree to a change without trusting the folder; an answer for the session holds.
+    policy.permit(&plan, &Script::new([Answer::Session]), &cancel()).await.unwrap();
+    policy.permit(&plan, &Nobody, &cancel()).await.unwrap();
+    assert!(!policy.is_trusted());
+    // The person's own command needs no trust.
+    let other = untrusted(&fixture, |_| ());
+    other.permit_invoked(&plan).unwrap();
+}
+
+#[tokio::test]
+async fn what_the_person_invoked_stops_only_at_a_denial() {
+    let fixture = Fixture::new(&[("a", "1\n"), (".env", "1\n"), (".git/x", "1\n"), ("b", "1\n")]);
+    let policy = policy(&fixture, |options| options.rules = rules(&["deny write b", "ask write a"]));
+    let invoked = |path: &str| {
+        policy.permit_invoked(&fixture.plan(vec![fixture.replace(path, "1", "2")]).unwrap()).is_ok()
+    };
+    assert_eq!(["a", ".env", ".git/x", "b"].map(invoked), [true, true, false, false]);
+    assert_eq!(audit(&fixture).len(), 2);
+}
+
+#[tokio::test]
+async fn protected_reads_are_asked_or_denied() {
+    let fixture = Fixture::new(&[]);
+    let policy = policy(&fixture, |_| ());
+    for (path, asked) in [(".env", true), (".git/config", true), ("/elsewhere/x", true)] {
+        let denied = policy.permit_read(&fixture.path(path), &Nobody, &cancel()).await.unwrap_err();
+        assert_eq!(denied.nobody_to_ask, asked, "{path}");
+    }
+    for path in ["id_rsa", "/home/someone/.ssh/id_ed25519", "server.pem"] {
+        let script = Script::new([]);
+        let denied = policy.permit_read(&fixture.path(path), &script, &cancel()).await.unwrap_err();
+        assert!(denied.reason.contains("keys and logins"), "{denied}");
+    }
+    let script = Script::new([Answer::Session]);
+    policy.permit_read(&fixture.path(".env"), &script, &cancel()).await.unwrap();
+    policy.permit_read(&fixture.path(".env"), &script, &cancel()).await.unwrap();
+    assert_eq!(script.titles(), ["Read .env?"]);
+}
+
+#[tokio::test]
+async fn trust_is_one_question_for_all_servers() {
+    let fixture = Fixture::new(&[]);
+    let policy = Arc::new(untrusted(&fixture, |_| ()));
+    let script = Script::new([Answer::Always]);
+    let (one, two) = (request(&fixture, "basedpyright", false), request(&fixture, "ruff", false));
+    let token = cancel();
+    let (one, two) =
+        tokio::join!(policy.grant_spawn(&one, &script, &token), policy.grant_spawn(&two, &script, &token));
+    assert_eq!((one.unwrap().definition(), two.unwrap().definition()), ("basedpyright", "ruff"));
+    let root = fixture.workspace.root();
+    assert_eq!(script.titles(), [format!("Trust {root}? Its tools may run: basedpyright")]);
+    assert!(policy.is_trusted());
+    assert_eq!(trust_store(&fixture).list().unwrap(), [canonical(root)]);
+}
+
+#[tokio::test]
+async fn trust_for_once_lasts_as_long_as_the_process_and_no_is_not_asked_again() {
+    let fixture = Fixture::new(&[]);
+    let policy = untrusted(&fixture, |_| ());
+    let server = request(&fixture, "ruff", false);
+    policy.grant_spawn(&server, &Script::new([Answer::Once]), &cancel()).await.unwrap();
+    policy.grant_spawn(&server, &Nobody, &cancel()).await.unwrap();
+    assert!(trust_store(&fixture).list().unwrap().is_empty());
+
+    let policy = untrusted(&fixture, |_| ());
+    let no = Script::new([Answer::No { text: String::new() }]);
+    let denied = policy.grant_spawn(&server, &no, &cancel()).await.unwrap_err();
+    assert_eq!((denied.code, denied.nobody_to_ask), (ErrorCode::Untrusted, false));
+    policy.grant_spawn(&server, &no, &cancel()).await.unwrap_err();
+    assert_eq!(no.titles().len(), 1);
+
+    let policy = untrusted(&fixture, |_| ());
+    let denied = policy.grant_spawn(&server, &Nobody, &cancel()).await.unwrap_err();
+    assert!(denied.nobody_to_ask && denied.reason.contains("pilcrow trust "), "{denied}");
+    // Nobody is not a no: somebody may come.
+    policy.grant_spawn(&server, &Script::new([Answer::Once]), &cancel()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_projects_own_command_is_shown_once_and_when_it_changes() {
+    let fixture = Fixture::new(&[]);
+    let policy_one = policy(&fixture, |_| ());
+    let script = Script::new([Answer::Always, Answer::Always]);
+    let mut server = request(&fixture, "odd", true);
+    server.command.env.push(("MODE".into(), "1".into()));
+    policy_one.grant_spawn(&server, &script, &cancel()).await.unwrap();
+    policy_one.grant_spawn(&server, &script, &cancel()).await.unwrap();
+    let question = script.asked.lock().unwrap()[0].clone();
+    assert_eq!(question.kind, QuestionKind::Exec);
+    assert!(question.detail.starts_with("MODE=1 odd --stdio\nin "), "{}", question.detail);
+    // Another process remembers; another command is another question.
+    let policy_two = policy(&fixture, |_| ());
+    policy_two.grant_spawn(&server, &Nobody, &cancel()).await.unwrap();
+    server.command.env[0].1 = "2".into();
+    let denied = policy_two.grant_spawn(&server, &Nobody, &cancel()).await.unwrap_err();
+    assert!(denied.nobody_to_ask && denied.code == ErrorCode::Denied, "{denied}");
+    policy_two.grant_spawn(&server, &script, &cancel()).await.unwrap();
+    assert_eq!(script.titles().len(), 2);
+    // Our own and the person's definitions are not asked about in a trusted root, nor the project's
+    // that a rule allows.
+    policy_two.grant_spawn(&request(&fixture, "ruff", false), &Nobody, &cancel()).await.unwrap();
+    let ruled = policy(&fixture, |options| options.rules = rules(&["allow exec odder", "deny exec bad"]));
+    ruled.grant_spawn(&request(&fixture, "odder", true), &Nobody, &cancel()).await.unwrap();
+    let denied = ruled.grant_spawn(&request(&fixture, "bad", false), &Nobody, &cancel()).await.unwrap_err();
+    assert!(denied.reason.contains("`deny exec bad`"), "{denied}");
+}
+
+#[tokio::test]
+async fn a_root_that_a_link_leads_to_is_not_trusted_with_the_workspace() {
+    let fixture = Fixture::new(&[]);
+    let policy = policy(&fixture, |_| ());
+    let outside = fixture.temp.path().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::os::unix::fs::symlink(&outside, fixture.path("in")).unwrap();
+    let mut server = request(&fixture, "ruff", false);
+    server.root = fixture.path("in");
+    let denied = policy.grant_spawn(&server, &Nobody, &cancel()).await.unwrap_err();
+    assert_eq!(denied.code, ErrorCode::Untrusted);
+}
+
+/// Never answers.
+struct Silent;
+
+impl Approver for Silent {
+    fn ask<'a>(&'a self, _: Question, _: &'a CancellationToken) -> BoxFuture<'a, Answer> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn cancel_ends_the_question_and_those_that_wait_for_it() {
+    let fixture = Fixture::new(&[("a", "1\n")]);
+    let policy = policy(&fixture, |_| ());
+    let plan = fixture.plan(vec![fixture.replace("a", "1", "2")]).unwrap();
+    let token = cancel();
+    let both = async {
+        tokio::join!(policy.permit(&plan, &Silent, &token), policy.permit(&plan, &Silent, &token), async {
+            token.cancel()
+        })
+    };
+    let (one, two, ()) = tokio::time::timeout(Duration::from_secs(20), both).await.unwrap();
+    for denied in [one.unwrap_err(), two.unwrap_err()] {
+        assert_eq!((denied.code, denied.nobody_to_ask), (ErrorCode::Cancelled, false));
+    }
+}
+
+#[tokio::test]
+async fn a_newer_file_of_answers_is_left_alone() {
+    let fixture = Fixture::new(&[(".env", "1\n")]);
+    let newer = br#"{"format": 9, "rules": ["allow write ./.env"]}"#;
+    fixture.workspace.state().write_atomic("answers.json", newer).unwrap();
+    let policy = policy(&fixture, |_| ());
+    let plan = fixture.plan(vec![fixture.replace(".env", "1", "2")]).unwrap();
+    policy.permit(&plan, &Script::new([Answer::Always]), &cancel()).await.unwrap();
+    assert_eq!(fixture.workspace.state().read("answers.json").unwrap().unwrap(), newer);
+}
