@@ -324,6 +324,11 @@ proptest! {
             Strategy::AlreadyApplied => {
                 prop_assert_eq!(&section.new_text, &theirs.new_text);
             }
+            // Their operations came to nothing: the text is the one that was read.
+            Strategy::Exact => {
+                prop_assert!(lines.same_lines(&Lines::new(theirs.new_text.clone())));
+                prop_assert_eq!(contents(&section.new_text), by_hand(&lines, &ops));
+            }
             _ => {
                 for (first, last) in ops.iter().filter_map(range) {
                     let bytes = lines.start(first)..lines.content_range(last).end;
