@@ -46,7 +46,9 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
         Command::Run { prompt, project, consent, model, .. } => {
             block_on(commands::run::run(prompt, &project, &consent, model.as_deref()))
         }
-        Command::Tool { batch: true, project, consent, .. } => block_on(commands::tool::batch(&project, &consent)),
+        Command::Tool { batch: true, project, consent, .. } => {
+            block_on(commands::tool::batch(&project, &consent))
+        }
         Command::Tool { name: Some(name), arguments, list: false, project, consent, .. } => {
             block_on(commands::tool::one(&name, arguments.as_deref(), &project, &consent))
         }
@@ -67,13 +69,17 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
         Command::Sessions { command: cli::Sessions::Show { id }, project, json } => {
             within(|| commands::sessions::show(id.as_deref(), &project, json))
         }
-        Command::Adapters { command: cli::Adapters::List, project, json } => commands::adapters::list(&project, json),
+        Command::Adapters { command: cli::Adapters::List, project, json } => {
+            commands::adapters::list(&project, json)
+        }
         Command::Adapters { command: cli::Adapters::Doctor, project, json } => {
             commands::adapters::doctor(&project, json)
         }
         Command::Doctor { project, json } => commands::doctor::show(&project, json),
         Command::Logs { lines, server } => commands::logs::show(lines, server.as_deref()),
-        Command::Config { command: cli::Config::Show, project, json } => commands::config::show(&project, json),
+        Command::Config { command: cli::Config::Show, project, json } => {
+            commands::config::show(&project, json)
+        }
         Command::Config { command: cli::Config::Schema, .. } => commands::config::schema(),
         Command::Guard => Ok(Exit::Done),
     }

@@ -19,16 +19,20 @@ pub fn choose(asked: Option<&str>, config: &Config, person_file: &str) -> anyhow
         return Ok(Arc::new(Planner::new()));
     }
     if let Some(file) = name.strip_prefix("script:") {
-        let script = std::fs::read_to_string(file).with_context(|| format!("the script {file} cannot be read"))?;
+        let script =
+            std::fs::read_to_string(file).with_context(|| format!("the script {file} cannot be read"))?;
         return Ok(Arc::new(ScriptModel::parse(file, &script)?));
     }
-    let Some((provider, model)) = name.split_once('/').filter(|(provider, model)| !provider.is_empty() && !model.is_empty())
+    let Some((provider, model)) =
+        name.split_once('/').filter(|(provider, model)| !provider.is_empty() && !model.is_empty())
     else {
         bail!("`{name}` is no model; name one as `planner`, `script:FILE` or `PROVIDER/MODEL`");
     };
     let providers = config.providers();
     let Some(base_url) = providers.get(provider).and_then(|settings| settings.base_url.as_deref()) else {
-        bail!("no provider `{provider}` is set up; write [providers.{provider}] with base_url into {person_file}");
+        bail!(
+            "no provider `{provider}` is set up; write [providers.{provider}] with base_url into {person_file}"
+        );
     };
     let mut endpoint = Endpoint::new(provider, base_url, model);
     if let Some(variable) = providers.get(provider).and_then(|settings| settings.api_key_env.as_ref()) {

@@ -134,7 +134,10 @@ pub fn root(dir: Option<&Path>) -> anyhow::Result<PathBuf> {
     }
     #[expect(clippy::disallowed_methods, reason = "the command line looks at it, once, here")]
     let current = std::env::current_dir().context("the current folder is not there; name one with -C DIR")?;
-    Ok(current.ancestors().find(|parent| parent.join(".git").exists()).map_or(current.clone(), Path::to_owned))
+    Ok(current
+        .ancestors()
+        .find(|parent| parent.join(".git").exists())
+        .map_or(current.clone(), Path::to_owned))
 }
 
 /// Settings in force; what is odd about them is said.

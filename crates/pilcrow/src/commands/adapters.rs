@@ -27,7 +27,8 @@ pub struct Found {
 pub fn look(args: &cli::Project) -> anyhow::Result<Vec<Found>> {
     let homes = Homes::from_env()?;
     let root = project::root(args.dir.as_deref())?;
-    let root = AbsPath::new(root.canonicalize()?).ok_or_else(|| anyhow::anyhow!("the project has no absolute path"))?;
+    let root = AbsPath::new(root.canonicalize()?)
+        .ok_or_else(|| anyhow::anyhow!("the project has no absolute path"))?;
     let trusted = TrustStore::new(homes.state.clone()).is_trusted(&root);
     let definitions: Definitions = project::definitions(&homes, &root, trusted);
     let search = project::search_path(&homes);

@@ -9,7 +9,8 @@ use crate::{cli, config, output, project};
 pub fn show(args: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
     let homes = Homes::from_env()?;
     let root = project::root(args.dir.as_deref())?;
-    let root = AbsPath::new(root.canonicalize()?).ok_or_else(|| anyhow::anyhow!("the project has no absolute path"))?;
+    let root = AbsPath::new(root.canonicalize()?)
+        .ok_or_else(|| anyhow::anyhow!("the project has no absolute path"))?;
     let trusted = TrustStore::new(homes.state.clone()).is_trusted(&root);
     let settings = project::settings(&homes, &root, trusted)?;
     if as_json {

@@ -1,2 +1,4 @@
 //! temporary
-pub fn show(_: &crate::cli::Project, _: bool) -> anyhow::Result<super::Exit> { Ok(super::Exit::Done) }
+pub fn show(_: &crate::cli::Project, _: bool) -> anyhow::Result<super::Exit> {
+    Ok(super::Exit::Done)
+}

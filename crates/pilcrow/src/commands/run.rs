@@ -52,7 +52,10 @@ pub async fn run(
         .sink(sink)
         .policy(Arc::clone(&project.policy))
         .approver(Arc::clone(&project.approver))
-        .limits(Limits { turns: u32::try_from(project.config.turn_limit()).unwrap_or(u32::MAX), ..Limits::default() })
+        .limits(Limits {
+            turns: u32::try_from(project.config.turn_limit()).unwrap_or(u32::MAX),
+            ..Limits::default()
+        })
         .cancel(cancel.clone())
         .build();
     let outcome = session.prompt(prompt).await;

@@ -20,7 +20,10 @@ pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
             }));
         } else {
             let title = &session.title;
-            output::line(&format!("{}  {}  {} messages  {title}", session.id, session.last_active, session.messages));
+            output::line(&format!(
+                "{}  {}  {} messages  {title}",
+                session.id, session.last_active, session.messages
+            ));
         }
     }
     if sessions.is_empty() && !as_json {
@@ -41,7 +44,9 @@ pub fn show(id: Option<&str>, project: &cli::Project, as_json: bool) -> anyhow::
             return Ok(Exit::Failed);
         }
         ([], Some(id)) => {
-            output::note(&format!("pilcrow: no session's id begins with {id}; `pilcrow sessions list` shows them"));
+            output::note(&format!(
+                "pilcrow: no session's id begins with {id}; `pilcrow sessions list` shows them"
+            ));
             return Ok(Exit::Failed);
         }
         ([_, _, ..], Some(id)) => {
@@ -64,7 +69,8 @@ pub fn show(id: Option<&str>, project: &cli::Project, as_json: bool) -> anyhow::
 }
 
 fn transcript(session: &LoadedSession) -> String {
-    let mut out = format!("session {} in {} ({})\n", session.header.id, session.header.cwd, session.header.timestamp);
+    let mut out =
+        format!("session {} in {} ({})\n", session.header.id, session.header.cwd, session.header.timestamp);
     for entry in &session.entries {
         let EntryBody::Message(message) = &entry.body else { continue };
         let who = match message.as_ref() {
@@ -78,7 +84,11 @@ fn transcript(session: &LoadedSession) -> String {
             match content {
                 Content::Text { text, .. } => out.push_str(&format!("{}\n", text.trim_end())),
                 Content::ToolCall(call) => {
-                    out.push_str(&format!("→ {} {}\n", call.name, serde_json::Value::Object(call.arguments.clone())));
+                    out.push_str(&format!(
+                        "→ {} {}\n",
+                        call.name,
+                        serde_json::Value::Object(call.arguments.clone())
+                    ));
                 }
                 Content::Thinking { thinking, .. } => out.push_str(&format!("({})\n", thinking.trim_end())),
                 Content::Image { mime_type, .. } => out.push_str(&format!("(a picture, {mime_type})\n")),
