@@ -29,19 +29,13 @@ async fn b53_cancel_while_the_model_streams_keeps_what_came() {
 
 #[tokio::test]
 async fn b54_b55_cancel_reaches_the_running_tool_and_spares_the_model() {
-    let waiting = tool("wait", |_, cx| {
-        Box::pin(async move {
-            cx.cancel.cancelled().await;
-            ToolResult::text("stopped")
-        })
-    });
     let alone = TestTool { writes: Writes::Unknown, ..echo("alone") };
     let first = calls(&[call("a", "wait", json!({})), call("b", "alone", json!({}))]);
-    let running = setup(&[first, text("must not be asked")]).tool(waiting).tool(alone).start();
+    let running = setup(&[first, text("must not be asked")]).tool(waiting("wait")).tool(alone).start();
     let cancel = CancellationToken::new();
     let prompt = running.session.prompt_messages(vec![Message::user("go")], cancel.clone());
     let abort = async {
-        running.events.wait_for("tool_start b").await;
+        running.events.wait_for("tool_update a: running").await;
         cancel.cancel();
     };
     let (outcome, ()) = tokio::join!(prompt, abort);
@@ -61,10 +55,11 @@ async fn a_tool_that_ignores_cancel_is_dropped_after_the_grace() {
         }
     }
     let counter = dropped.clone();
-    let deaf = tool("deaf", move |_, _| {
+    let deaf = tool("deaf", move |_, cx| {
         let on_drop = OnDrop(counter.clone());
         Box::pin(async move {
             let _on_drop = on_drop;
+            say_running(cx).await;
             std::future::pending().await
         })
     });
@@ -72,7 +67,7 @@ async fn a_tool_that_ignores_cancel_is_dropped_after_the_grace() {
     let running = setup(&[calls(&[call("a", "deaf", json!({}))])]).tool(deaf).limits(limits).start();
     let prompt = running.prompt("go");
     let abort = async {
-        running.events.wait_for("tool_start a").await;
+        running.events.wait_for("tool_update a: running").await;
         running.session.abort();
         Instant::now()
     };
@@ -88,7 +83,10 @@ async fn a_tool_that_ignores_cancel_is_dropped_after_the_grace() {
 async fn a_tool_that_blocks_its_thread_is_named_and_left_behind() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = Mutex::new(blocked);
+    let running_now = Arc::new(tokio::sync::Semaphore::new(0));
+    let started = running_now.clone();
     let blocking = tool("blocking", move |_, _| {
+        started.add_permits(1);
         blocked.lock().unwrap().recv_timeout(DEADLINE).ok();
         Box::pin(async { ToolResult::text("late") })
     });
@@ -96,7 +94,7 @@ async fn a_tool_that_blocks_its_thread_is_named_and_left_behind() {
     let running = setup(&[calls(&[call("a", "blocking", json!({}))])]).tool(blocking).limits(limits).start();
     let prompt = running.prompt("go");
     let abort = async {
-        running.events.wait_for("tool_start a").await;
+        running_now.acquire().await.unwrap().forget();
         running.session.abort();
         Instant::now()
     };
@@ -152,18 +150,12 @@ async fn b52_abort_while_idle_does_nothing() {
 #[tokio::test]
 async fn b56_calls_without_result_are_answered_in_the_next_request() {
     // Sequential: the cancel comes while the first runs, so the second gets no result.
-    let waiting = tool("wait", |_, cx| {
-        Box::pin(async move {
-            cx.cancel.cancelled().await;
-            ToolResult::text("stopped")
-        })
-    });
     let first = calls(&[call("a", "wait", json!({})), call("b", "wait", json!({}))]);
     let second = json!({"expect": {"messages": 5, "last_contains": ["on"]}, "text": "ok"});
     let limits = Limits { sequential_tools: true, ..Limits::default() };
-    let running = setup(&[first, second]).tool(waiting).limits(limits).start();
+    let running = setup(&[first, second]).tool(waiting("wait")).limits(limits).start();
     let abort = async {
-        running.events.wait_for("tool_start a").await;
+        running.events.wait_for("tool_update a: running").await;
         running.session.abort();
     };
     let (outcome, ()) = tokio::join!(running.prompt("go"), abort);
