@@ -105,10 +105,63 @@ async fn a_tool_that_blocks_its_thread_is_named_and_left_behind() {
     release.send(()).unwrap();
 }
 
+struct Stuck(&'static str);
+
+impl crate::Hooks for Stuck {
+    fn before_tool_call<'a>(
+        &'a self,
+        _: &'a llm::ToolCall,
+        _: &'a Value,
+        _: &'a [Message],
+    ) -> BoxFuture<'a, Result<crate::Before, String>> {
+        Box::pin(async {
+            if self.0 == "before" { std::future::pending().await } else { Ok(crate::Before::Proceed) }
+        })
+    }
+    fn after_tool_call<'a>(
+        &'a self,
+        _: &'a llm::ToolCall,
+        _: &'a Value,
+        result: ToolResult,
+    ) -> BoxFuture<'a, Result<ToolResult, String>> {
+        Box::pin(async { if self.0 == "after" { std::future::pending().await } else { Ok(result) } })
+    }
+    fn transform_context<'a>(&'a self, messages: Vec<Message>) -> BoxFuture<'a, Vec<Message>> {
+        Box::pin(async { if self.0 == "transform" { std::future::pending().await } else { messages } })
+    }
+    fn finish_turn<'a>(&'a self, _: crate::TurnReport<'a>) -> BoxFuture<'a, crate::Finish> {
+        Box::pin(async {
+            if self.0 == "finish" { std::future::pending().await } else { crate::Finish::Leave }
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_hook_that_never_returns_does_not_hold_up_a_cancel() {
+    for (hook, when) in [
+        ("before", "tool_start a"),
+        ("after", "tool_start a"),
+        ("transform", "end user: go"),
+        ("finish", "end toolResult: {}"),
+    ] {
+        let script = [calls(&[call("a", "t", json!({}))]), text("not asked")];
+        let running = setup(&script).tool(echo("t")).hooks(Stuck(hook)).start();
+        let abort = async {
+            running.events.wait_for(when).await;
+            running.session.abort();
+            Instant::now()
+        };
+        let (outcome, cancelled) = tokio::join!(running.prompt("go"), abort);
+        assert_eq!(outcome.reason, TerminationReason::Aborted, "{hook}");
+        assert!(running.model.unused() >= 1, "{hook}: the model is not asked again");
+        assert!(cancelled.elapsed() < Duration::from_secs(2), "{hook}: {:?}", cancelled.elapsed());
+    }
+}
+
 #[test]
 fn the_cancel_clock_ends_a_run_within_two_seconds() {
-    // Tools: the grace, then the wait for an aborted task, then the wait for stragglers.
-    let tools = Limits::default().cancel_grace + Duration::from_millis(200 + 50);
+    // Tools: the grace, then the wait for an aborted task, for the hook, and for stragglers.
+    let tools = Limits::default().cancel_grace + Duration::from_millis(200 + 100 + 50);
     assert!(Limits::default().cancel_grace == Duration::from_millis(1500) && tools < Duration::from_secs(2));
 }
 
