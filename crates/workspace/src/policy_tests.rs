@@ -300,6 +300,16 @@ async fn what_the_person_invoked_stops_only_at_a_denial() {
     assert_eq!(audit(&fixture).len(), 2);
 }
 
+#[test]
+fn a_command_the_person_invoked_needs_no_trust_but_stops_at_a_denial() {
+    let fixture = Fixture::new(&[]);
+    let policy = untrusted(&fixture, |options| options.rules = rules(&["deny exec curl"]));
+    let git = command(&fixture, "git", &["--version"]);
+    let grant = policy.grant_invoked("doctor", &git).unwrap();
+    assert!(grant.covers(&git) && !grant.covers(&command(&fixture, "git", &["push"])));
+    policy.grant_invoked("doctor", &command(&fixture, "curl", &[])).unwrap_err();
+}
+
 #[tokio::test]
 async fn protected_reads_are_asked_or_denied() {
     let fixture = Fixture::new(&[]);

@@ -1,0 +1,227 @@
+//! The configuration: which value each key has, and where it comes from.
+//!
+//! Sources, weakest first: default, the person's `config.toml`, the project's `.pilcrow/config.toml`
+//! (only in a trusted workspace), environment, flags. What a key's class makes of them is in `merge`:
+//! *free* keys go by precedence, *policy* keys take the strictest, *personal* keys never come from a
+//! project. [`keys::KEYS`] is the one table; nothing is read that is not in it, and whoever needs a
+//! value asks one of the methods of [`Config`].
+
+mod keys;
+mod merge;
+mod schema;
+mod show;
+mod source;
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests make the files they need")]
+mod tests;
+mod value;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use workspace::{AbsPath, Mode, Rule};
+
+pub use schema::schema;
+pub use show::Shown;
+pub use source::{ConfigError, Flag};
+pub use value::Value;
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody set it.
+    Default,
+    /// A file of the person.
+    Person {
+        /// The file.
+        path: AbsPath,
+        /// 1-based.
+        line: usize,
+    },
+    /// A file of the project.
+    Project {
+        /// The file.
+        path: AbsPath,
+        /// 1-based.
+        line: usize,
+    },
+    /// A variable of the environment.
+    Environment {
+        /// Its name.
+        name: String,
+    },
+    /// A flag of the command line.
+    Flag {
+        /// As it is typed: `--model`.
+        name: String,
+    },
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::Person { path, line } | Self::Project { path, line } => write!(f, "{path}:{line}"),
+            Self::Environment { name } | Self::Flag { name } => f.write_str(name),
+        }
+    }
+}
+
+/// A key's value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Setting {
+    value: Value,
+    /// Of a list that several sources add to, one for each element; else one.
+    origins: Vec<Origin>,
+}
+
+/// Every key's value. Made once at start.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// By full name; keys without default that nobody set are not in it.
+    settings: BTreeMap<String, Setting>,
+    /// What was ignored and why, for the person.
+    pub warnings: Vec<String>,
+}
+
+/// A model provider that the person configured.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Provider {
+    /// Where it answers, without the last `/`.
+    pub base_url: Option<String>,
+    /// The variable that holds its key.
+    pub api_key_env: Option<String>,
+}
+
+/// Everything that did not fit, one line each.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct ConfigErrors(pub Vec<ConfigError>);
+
+impl Config {
+    /// Reads the person's file in `home` (our configuration folder), the project's below `root` if
+    /// `trusted`, the environment and `flags`. Blocks for two small files.
+    ///
+    /// # Errors
+    /// Everything that does not fit, with file and line.
+    pub fn load(
+        home: &AbsPath,
+        root: Option<&AbsPath>,
+        trusted: bool,
+        flags: &[Flag],
+    ) -> Result<Self, ConfigErrors> {
+        let person = home.join("config.toml");
+        let project = root.map(|root| root.join(".pilcrow/config.toml"));
+        let mut sources = source::Sources::default();
+        sources.person(&person);
+        let untrusted = project.as_ref().filter(|path| !trusted && path.as_path().exists());
+        if let Some(path) = untrusted {
+            sources
+                .warnings
+                .push(format!("{path} is ignored: the workspace is not trusted (`pilcrow trust`)"));
+        } else if let Some(path) = &project {
+            sources.project(path);
+        }
+        sources.environment(
+            std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
+        );
+        sources.flags(flags);
+        merge::merge(sources)
+    }
+
+    /// `model.default`: the model asked when nothing else names one.
+    pub fn model(&self) -> Option<&str> {
+        self.get("model.default").map(Value::text)
+    }
+
+    /// `providers.NAME.…`, by name.
+    pub fn providers(&self) -> BTreeMap<String, Provider> {
+        let mut providers: BTreeMap<String, Provider> = BTreeMap::new();
+        for (name, setting) in self.settings.range("providers.".to_owned()..) {
+            let Some((provider, field)) =
+                name.strip_prefix("providers.").and_then(|rest| rest.rsplit_once('.'))
+            else {
+                break;
+            };
+            let provider = providers.entry(provider.to_owned()).or_default();
+            let text = setting.value.text().to_owned();
+            match field {
+                "base_url" => provider.base_url = Some(text.trim_end_matches('/').to_owned()),
+                _ => provider.api_key_env = Some(text),
+            }
+        }
+        providers
+    }
+
+    /// `edit.diagnostics_wait`: how long an edit waits for the diagnostics it caused.
+    pub fn diagnostics_wait(&self) -> Duration {
+        self.set("edit.diagnostics_wait").duration()
+    }
+
+    /// `hashline.line_checks`: whether lines are shown with their checks.
+    pub fn line_checks(&self) -> bool {
+        self.set("hashline.line_checks").bool()
+    }
+
+    /// `hashline.snapshots.paths`: files whose shown text is kept.
+    pub fn snapshot_paths(&self) -> usize {
+        self.set("hashline.snapshots.paths").size()
+    }
+
+    /// `hashline.snapshots.versions`: versions kept of each.
+    pub fn snapshot_versions(&self) -> usize {
+        self.set("hashline.snapshots.versions").size()
+    }
+
+    /// `hashline.snapshots.bytes`: bytes kept in all.
+    pub fn snapshot_bytes(&self) -> usize {
+        self.set("hashline.snapshots.bytes").size()
+    }
+
+    /// `policy.mode`.
+    pub fn mode(&self) -> Mode {
+        merge::mode(self.set("policy.mode").text())
+    }
+
+    /// `policy.rules`; those of a project can only tighten.
+    pub fn rules(&self) -> Vec<Rule> {
+        let Some(setting) = self.settings.get("policy.rules") else { return Vec::new() };
+        let lines = setting.value.list().iter().zip(&setting.origins);
+        lines
+            .filter_map(|(text, origin)| {
+                let rule = Rule::parse(text, &origin.to_string()).ok()?;
+                Some(if matches!(origin, Origin::Project { .. }) { rule.tightening() } else { rule })
+            })
+            .collect()
+    }
+
+    /// `lsp.idle_stop`: after how long an unused server is stopped.
+    pub fn idle_stop(&self) -> Duration {
+        self.set("lsp.idle_stop").duration()
+    }
+
+    /// `lsp.max_warm`: how many servers run at once.
+    pub fn max_warm(&self) -> usize {
+        self.set("lsp.max_warm").size()
+    }
+
+    /// `run.turn_limit`: answers of the model in one run.
+    pub fn turn_limit(&self) -> usize {
+        self.set("run.turn_limit").size()
+    }
+
+    /// `log.filter`: what is logged, in the words of `PILCROW_LOG`.
+    pub fn log_filter(&self) -> &str {
+        self.set("log.filter").text()
+    }
+
+    fn get(&self, name: &str) -> Option<&Value> {
+        self.settings.get(name).map(|setting| &setting.value)
+    }
+
+    /// A key with a default.
+    fn set(&self, name: &str) -> &Value {
+        self.get(name).expect("the table gives this key a default")
+    }
+}

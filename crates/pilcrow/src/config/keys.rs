@@ -1,0 +1,208 @@
+//! The table of all keys: the only place where one is named with its class, type, default and meaning.
+
+use super::value::Kind;
+
+/// Whose word counts for a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// The source that stands last in the order.
+    Free,
+    /// The strictest of all: nobody loosens what another set.
+    Policy,
+    /// The person only; a project may not set it.
+    Personal,
+}
+
+impl Class {
+    /// As the schema and `config show` spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Policy => "policy",
+            Self::Personal => "personal",
+        }
+    }
+}
+
+/// One key.
+#[derive(Debug)]
+pub struct Key {
+    /// Its full name; a part `NAME` stands for any name.
+    pub name: &'static str,
+    pub class: Class,
+    pub kind: Kind,
+    /// In the form of a TOML value; `None`: not set.
+    pub default: Option<&'static str>,
+    /// The variable that sets it; `None`: cannot be set by one.
+    pub variable: Option<&'static str>,
+    /// One sentence.
+    pub doc: &'static str,
+}
+
+/// The newest `format` of the file.
+pub const FORMAT: i64 = 1;
+
+pub const KEYS: &[Key] = &[
+    Key {
+        name: "model.default",
+        class: Class::Free,
+        kind: Kind::Text,
+        default: None,
+        variable: Some("PILCROW_MODEL"),
+        doc: "The model to ask: `PROVIDER/MODEL`, `planner`, or `script:FILE`. Not set: what is found, else the planner.",
+    },
+    Key {
+        name: "providers.NAME.base_url",
+        class: Class::Personal,
+        kind: Kind::Url,
+        default: None,
+        variable: None,
+        doc: "Where the provider NAME answers, such as `http://localhost:11434/v1`.",
+    },
+    Key {
+        name: "providers.NAME.api_key_env",
+        class: Class::Personal,
+        kind: Kind::Variable,
+        default: None,
+        variable: None,
+        doc: "The variable of the environment that holds the key for provider NAME. Keys themselves are never written here.",
+    },
+    Key {
+        name: "edit.diagnostics_wait",
+        class: Class::Free,
+        kind: Kind::Duration { most_secs: 300 },
+        default: Some("\"3s\""),
+        variable: Some("PILCROW_EDIT_DIAGNOSTICS_WAIT"),
+        doc: "How long an edit waits for the diagnostics that it caused; what comes later is told with the next result.",
+    },
+    Key {
+        name: "hashline.line_checks",
+        class: Class::Free,
+        kind: Kind::Bool,
+        default: Some("true"),
+        variable: Some("PILCROW_HASHLINE_LINE_CHECKS"),
+        doc: "Whether shown lines carry their checks (`12#ab:`) or only their numbers (`12:`).",
+    },
+    Key {
+        name: "hashline.snapshots.paths",
+        class: Class::Free,
+        kind: Kind::Integer { least: 1, most: 100_000 },
+        default: Some("256"),
+        variable: Some("PILCROW_HASHLINE_SNAPSHOTS_PATHS"),
+        doc: "Of how many files the text that was shown is kept.",
+    },
+    Key {
+        name: "hashline.snapshots.versions",
+        class: Class::Free,
+        kind: Kind::Integer { least: 1, most: 1_000 },
+        default: Some("8"),
+        variable: Some("PILCROW_HASHLINE_SNAPSHOTS_VERSIONS"),
+        doc: "How many versions are kept of each file.",
+    },
+    Key {
+        name: "hashline.snapshots.bytes",
+        class: Class::Free,
+        kind: Kind::Integer { least: 65_536, most: 17_179_869_184 },
+        default: Some("67108864"),
+        variable: Some("PILCROW_HASHLINE_SNAPSHOTS_BYTES"),
+        doc: "How many bytes of kept text there are in all.",
+    },
+    Key {
+        name: "policy.mode",
+        class: Class::Policy,
+        kind: Kind::Choice(&["permissive", "prompt", "strict"]),
+        default: Some("\"prompt\""),
+        variable: Some("PILCROW_POLICY_MODE"),
+        doc: "What is done with an effect that no rule names: allowed, asked, denied.",
+    },
+    Key {
+        name: "policy.rules",
+        class: Class::Policy,
+        kind: Kind::Rules,
+        default: Some("[]"),
+        variable: Some("PILCROW_POLICY_RULES"),
+        doc: "Rules such as `allow write docs/**` or `deny exec git push`. Those of all sources hold; a project can only ask or deny.",
+    },
+    Key {
+        name: "lsp.idle_stop",
+        class: Class::Free,
+        kind: Kind::Duration { most_secs: 86_400 },
+        default: Some("\"10m\""),
+        variable: Some("PILCROW_LSP_IDLE_STOP"),
+        doc: "After how long without a request a language server is stopped.",
+    },
+    Key {
+        name: "lsp.max_warm",
+        class: Class::Free,
+        kind: Kind::Integer { least: 1, most: 64 },
+        default: Some("4"),
+        variable: Some("PILCROW_LSP_MAX_WARM"),
+        doc: "How many language servers run at once; the least used is stopped first.",
+    },
+    Key {
+        name: "run.turn_limit",
+        class: Class::Free,
+        kind: Kind::Integer { least: 1, most: 100_000 },
+        default: Some("200"),
+        variable: Some("PILCROW_RUN_TURN_LIMIT"),
+        doc: "How many answers of the model a run may have.",
+    },
+    Key {
+        name: "log.filter",
+        class: Class::Free,
+        kind: Kind::Filter,
+        default: Some("\"info\""),
+        variable: Some("PILCROW_LOG"),
+        doc: "What is logged to the file, such as `info,lsp_client=debug`.",
+    },
+];
+
+impl Key {
+    /// The key that `path` (its parts) names.
+    pub fn find(path: &[String]) -> Option<&'static Self> {
+        KEYS.iter().find(|key| {
+            let parts: Vec<&str> = key.name.split('.').collect();
+            parts.len() == path.len()
+                && parts.iter().zip(path).all(|(part, name)| *part == "NAME" || part == name)
+        })
+    }
+
+    /// Whether `path` names a group of keys.
+    pub fn is_group(path: &[String]) -> bool {
+        KEYS.iter().any(|key| {
+            let parts: Vec<&str> = key.name.split('.').collect();
+            parts.len() > path.len()
+                && parts.iter().zip(path).all(|(part, name)| *part == "NAME" || part == name)
+        })
+    }
+
+    /// The known name that is most like `path`, or begins most like it.
+    pub fn nearest(path: &[String]) -> String {
+        let wanted = path.join(".");
+        let last = path.last().map(String::as_str).unwrap_or_default();
+        let distance = |key: &&Self| {
+            let parts: Vec<&str> = key.name.split('.').collect();
+            let beginning = parts[..parts.len().min(path.len())].join(".");
+            // The right name in the wrong place is near, too.
+            let elsewhere = distance(parts[parts.len() - 1], last) + 2;
+            distance(key.name, &wanted).min(distance(&beginning, &wanted)).min(elsewhere)
+        };
+        KEYS.iter().min_by_key(distance).map(|key| key.name.to_owned()).unwrap_or_default()
+    }
+}
+
+/// Insertions, deletions and replacements between two words.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

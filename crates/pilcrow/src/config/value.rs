@@ -1,0 +1,196 @@
+//! Values and their types: from TOML, from text (environment, flags), and back for people.
+
+use std::time::Duration;
+
+use toml::de::DeValue;
+use workspace::Rule;
+
+/// The type of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Bool,
+    Integer {
+        least: i64,
+        most: i64,
+    },
+    /// `500ms`, `3s`, `10m`, `1h`.
+    Duration {
+        most_secs: u64,
+    },
+    Text,
+    /// `http` or `https`.
+    Url,
+    /// The name of a variable of the environment.
+    Variable,
+    /// A filter of the log.
+    Filter,
+    Choice(&'static [&'static str]),
+    /// A list of policy rules.
+    Rules,
+}
+
+/// A value of some kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    Bool(bool),
+    Integer(i64),
+    /// With its spelling.
+    Duration(Duration, String),
+    Text(String),
+    List(Vec<String>),
+}
+
+impl Kind {
+    /// What is expected, for people.
+    pub fn expected(self) -> String {
+        match self {
+            Self::Bool => "true or false".into(),
+            Self::Integer { least, most } => format!("a whole number from {least} to {most}"),
+            Self::Duration { most_secs } => {
+                format!("a time such as \"500ms\", \"3s\" or \"10m\", at most {most_secs}s")
+            }
+            Self::Text => "a text that is not empty".into(),
+            Self::Url => "a URL that begins with http:// or https://".into(),
+            Self::Variable => "the name of a variable of the environment, not a key itself".into(),
+            Self::Filter => "a filter such as \"info\" or \"info,lsp_client=debug\"".into(),
+            Self::Choice(choices) => format!("one of {}", choices.join(", ")),
+            Self::Rules => "a list of rules such as [\"allow write docs/**\"]".into(),
+        }
+    }
+
+    /// The value of this kind that a TOML value is; the error says why not.
+    pub fn read_toml(self, value: &DeValue<'_>) -> Result<Value, String> {
+        match (self, value) {
+            (Self::Bool, DeValue::Boolean(value)) => Ok(Value::Bool(*value)),
+            (Self::Integer { .. }, DeValue::Integer(value)) => {
+                let number = i64::from_str_radix(value.as_str(), value.radix());
+                number.map_err(|_| self.refusal(value.as_str())).and_then(|number| self.integer(number))
+            }
+            (Self::Rules, DeValue::Array(items)) => {
+                let items = items.iter().map(|item| match item.get_ref() {
+                    DeValue::String(text) => Ok(text.to_string()),
+                    other => Err(self.refusal(other.type_str())),
+                });
+                items.collect::<Result<_, _>>().and_then(check_rules)
+            }
+            (Self::Bool | Self::Integer { .. } | Self::Rules, other) => Err(self.refusal(other.type_str())),
+            (_, DeValue::String(text)) => self.read_text(text),
+            (_, other) => Err(self.refusal(other.type_str())),
+        }
+    }
+
+    /// The value of this kind that a text from the environment or a flag is.
+    pub fn read_text(self, text: &str) -> Result<Value, String> {
+        let refusal = || self.refusal(&format!("{text:?}"));
+        let fits = match self {
+            Self::Bool => {
+                return match text {
+                    "true" | "1" => Ok(Value::Bool(true)),
+                    "false" | "0" => Ok(Value::Bool(false)),
+                    _ => Err(refusal()),
+                };
+            }
+            Self::Integer { .. } => {
+                return text.parse().map_err(|_| refusal()).and_then(|number| self.integer(number));
+            }
+            Self::Duration { most_secs } => {
+                let duration = parse_duration(text).ok_or_else(refusal)?;
+                if duration > Duration::from_secs(most_secs) {
+                    return Err(refusal());
+                }
+                return Ok(Value::Duration(duration, text.to_owned()));
+            }
+            Self::Rules => {
+                let lines = text.split([';', '\n']).map(str::trim).filter(|line| !line.is_empty());
+                return check_rules(lines.map(str::to_owned).collect());
+            }
+            Self::Text => !text.trim().is_empty(),
+            Self::Url => ["http://", "https://"].iter().any(|scheme| {
+                text.strip_prefix(scheme).is_some_and(|host| !host.is_empty() && !host.starts_with('/'))
+            }),
+            Self::Variable => {
+                !text.is_empty()
+                    && !text.starts_with(|c: char| c.is_ascii_digit())
+                    && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            }
+            Self::Filter => text.parse::<tracing_subscriber::filter::Targets>().is_ok(),
+            Self::Choice(choices) => choices.contains(&text),
+        };
+        if fits { Ok(Value::Text(text.to_owned())) } else { Err(refusal()) }
+    }
+
+    fn integer(self, number: i64) -> Result<Value, String> {
+        match self {
+            Self::Integer { least, most } if (least..=most).contains(&number) => Ok(Value::Integer(number)),
+            _ => Err(self.refusal(&number.to_string())),
+        }
+    }
+
+    fn refusal(self, found: &str) -> String {
+        format!("it must be {}, not {found}", self.expected())
+    }
+}
+
+fn check_rules(lines: Vec<String>) -> Result<Value, String> {
+    for line in &lines {
+        Rule::parse(line, "").map_err(|error| error.to_string())?;
+    }
+    Ok(Value::List(lines))
+}
+
+fn parse_duration(text: &str) -> Option<Duration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let number: u64 = text[..digits].parse().ok()?;
+    match &text[digits..] {
+        "ms" => Some(Duration::from_millis(number)),
+        "s" => Some(Duration::from_secs(number)),
+        "m" => Some(Duration::from_secs(number.checked_mul(60)?)),
+        "h" => Some(Duration::from_secs(number.checked_mul(3600)?)),
+        _ => None,
+    }
+}
+
+impl Value {
+    /// As JSON.
+    pub fn json(&self) -> serde_json::Value {
+        match self {
+            Self::Bool(value) => (*value).into(),
+            Self::Integer(value) => (*value).into(),
+            Self::Duration(_, text) | Self::Text(text) => text.as_str().into(),
+            Self::List(items) => items.clone().into(),
+        }
+    }
+
+    /// The text of a text; the table says that it is one.
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Text(text) | Self::Duration(_, text) => text,
+            _ => unreachable!("the table says that this key is a text"),
+        }
+    }
+
+    pub(super) fn bool(&self) -> bool {
+        matches!(self, Self::Bool(true))
+    }
+
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::Integer(number) => usize::try_from(*number).unwrap_or_default(),
+            _ => unreachable!("the table says that this key is a number"),
+        }
+    }
+
+    pub(super) fn duration(&self) -> Duration {
+        match self {
+            Self::Duration(duration, _) => *duration,
+            _ => unreachable!("the table says that this key is a time"),
+        }
+    }
+
+    pub(super) fn list(&self) -> &[String] {
+        match self {
+            Self::List(items) => items,
+            _ => unreachable!("the table says that this key is a list"),
+        }
+    }
+}
