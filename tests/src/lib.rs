@@ -1,1 +1,29 @@
-//! The end-to-end tests' own helpers.
+//! What the end-to-end tests share: the built executable, a sandbox to run it in, and a look at
+//! processes.
+//!
+//! Pilcrow is known here as an executable only. Every wait is for a condition, with a deadline;
+//! nothing reads or writes the settings of whoever runs the tests.
+
+#![expect(clippy::disallowed_methods, reason = "tests write their fixtures and start the executable")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should end with where it stood")]
+
+pub mod batch;
+pub mod built;
+pub mod processes;
+pub mod sandbox;
+pub mod scripted;
+
+pub use batch::Batch;
+pub use processes::{Mark, wait_for};
+pub use sandbox::{Answer, Ran, Sandbox};
+pub use scripted::Scripted;
+
+/// Whether slow tests run; one that does not says so.
+#[track_caller]
+pub fn slow(test: &str) -> bool {
+    let on = std::env::var_os("RUN_SLOW_TESTS").is_some();
+    if !on {
+        eprintln!("skipped: {test} (needs real tools; set RUN_SLOW_TESTS=1, or use cargo xtask test)");
+    }
+    on
+}

@@ -1,1 +1,143 @@
-//! Placeholder.
+//! Edits by line number that prove which text they were written for.
+//!
+//! A program that writes edits (a language model, most of all) was shown a text some time ago. By
+//! the time its edit arrives the text may have changed, by its own last edit too, and its numbers
+//! may be from before that. This crate reads such an edit, proves which lines it means, and turns
+//! it into byte edits of the text as it is *now*, or refuses it with what is needed to try again.
+//! **It never makes a silent wrong edit**: where two readings are possible, it refuses and shows.
+//!
+//! Pure: text in, plan out. No file, no clock, no async; it never looks anything up. What it does
+//! not do: guess by likeness, repair bodies, parse source code.
+//!
+//! # How it goes
+//!
+//! 1. A text that is shown is recorded in a [`SnapshotStore`] and gets a [`Tag`]; lines are shown
+//!    with their number and a two-letter [`LineCheck`].
+//! 2. [`Patch::parse`] reads the edit. Small slips of form are repaired, each with a [`Note`]
+//!    ([`TOLERATED`] lists them); what could become wrong content is not ([`REFUSED`]).
+//! 3. [`plan()`] checks tag, numbers, checks, overlap and that the lines were shown, follows them
+//!    into the current text, and gives a [`Plan`] or a [`Refusal`].
+//! 4. The caller writes the files, and [`outcome`] records what was read back and says what changed.
+//!
+//! # Example
+//!
+//! ```
+//! use std::sync::Arc;
+//! use hashline::{Options, Patch, SnapshotStore, outcome, plan};
+//!
+//! let text: Arc<str> = "def greet(name):\n    msg = \"Hello, \" + name\n    print(msg)\n".into();
+//! let mut store = SnapshotStore::default();
+//! let tag = store.record("src/greet.py", text.clone());
+//! let shown = store.show("src/greet.py", tag, &[1..=3], true).expect("just recorded");
+//! assert_eq!(
+//!     shown,
+//!     "[src/greet.py#8894]\n1ve:def greet(name):\n2yf:    msg = \"Hello, \" + name\n3cv:    print(msg)\n"
+//! );
+//!
+//! let (patch, _) = Patch::parse("[src/greet.py#8894]\nPUT 2yf:\n+    msg = f\"Hello, {name}\"\n")?;
+//! let current = |_: &str| Some(text.clone());
+//! let plan = plan(&patch, &mut store, &current, Options::default())?;
+//! let section = &plan.sections[0];
+//! assert!(section.new_text.contains("f\"Hello, {name}\""));
+//!
+//! // … the caller writes the file and reads it back …
+//! let outcome = outcome(&mut store, section, section.new_text.clone(), true);
+//! assert!(outcome.text.contains("\n-    msg = \"Hello, \" + name\n+2"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Numbers from before one's own edit
+//!
+//! The commonest mistake is a fresh tag with old numbers. The checks give it away, and the edits
+//! recorded in between lead to the lines that were meant:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use hashline::{NoteKind, Options, Patch, SnapshotStore, Strategy, outcome, plan};
+//!
+//! let mut store = SnapshotStore::default();
+//! let mut text: Arc<str> = "a\nb\nc\nd\ne\n".into();
+//! let tag = store.record("f", text.clone());
+//! let shown = store.show("f", tag, &[1..=5], true).expect("just recorded");
+//! let old_anchor = shown.lines().nth(4).and_then(|row| row.split(':').next()).expect("line 4");
+//!
+//! // The first edit adds two lines above.
+//! let (patch, _) = Patch::parse(&format!("[f#{tag}]\nPUT <1:\n+x\n+y\n"))?;
+//! let first = plan(&patch, &mut store, &|_: &str| Some(text.clone()), Options::default())?;
+//! text = first.sections[0].new_text.clone();
+//! let fresh = outcome(&mut store, &first.sections[0], text.clone(), true).tag.expect("not deleted");
+//!
+//! // The second names line `d` by its number from before.
+//! let (patch, _) = Patch::parse(&format!("[f#{fresh}]\nPUT {old_anchor}:\n+D\n"))?;
+//! let second = plan(&patch, &mut store, &|_: &str| Some(text.clone()), Options::default())?;
+//! let section = &second.sections[0];
+//! assert_eq!(&*section.new_text, "x\ny\na\nb\nc\nD\ne\n");
+//! assert_eq!(section.strategy, Strategy::Chain);
+//! assert_eq!(section.notes[0].kind, NoteKind::EarlierVersion);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # A text that changed meanwhile
+//!
+//! ```
+//! use std::sync::Arc;
+//! use hashline::{Options, Patch, Reason, SnapshotStore, plan};
+//!
+//! let mut store = SnapshotStore::default();
+//! let tag = store.record("f", "a\nb\n");
+//! store.see("f", tag, 1..=2);
+//! let (patch, _) = Patch::parse(&format!("[f#{tag}]\nPUT 2:\n+B\n"))?;
+//!
+//! let now: Arc<str> = "a\nsomething else\n".into();
+//! let current = |_: &str| Some(now.clone());
+//! let refusal = plan(&patch, &mut store, &current, Options::default()).expect_err("line 2 is gone");
+//! assert_eq!(refusal.reason, Reason::Stale);
+//!
+//! // What it shows may be edited at once, under the tag it names.
+//! let section = &refusal.sections[0];
+//! let fresh = section.actual.expect("the file is there");
+//! let line = &section.anchors[0].lines[1];
+//! let row = format!("{}{}:{}", line.line, line.check, line.text);
+//! assert!(refusal.render().contains(&format!("[f#{fresh}]\n")) && refusal.render().contains(&row));
+//! let (patch, _) = Patch::parse(&format!("[f#{fresh}]\nPUT {}{}:\n+B\n", line.line, line.check))?;
+//! assert_eq!(&*plan(&patch, &mut store, &current, Options::default())?.sections[0].new_text, "a\nB\n");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The grammar is in the crate's `README.md`.
+
+mod boundary;
+mod chain;
+mod check;
+mod furniture;
+mod lines;
+mod note;
+mod operation;
+mod parse;
+mod patch;
+mod plan;
+mod refusal;
+mod render;
+mod resolve;
+mod snapshot;
+mod store;
+mod surgery;
+mod tag;
+mod tolerance;
+
+pub use check::{ALPHABET, LineCheck, NotACheck};
+pub use lines::Lines;
+pub use note::{Note, NoteKind};
+pub use parse::{ParseError, ParseErrorKind, Parser};
+pub use patch::{Anchor, FileOp, Op, Patch, Section, Span, Target};
+pub use plan::{Current, Documents, MAX_BYTES, MAX_UNSEEN, Options, Plan, SectionPlan, Strategy, plan};
+pub use refusal::{AnchorLines, CurrentLine, Reason, Refusal, SectionRefusal};
+pub use render::{Outcome, compact_diff, header, outcome, render, row};
+pub use snapshot::Snapshot;
+pub use store::{Limits, SnapshotStore};
+pub use tag::{NotATag, Tag};
+pub use tolerance::{REFUSED, TOLERATED, Tolerance};
+
+/// What a model is told of the format: the description of an `edit` tool, in the canonical
+/// dialect, at most 900 tokens.
+pub const EDIT_DESCRIPTION: &str = include_str!("edit.md");

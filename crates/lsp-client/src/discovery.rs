@@ -92,7 +92,7 @@ pub fn find_root(rule: &RootRule, file: &AbsPath, workspace: &AbsPath) -> AbsPat
     let mut marked = upward(&folder, workspace).into_iter().filter(|folder| is_marked(rule, folder));
     let found = match rule.prefer {
         Prefer::Nearest => marked.next(),
-        Prefer::Outermost => marked.last(),
+        Prefer::Outermost => marked.next_back(),
     };
     found.unwrap_or_else(|| workspace.clone())
 }

@@ -1,4 +1,39 @@
-//! The client of language servers.
+//! The client of language servers: which there are, which is asked, what it is told, what it answered.
+//!
+//! Knows nothing of agents, models or tools, and never writes a file: what a server wants changed comes
+//! out as a [`workspace::WorkspaceEdit`]. What must stay true: positions here are bytes, each server's
+//! encoding stays inside; a server is asked only when it has the texts as they are; every question ends,
+//! with an answer or with a [`ServerError`] that says what to do.
+
+mod answer;
+mod capabilities;
+mod commit;
+mod core;
 mod definition;
 mod definitions;
+mod diagnostics;
 mod discovery;
+mod documents;
+mod edit;
+mod error;
+mod features;
+mod handler;
+mod host;
+mod loading;
+mod pool;
+mod protocol;
+mod server;
+mod traffic;
+mod view;
+
+pub use answer::{Answer, Diagnostic, Diagnostics, Location, Severity, Symbol};
+pub use definition::{
+    CommandRule, DefinitionError, DiagnosticsRule, FORMAT, Feature, Install, Language, Prefer, ReadyRule,
+    RootRule, ServerDefinition, Verified,
+};
+pub use definitions::Definitions;
+pub use discovery::{SearchPath, find_root};
+pub use error::ServerError;
+pub use host::{Host, MessageType, NoHost};
+pub use pool::{PoolLimits, PoolOptions, RequestCx, ServerLog, ServerPool, ServerState, ServerStatus};
+pub use traffic::TrafficEntry;

@@ -22,7 +22,6 @@ use std::time::Duration;
 use workspace::{AbsPath, Mode, Rule};
 
 pub use schema::schema;
-pub use show::Shown;
 pub use source::{ConfigError, Flag};
 pub use value::Value;
 

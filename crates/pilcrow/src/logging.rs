@@ -11,6 +11,7 @@ mod format;
 use std::io::Write;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use anyhow::Context as _;
 use tracing::metadata::LevelFilter;
 use tracing::{Event, Level, Metadata, Subscriber, span};
 use tracing_subscriber::filter::Targets;
@@ -18,15 +19,17 @@ use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 use workspace::{Redactor, StateDir};
 
-pub use files::{LogFile, list};
+pub use files::newest;
 
 /// Logs the process from now on: to `log/` in `state` what `filter` lets through (the words of
-/// `PILCROW_LOG`), warnings to stderr. Once for a process; later calls change nothing and say `false`.
+/// `PILCROW_LOG`), warnings to stderr. A filter that cannot be read counts as `info`; the configuration
+/// refuses one before it comes here.
 ///
-/// A filter that cannot be read counts as `info`; the configuration refuses one before it comes here.
-pub fn start(state: &StateDir, filter: &str) -> bool {
+/// # Errors
+/// When something logs this process already.
+pub fn start(state: &StateDir, filter: &str) -> anyhow::Result<()> {
     let subscriber = Registry::default().with(Sink::new(state, filter, Box::new(std::io::stderr())));
-    tracing::subscriber::set_global_default(subscriber).is_ok()
+    tracing::subscriber::set_global_default(subscriber).context("the log was started before")
 }
 
 /// Where events go.

@@ -1,9 +1,100 @@
-//! Placeholder.
-#[allow(dead_code, unused_imports, reason = "the command line uses it")]
-mod config;
-#[allow(dead_code, unused_imports, reason = "the command line uses it")]
-mod doctor;
-#[allow(dead_code, unused_imports, reason = "the command line uses it")]
-mod logging;
+//! Pilcrow's command line: reads what was written on it, opens what the command needs, and tells
+//! the shell how it ended.
 
-fn main() {}
+mod cli;
+mod commands;
+mod config;
+mod doctor;
+mod logging;
+mod models;
+mod output;
+mod project;
+mod stop;
+mod terminal;
+
+use std::future::Future;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+use commands::Exit;
+
+fn main() -> ExitCode {
+    let exit = match Cli::parse().command {
+        Command::Guard => {
+            workspace::guard_main();
+            Ok(Exit::Done)
+        }
+        command => perform(command),
+    };
+    match exit {
+        Ok(exit) => ExitCode::from(exit.code()),
+        Err(error) => {
+            output::note(&format!("pilcrow: {error:#}"));
+            ExitCode::from(Exit::Failed.code())
+        }
+    }
+}
+
+fn perform(command: Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Run { help_planner: true, .. } => {
+            output::line(tools::planner::grammar::HELP);
+            Ok(Exit::Done)
+        }
+        Command::Run { prompt, project, consent, model, .. } => {
+            block_on(commands::run::run(prompt, &project, &consent, model.as_deref()))
+        }
+        Command::Tool { batch: true, project, consent, .. } => {
+            block_on(commands::tool::batch(&project, &consent))
+        }
+        Command::Tool { name: Some(name), arguments, list: false, project, consent, .. } => {
+            block_on(commands::tool::one(&name, arguments.as_deref(), &project, &consent))
+        }
+        Command::Tool { project, consent, .. } => within(|| commands::tool::list(&project, consent.json)),
+        Command::Read { file, offset, limit, project, json } => {
+            block_on(commands::edit::read(&file, offset, limit, &project, json))
+        }
+        Command::Edit { project, json } => block_on(commands::edit::edit(&project, json)),
+        Command::Undo { list: true, project, json, .. } => within(|| commands::undo::list(&project, json)),
+        Command::Undo { commit, project, json, .. } => {
+            block_on(commands::undo::take_back(commit, false, &project, json))
+        }
+        Command::Redo { project, json } => block_on(commands::undo::take_back(None, true, &project, json)),
+        Command::Trust { folder, list, remove } => commands::trust::trust(folder, list, remove),
+        Command::Sessions { command: cli::Sessions::List, project, json } => {
+            within(|| commands::sessions::list(&project, json))
+        }
+        Command::Sessions { command: cli::Sessions::Show { id }, project, json } => {
+            within(|| commands::sessions::show(id.as_deref(), &project, json))
+        }
+        Command::Adapters { command: cli::Adapters::List, project, json } => {
+            commands::adapters::list(&project, json)
+        }
+        Command::Adapters { command: cli::Adapters::Doctor, project, json } => {
+            commands::adapters::doctor(&project, json)
+        }
+        Command::Doctor { project, json } => commands::doctor::show(&project, json),
+        Command::Logs { lines, server } => commands::logs::show(lines, server.as_deref()),
+        Command::Config { command: cli::Config::Show, project, json } => {
+            commands::config::show(&project, json)
+        }
+        Command::Config { command: cli::Config::Schema, .. } => commands::config::schema(),
+        Command::Guard => Ok(Exit::Done),
+    }
+}
+
+/// Runs a command to its end, in a runtime of its own.
+fn block_on(command: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let exit = runtime.block_on(command);
+    // A thread that waits for the terminal or a lock must not keep the process.
+    runtime.shutdown_background();
+    exit
+}
+
+/// Runs a command that waits for nothing but opens parts that want a runtime around them.
+fn within(command: impl FnOnce() -> anyhow::Result<Exit>) -> anyhow::Result<Exit> {
+    block_on(async { command() })
+}

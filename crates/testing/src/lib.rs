@@ -5,3 +5,4 @@
 #![expect(clippy::disallowed_methods, reason = "test tools start processes and write files of their own")]
 
 pub mod language_server;
+pub mod model;

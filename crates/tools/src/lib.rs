@@ -1,1 +1,48 @@
-//! Placeholder.
+//! The tools that a model, or a person without one, works with; and the planner, a model that
+//! needs no key.
+//!
+//! A tool resolves what it was told to places, asks those who know, and answers in text for the
+//! model and data for surfaces. It changes files only through [`mod@change`]: planned, permitted,
+//! committed, verified. No surface and no provider is known here.
+
+mod change;
+mod edit;
+mod failure;
+mod kept;
+mod kit;
+mod lsp;
+pub mod planner;
+mod read;
+mod shown;
+mod undo;
+mod verify;
+mod words;
+mod write;
+
+use std::sync::Arc;
+
+use agent::Tool;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use workspace::ErrorCode;
+
+pub use failure::Failure;
+pub use kept::KeptSnapshots;
+pub use kit::{Kit, Settings};
+pub use undo::take_back;
+
+/// Every built-in tool, in the order in which a model sees them.
+pub fn builtin(kit: &Arc<Kit>) -> Vec<Arc<dyn Tool>> {
+    vec![
+        Arc::new(read::Read::new(kit.clone())),
+        Arc::new(edit::Edit::new(kit.clone())),
+        Arc::new(write::Write::new(kit.clone())),
+        Arc::new(lsp::Lsp::new(kit.clone())),
+        Arc::new(undo::UndoTool::new(kit.clone())),
+    ]
+}
+
+/// A tool's arguments as its own type.
+fn arguments<T: DeserializeOwned>(args: Value) -> Result<T, Failure> {
+    serde_json::from_value(args).map_err(|error| Failure::new(ErrorCode::InvalidArguments, format!("arguments: {error}")))
+}

@@ -1,9 +1,20 @@
-//! Making a plan real, all of it or nothing.
+//! Making a plan real, all of it or nothing: what that comes to, and the order of things between
+//! the disk and the editor. The disk's part is `transaction`.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use text::TextEdit;
 
-use crate::{AbsPath, ChangeKind, ErrorCode, ReadError, RunId, StateError, Version};
+use crate::transaction::Transaction;
+use crate::workspace::Inner;
+use crate::{
+    AbsPath, ChangeKind, Editor, ErrorCode, FileChange, Plan, ReadError, RunId, Settled, StateError, Version,
+};
+
+/// The editor settles each change by itself; this only bounds a port that never answers.
+const EDITOR_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Names one commit in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -90,6 +101,17 @@ pub enum CommitError {
         /// Which.
         path: AbsPath,
     },
+    /// Pilcrow ended before the commit did; the next start takes it back.
+    #[error("pilcrow ended in the middle of the commit; the next start takes it back")]
+    Stopped,
+    /// Another editor holds a file.
+    #[error("{path} cannot be written: {reason}")]
+    Held {
+        /// Which.
+        path: AbsPath,
+        /// Who and why, and what to do.
+        reason: String,
+    },
     /// The editor did not take an edit; what had landed was taken back.
     #[error("the editor did not apply the edit of {path}: {detail}")]
     NotApplied {
@@ -128,6 +150,8 @@ impl CommitError {
             Self::WrongPermit => ErrorCode::Internal,
             Self::ReadOnly { .. } => ErrorCode::ReadOnly,
             Self::DiskFull { .. } => ErrorCode::DiskFull,
+            Self::Held { .. } => ErrorCode::Conflict,
+            Self::Stopped => ErrorCode::Cancelled,
             Self::NotApplied { .. } => ErrorCode::NotApplied,
             Self::PartlyReverted { .. } => ErrorCode::PartlyReverted,
             Self::Read(error) => error.code(),
@@ -139,4 +163,118 @@ impl CommitError {
 
 fn list(paths: &[AbsPath]) -> String {
     paths.iter().map(AbsPath::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// What is committed, and for what.
+pub(crate) struct Order {
+    pub plan: Plan,
+    pub run: RunId,
+    /// The commits that it takes back.
+    pub undoes: Vec<CommitId>,
+    pub redo: bool,
+}
+
+/// Carries out a permitted plan. Must not be dropped halfway: the caller owns it as a task.
+pub(crate) async fn carry_out(inner: Arc<Inner>, order: Order) -> Result<Arc<Commit>, CommitError> {
+    let begin = Arc::clone(&inner);
+    let transaction = blocking(move || Transaction::begin(begin, order)).await?;
+    let changes = transaction.open_changes();
+    let editor = inner.editor.clone().filter(|_| !changes.is_empty());
+    if let Some(editor) = &editor {
+        let settled = settle(editor.as_ref(), &changes).await;
+        if settled.iter().any(|settled| *settled != Settled::Landed) {
+            let mut lost = blocking(move || Ok(transaction.roll_back())).await?;
+            let landed = changes.iter().zip(&settled).filter(|(_, settled)| **settled == Settled::Landed);
+            let landed: Vec<FileChange> = landed.map(|(change, _)| change.clone()).collect();
+            lost.extend(revert(editor.as_ref(), &landed).await);
+            return Err(not_landed(&changes, &settled, lost));
+        }
+    }
+    let commit = match blocking(move || transaction.finish()).await {
+        Ok(commit) => Arc::new(commit),
+        Err(error) => {
+            let lost = match &editor {
+                Some(editor) => revert(editor.as_ref(), &changes).await,
+                None => Vec::new(),
+            };
+            return Err(error.with_lost(lost));
+        }
+    };
+    if !commit.files.is_empty() && inner.commits.send(Arc::clone(&commit)).is_err() {
+        tracing::trace!("nobody listens for commits");
+    }
+    Ok(commit)
+}
+
+impl CommitError {
+    /// This error, or that not everything could be taken back, if something could not.
+    pub(crate) fn with_lost(self, mut lost: Vec<String>) -> Self {
+        if lost.is_empty() {
+            return self;
+        }
+        match self {
+            Self::PartlyReverted { details } => lost.extend(details),
+            other => lost.insert(0, other.to_string()),
+        }
+        Self::PartlyReverted { details: lost }
+    }
+}
+
+async fn settle(editor: &dyn Editor, changes: &[FileChange]) -> Vec<Settled> {
+    let answer = tokio::time::timeout(EDITOR_DEADLINE, editor.apply(changes)).await;
+    let mut settled = answer.unwrap_or_default();
+    settled.resize(changes.len(), Settled::Unknown);
+    settled
+}
+
+/// One line for each change that could not be taken back.
+async fn revert(editor: &dyn Editor, landed: &[FileChange]) -> Vec<String> {
+    if landed.is_empty() {
+        return Vec::new();
+    }
+    let answer = tokio::time::timeout(EDITOR_DEADLINE, editor.revert(landed)).await;
+    let mut settled = answer.unwrap_or_default();
+    settled.resize(landed.len(), Settled::Unknown);
+    let failed = landed.iter().zip(&settled).filter(|(_, settled)| **settled != Settled::Landed);
+    failed
+        .map(|(change, settled)| {
+            format!("{}: changed in the editor, and the way back: {}", change.path, say(settled))
+        })
+        .collect()
+}
+
+fn not_landed(changes: &[FileChange], settled: &[Settled], mut lost: Vec<String>) -> CommitError {
+    let failed: Vec<_> =
+        changes.iter().zip(settled).filter(|(_, settled)| **settled != Settled::Landed).collect();
+    let line = |(change, settled): &(&FileChange, &Settled)| format!("{}: {}", change.path, say(settled));
+    if lost.is_empty() && !failed.iter().any(|(_, settled)| **settled == Settled::Unknown) {
+        let path = failed.first().map_or_else(|| changes[0].path.clone(), |(change, _)| change.path.clone());
+        let detail = failed.iter().map(line).collect::<Vec<_>>().join("; ");
+        return CommitError::NotApplied { path, detail };
+    }
+    lost.extend(failed.iter().map(line));
+    CommitError::PartlyReverted { details: lost }
+}
+
+fn say(settled: &Settled) -> String {
+    match settled {
+        Settled::Landed => "it landed".to_owned(),
+        Settled::Elsewhere { detail } => format!("it landed elsewhere: {detail}"),
+        Settled::Absent { reason: Some(reason) } => format!("refused: {reason}"),
+        Settled::Absent { reason: None } => "refused without a reason".to_owned(),
+        Settled::Unknown => "it cannot be told whether it landed; look at the file".to_owned(),
+    }
+}
+
+/// Runs `work`, which blocks, where that is allowed.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, CommitError> + Send + 'static,
+) -> Result<T, CommitError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(CommitError::Stopped),
+        },
+    }
 }

@@ -32,8 +32,10 @@ pub trait Editor: Send + Sync {
     fn document(&self, path: &AbsPath) -> Option<Document>;
 
     /// Makes the changes in open documents and says for each, in the same order, what became of it.
+    /// An open document that moves or goes is the editor's to move or remove, its file included: the
+    /// commit does not touch it. Has 60 s to answer.
     fn apply<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>>;
 
-    /// Takes changes back that had landed; the same form of answer.
+    /// Takes changes back that had landed; the same form of answer, `Landed` when it is as before.
     fn revert<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>>;
 }

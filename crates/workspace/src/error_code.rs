@@ -41,3 +41,14 @@ impl std::fmt::Display for ErrorCode {
         self.serialize(f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_shown_as_it_is_sent() {
+        let sent = serde_json::to_string(&ErrorCode::NotUtf8).unwrap();
+        assert_eq!((sent.as_str(), ErrorCode::NotUtf8.to_string().as_str()), ("\"not_utf8\"", "not_utf8"));
+    }
+}

@@ -6,6 +6,7 @@
 //! was read, moved, changed or made before.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use text::TextEdit;
 
@@ -267,16 +268,14 @@ impl<'a> Files<'a> {
     }
 
     /// Whether `path` is a folder by now: on the disk or by what was put below it, unless it moved.
-    fn is_folder(&self, path: &AbsPath) -> Result<bool, PlanError> {
+    pub fn is_folder(&self, path: &AbsPath) -> Result<bool, PlanError> {
         if let Some(slot) = self.slots.get(path)
             && (slot.now.is_some() || slot.before.is_some())
         {
             return Ok(false);
         }
-        let filled = self
-            .slots
-            .iter()
-            .any(|(file, slot)| slot.now.is_some() && file != path && file.starts_with(path));
+        let below = self.slots.range((Bound::Excluded(path), Bound::Unbounded));
+        let filled = below.take_while(|(file, _)| file.starts_with(path)).any(|(_, slot)| slot.now.is_some());
         if filled || self.made.contains_key(path) {
             return Ok(true);
         }

@@ -232,6 +232,15 @@ impl StateDir {
         list().map_err(|source| StateError::Io { path: self.path.clone(), source })
     }
 
+    /// When a file was last written (milliseconds since the Unix epoch) and its size in bytes;
+    /// `None` when it is not there or cannot be looked at.
+    pub fn stat(&self, name: &str) -> Option<(u64, u64)> {
+        let path = self.entry(name).ok()?;
+        let metadata = std::fs::metadata(path).ok()?;
+        let since = metadata.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        Some((u64::try_from(since.as_millis()).unwrap_or(u64::MAX), metadata.len()))
+    }
+
     /// Removes a file; says whether it was there.
     ///
     /// # Errors
@@ -306,6 +315,23 @@ impl StateDir {
         let (from, to) = (self.entry(from)?, self.entry(to)?);
         std::fs::rename(&from, &to).map_err(|source| StateError::Io { path: to, source })?;
         self.sync()
+    }
+
+    /// Removes what a crash left of [`StateDir::write_atomic`]. Only under a lock that every writer of
+    /// this folder holds.
+    pub(crate) fn remove_temps(&self) -> Result<(), StateError> {
+        let remove = || {
+            let Some(entries) = absent_as_none(std::fs::read_dir(&self.path))? else { return Ok(()) };
+            for entry in entries {
+                let entry = entry?;
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if name.starts_with('.') && name.ends_with(".tmp") {
+                    std::fs::remove_file(entry.path())?;
+                }
+            }
+            Ok(())
+        };
+        remove().map_err(|source| StateError::Io { path: self.path.clone(), source })
     }
 
     /// Flushes its own entries.

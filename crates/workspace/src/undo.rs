@@ -1,6 +1,11 @@
-//! Taking back what was committed, mapped onto the text as it is now.
+//! Taking back what was committed, mapped onto the text as it is now: what can be asked for, and
+//! which commits that means. What it comes to is `inverse`.
 
-use crate::{AbsPath, CommitId, ErrorCode, Plan, PlanError, RunId, StateError};
+use std::collections::BTreeMap;
+
+use crate::journal::{Entry, Journal};
+use crate::workspace::Inner;
+use crate::{AbsPath, CommitId, CommitRecord, ErrorCode, Plan, PlanError, RunId, StateError, inverse};
 
 /// What to take back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +60,16 @@ pub enum UndoError {
         /// What was asked for.
         id: String,
     },
+    /// All of it changed since.
+    #[error(
+        "nothing of it can be taken back, since it changed: {}; \
+         an older commit can be named with `pilcrow undo --commit`",
+        list(skipped)
+    )]
+    NothingFits {
+        /// What would have been, and why it is left.
+        skipped: Vec<Skipped>,
+    },
     /// It does not fit.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -68,6 +83,7 @@ impl UndoError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Nothing { .. } | Self::Unknown { .. } => ErrorCode::NotFound,
+            Self::NothingFits { .. } => ErrorCode::Conflict,
             Self::AlreadyUndone { .. } => ErrorCode::WrongState,
             Self::Plan(error) => error.code(),
             Self::State(error) => error.code(),
@@ -80,4 +96,91 @@ impl UndoPlan {
     pub fn is_redo(&self) -> bool {
         self.redo
     }
+}
+
+fn list(skipped: &[Skipped]) -> String {
+    let line = |skipped: &Skipped| format!("{}: {}", skipped.path, skipped.reason);
+    skipped.iter().map(line).collect::<Vec<_>>().join("; ")
+}
+
+/// What taking back `which` comes to.
+pub(crate) fn plan_undo(inner: &Inner, which: &Undo) -> Result<UndoPlan, UndoError> {
+    let journal = Journal::new(&inner.state)?;
+    let entries = journal.entries()?;
+    let undone = undone_by(&entries);
+    let is_open = |entry: &&Entry| !undone.contains_key(&entry.id);
+    let chosen: Vec<&Entry> = match which {
+        Undo::LastRun => {
+            let last = entries.iter().rev().filter(is_open).find(|entry| is_normal(entry));
+            let run = &last.ok_or(UndoError::Nothing { what: "undo" })?.run;
+            entries.iter().filter(|entry| entry.run == *run && is_normal(entry)).filter(is_open).collect()
+        }
+        Undo::Run(run) => {
+            let all = entries.iter().filter(|entry| entry.run == *run && is_normal(entry));
+            open_ones(all.collect(), is_open, &run.0)?
+        }
+        Undo::Commit(id) => {
+            open_ones(entries.iter().filter(|entry| entry.id == *id).collect(), is_open, &id.0)?
+        }
+    };
+    inverse::plan(inner, &journal, &chosen, false)
+}
+
+/// What taking back the last undo comes to.
+pub(crate) fn plan_redo(inner: &Inner) -> Result<UndoPlan, UndoError> {
+    let journal = Journal::new(&inner.state)?;
+    let entries = journal.entries()?;
+    let undone = undone_by(&entries);
+    let since = entries.iter().rev().take_while(|entry| !is_normal(entry));
+    let last = since
+        .filter(|entry| !entry.redo && !entry.undoes.is_empty())
+        .find(|entry| !undone.contains_key(&entry.id));
+    let last = last.ok_or(UndoError::Nothing { what: "redo" })?;
+    inverse::plan(inner, &journal, &[last], true)
+}
+
+/// The journal for people, newest first.
+pub(crate) fn history(inner: &Inner) -> Result<Vec<CommitRecord>, StateError> {
+    let entries = Journal::new(&inner.state)?.entries()?;
+    let mut undone = undone_by(&entries);
+    let record = |entry: Entry| CommitRecord {
+        undone_by: undone.remove(&entry.id),
+        files: entry.steps.into_iter().map(|step| step.path).collect(),
+        id: entry.id,
+        run: entry.run,
+        label: entry.label,
+        at_ms: entry.at_ms,
+    };
+    Ok(entries.into_iter().rev().map(record).collect())
+}
+
+fn open_ones<'a>(
+    all: Vec<&'a Entry>,
+    is_open: impl Fn(&&'a Entry) -> bool,
+    id: &str,
+) -> Result<Vec<&'a Entry>, UndoError> {
+    if all.is_empty() {
+        return Err(UndoError::Unknown { id: id.to_owned() });
+    }
+    let open: Vec<&Entry> = all.into_iter().filter(is_open).collect();
+    if open.is_empty() { Err(UndoError::AlreadyUndone { id: id.to_owned() }) } else { Ok(open) }
+}
+
+/// A commit that changed something and is no undo.
+fn is_normal(entry: &Entry) -> bool {
+    let changes = !(entry.steps.is_empty() && entry.made.is_empty() && entry.removed.is_empty());
+    entry.undoes.is_empty() && changes
+}
+
+/// For each commit that is taken back, by which. An undo that is taken back itself does not count.
+fn undone_by(entries: &[Entry]) -> BTreeMap<CommitId, CommitId> {
+    let mut undone = BTreeMap::new();
+    for entry in entries.iter().rev() {
+        if !undone.contains_key(&entry.id) {
+            for id in &entry.undoes {
+                undone.insert(id.clone(), entry.id.clone());
+            }
+        }
+    }
+    undone
 }

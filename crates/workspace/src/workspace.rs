@@ -5,14 +5,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::broadcast;
+use tokio_util::task::TaskTracker;
 
+use crate::commit::{self, Order};
 use crate::content::{Content, Image};
 use crate::disk::{Found, Tree};
+use crate::journal::Journal;
 use crate::simulate::{Files, Look, Source};
+use crate::transaction::LOCK;
 use crate::{
     AbsPath, Commit, CommitError, CommitRecord, ContentHash, Document, Editor, ErrorCode, Operation, Owner,
     Permit, Plan, PlanError, ReadError, RecoveryNote, RunId, StateDir, StateError, Undo, UndoError, UndoPlan,
-    Version, WorkspaceEdit, disk, held, path_to_uri, plan, resolve,
+    Version, WorkspaceEdit, disk, held, path_to_uri, plan, recovery, resolve, undo,
 };
 
 /// The person's files below one root. Cheap to clone.
@@ -27,6 +31,21 @@ pub(crate) struct Inner {
     pub state: StateDir,
     pub editor: Option<Arc<dyn Editor>>,
     pub commits: broadcast::Sender<Arc<Commit>>,
+    /// Commits under way. They come to their end whoever waits for them.
+    pub tasks: TaskTracker,
+}
+
+/// Takes back the commits of processes that died. One that holds the lock lives, and takes back its
+/// own.
+fn finish_what_crashed(state: &StateDir) -> Result<Vec<RecoveryNote>, StateError> {
+    let journal = Journal::new(state)?;
+    if journal.pending()?.is_empty() {
+        return Ok(Vec::new());
+    }
+    match state.try_lock(LOCK)? {
+        Some(_lock) => recovery::recover(&journal),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// An entry of a folder.
@@ -105,6 +124,16 @@ impl Inner {
         self.editor.as_ref().and_then(|editor| editor.document(path))
     }
 
+    /// Says in our own folder which workspace it belongs to.
+    pub(crate) fn describe(&self) -> Result<(), StateError> {
+        const NAME: &str = "workspace.json";
+        if self.state.read(NAME)?.is_some() {
+            return Ok(());
+        }
+        let description = serde_json::json!({ "format": 1, "root": path_to_uri(self.root.as_path()) });
+        self.state.write_atomic(NAME, description.to_string().as_bytes())
+    }
+
     /// Where `path` leads, which must be inside.
     pub(crate) fn canonical(&self, path: &AbsPath) -> Result<AbsPath, PlanError> {
         let impossible = |reason| PlanError::Impossible { path: path.clone(), reason };
@@ -117,7 +146,7 @@ impl Inner {
     }
 
     /// Refuses files that an editor we do not talk to seems to have open.
-    fn check_holders(&self, plan: &Plan) -> Result<(), PlanError> {
+    pub(crate) fn check_holders(&self, plan: &Plan) -> Result<(), PlanError> {
         let held = plan.steps.iter().filter(|step| !step.open).find_map(|step| {
             let reason = held::holder(&step.path)?;
             Some(PlanError::Held { path: step.path.clone(), reason })
@@ -169,8 +198,9 @@ impl Workspace {
         let id = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(canonical.as_os_str().as_bytes()));
         let state = state.child("workspaces")?.child(&id)?;
         let (commits, _) = broadcast::channel(64);
-        let inner = Arc::new(Inner { root, id, state, editor, commits });
-        Ok((Self { inner }, Vec::new()))
+        let notes = finish_what_crashed(&state)?;
+        let inner = Arc::new(Inner { root, id, state, editor, commits, tasks: TaskTracker::new() });
+        Ok((Self { inner }, notes))
     }
 
     /// The canonical root.
@@ -281,13 +311,28 @@ impl Workspace {
         Ok(plan)
     }
 
-    /// Makes `plan` real, all or nothing, and tells subscribers. Not cancellable once it began.
+    /// Makes `plan` real, all or nothing, and tells subscribers. Not cancellable once it began: it
+    /// comes to its end even when this future is dropped. Waits up to 30 s for other commits.
+    /// Needs a runtime with a timer.
     ///
     /// # Errors
     /// [`CommitError`].
     pub async fn commit(&self, plan: Plan, permit: Permit, run: &RunId) -> Result<Arc<Commit>, CommitError> {
-        let _ = (plan, permit, run);
-        unimplemented!()
+        self.carry_out(permit, Order { plan, run: run.clone(), undoes: Vec::new(), redo: false }).await
+    }
+
+    async fn carry_out(&self, permit: Permit, order: Order) -> Result<Arc<Commit>, CommitError> {
+        if permit.digest != order.plan.digest() {
+            return Err(CommitError::WrongPermit);
+        }
+        let task = self.inner.tasks.spawn(commit::carry_out(Arc::clone(&self.inner), order));
+        match task.await {
+            Ok(result) => result,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(CommitError::Stopped),
+            },
+        }
     }
 
     /// Every commit made from now on through this value and its clones.
@@ -300,8 +345,7 @@ impl Workspace {
     /// # Errors
     /// [`UndoError`].
     pub fn plan_undo(&self, which: &Undo) -> Result<UndoPlan, UndoError> {
-        let _ = which;
-        unimplemented!()
+        undo::plan_undo(&self.inner, which)
     }
 
     /// What taking back the last undo would change. Blocks.
@@ -309,7 +353,7 @@ impl Workspace {
     /// # Errors
     /// [`UndoError`].
     pub fn plan_redo(&self) -> Result<UndoPlan, UndoError> {
-        unimplemented!()
+        undo::plan_redo(&self.inner)
     }
 
     /// Carries out a planned undo or redo.
@@ -322,8 +366,8 @@ impl Workspace {
         permit: Permit,
         run: &RunId,
     ) -> Result<Arc<Commit>, CommitError> {
-        let _ = (undo, permit, run);
-        unimplemented!()
+        let UndoPlan { plan, undoes, redo, .. } = undo;
+        self.carry_out(permit, Order { plan, run: run.clone(), undoes, redo }).await
     }
 
     /// The journal's commits, newest first. Blocks.
@@ -331,6 +375,6 @@ impl Workspace {
     /// # Errors
     /// [`StateError`].
     pub fn history(&self) -> Result<Vec<CommitRecord>, StateError> {
-        unimplemented!()
+        undo::history(&self.inner)
     }
 }

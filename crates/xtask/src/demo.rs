@@ -11,7 +11,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use serde::Deserialize;
 
 use crate::env;
 use crate::exec;
@@ -214,17 +213,9 @@ fn passed(summary: &str) -> Option<u32> {
 }
 
 fn build() -> Result<(PathBuf, String)> {
-    #[derive(Deserialize)]
-    struct Metadata {
-        target_directory: PathBuf,
-    }
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(&cargo);
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     exec::show_ok(build.current_dir(tidy::root()).args(["build", "--package", "pilcrow"]), BUILD_DEADLINE)?;
-    let mut metadata = Command::new(&cargo);
-    metadata.current_dir(tidy::root()).args(["metadata", "--format-version", "1", "--no-deps"]);
-    let metadata: Metadata = serde_json::from_str(&exec::capture_ok(&mut metadata, STEP_DEADLINE)?.stdout)?;
-    let program = metadata.target_directory.join("debug/pilcrow");
+    let program = tidy::target_directory()?.join("debug/pilcrow");
     ensure!(program.is_file(), "cargo built no {}", program.display());
     Ok((program.clone(), program.display().to_string()))
 }

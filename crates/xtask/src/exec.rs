@@ -1,13 +1,15 @@
 //! Running other programs: every one with a deadline, and an error that shows what it printed.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io::Read;
-use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+
+use crate::tools_dir::Lock;
 
 /// What a program printed and how it ended.
 pub(crate) struct Output {
@@ -19,27 +21,43 @@ pub(crate) struct Output {
 /// Runs to the end with the output kept. `Err` when it cannot start or overstays its deadline;
 /// its exit status is the caller's to judge. Blocks.
 pub(crate) fn capture(command: &mut Command, deadline: Duration) -> Result<Output> {
+    capture_with(command, Stdio::null(), deadline)
+}
+
+fn capture_with(command: &mut Command, stdin: Stdio, deadline: Duration) -> Result<Output> {
     let shown = show(command);
     let mut child = command
-        .stdin(Stdio::null())
+        .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .process_group(0)
         .spawn()
         .with_context(|| format!("cannot start {shown}"))?;
     let out = read_in_thread(child.stdout.take());
     let err = read_in_thread(child.stderr.take());
-    let status = wait(&mut child, deadline, &shown, true)?;
+    let status = wait(&mut child, deadline, &shown)?;
     let collect = |reader: thread::JoinHandle<Vec<u8>>| {
         String::from_utf8_lossy(&reader.join().unwrap_or_default()).into_owned()
     };
     Ok(Output { status, stdout: collect(out), stderr: collect(err) })
 }
 
+/// Like [`capture_ok`] for what changes the tools folder: the program and all it starts hold the
+/// folder's lock too (as their standard input), so that it stays locked while they write, even when
+/// we are killed.
+pub(crate) fn install(command: &mut Command, lock: &Lock, deadline: Duration) -> Result<Output> {
+    let shown = show(command);
+    let output = capture_with(command, lock.as_stdin()?, deadline)?;
+    succeeded(output, &shown)
+}
+
 /// Like [`capture`], and a failure is an error that ends with what the program said.
 pub(crate) fn capture_ok(command: &mut Command, deadline: Duration) -> Result<Output> {
     let shown = show(command);
     let output = capture(command, deadline)?;
+    succeeded(output, &shown)
+}
+
+fn succeeded(output: Output, shown: &str) -> Result<Output> {
     if !output.status.success() {
         let said = format!("{}\n{}", output.stdout.trim_end(), output.stderr.trim_end());
         bail!("{shown}: {}\n{}", output.status, tail(said.trim(), 40));
@@ -51,7 +69,7 @@ pub(crate) fn capture_ok(command: &mut Command, deadline: Duration) -> Result<Ou
 pub(crate) fn show_ok(command: &mut Command, deadline: Duration) -> Result<()> {
     let shown = show(command);
     let mut child = command.stdin(Stdio::null()).spawn().with_context(|| format!("cannot start {shown}"))?;
-    let status = wait(&mut child, deadline, &shown, false)?;
+    let status = wait(&mut child, deadline, &shown)?;
     if !status.success() {
         bail!("{shown}: {status}");
     }
@@ -84,31 +102,42 @@ pub(crate) fn quote(word: impl AsRef<OsStr>) -> String {
     }
 }
 
-fn wait(
-    child: &mut std::process::Child,
-    deadline: Duration,
-    shown: &str,
-    own_group: bool,
-) -> Result<ExitStatus> {
+fn wait(child: &mut std::process::Child, deadline: Duration, shown: &str) -> Result<ExitStatus> {
     let until = Instant::now() + deadline;
     loop {
         if let Some(status) = child.try_wait().with_context(|| format!("cannot wait for {shown}"))? {
             return Ok(status);
         }
         if Instant::now() >= until {
-            // The group where it has one, so that nothing it started outlives it.
-            if own_group {
-                let ended =
-                    Command::new("kill").arg("-KILL").arg("--").arg(format!("-{}", child.id())).status();
-                ended.with_context(|| format!("cannot end {shown}"))?;
-            } else {
-                child.kill().with_context(|| format!("cannot end {shown}"))?;
-            }
+            // With what it started. It stays in our own group, so that Ctrl-C ends it as well.
+            let mut kill = Command::new("kill");
+            kill.arg("-KILL").args(tree_of(child.id()).iter().map(u32::to_string));
+            kill.status().with_context(|| format!("cannot end {shown}"))?;
             child.wait().with_context(|| format!("cannot wait for {shown}"))?;
             bail!("{shown}: not finished after {} s, ended", deadline.as_secs());
         }
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// A process and its descendants.
+fn tree_of(pid: u32) -> Vec<u32> {
+    let mut tree = vec![pid];
+    let mut at = 0;
+    while let Some(pid) = tree.get(at) {
+        // A process that ended meanwhile has no children left.
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let children: Vec<String> =
+            tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok()).collect();
+        tree.extend(
+            children
+                .iter()
+                .flat_map(|list| list.split_whitespace())
+                .filter_map(|pid| pid.parse::<u32>().ok()),
+        );
+        at += 1;
+    }
+    tree
 }
 
 fn read_in_thread(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
@@ -148,8 +177,22 @@ mod tests {
 
     #[test]
     fn a_program_that_overstays_is_ended_with_what_it_started() {
-        let error = capture(Command::new("sh").args(["-c", "sleep 60 & wait"]), Duration::from_millis(200));
+        // It would hold the pipes open for as long as it lives, and this test with it.
+        let started = Instant::now();
+        let error = capture(Command::new("sh").args(["-c", "sleep 600 & wait"]), Duration::from_millis(200));
         assert!(error.err().expect("it overstayed").to_string().contains("not finished"));
+        let folder = tempfile::tempdir().expect("temp");
+        let pid_file = folder.path().join("pid");
+        let script = format!("sleep 600 & echo $! > '{}'; wait", pid_file.display());
+        capture(Command::new("sh").args(["-c", &script]), Duration::from_millis(500))
+            .err()
+            .expect("it overstayed");
+        let pid = fs::read_to_string(pid_file).expect("it started");
+        let state = format!("/proc/{}/stat", pid.trim());
+        while fs::read_to_string(&state).is_ok_and(|stat| !stat.contains(") Z ")) {
+            assert!(started.elapsed() < Duration::from_secs(60), "its child lives on");
+            thread::yield_now();
+        }
     }
 
     #[test]

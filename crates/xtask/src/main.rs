@@ -10,6 +10,7 @@
 )]
 #![expect(clippy::print_stdout, reason = "a command-line tool: the answer goes to standard output")]
 
+mod bench;
 mod demo;
 mod env;
 mod exec;
@@ -46,6 +47,8 @@ enum Command {
     Test(test::Args),
     /// Check the rules of the house that a compiler cannot hold.
     Tidy,
+    /// Measure start-up, size, requests and commits. Figures only, nothing is asserted.
+    Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Test(args) => test::run(&args),
         Command::Tidy => tidy::run(),
+        Command::Bench(args) => bench::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

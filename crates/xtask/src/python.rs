@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::exec;
 use crate::items::{PythonItem, SourceItem};
+use crate::tools_dir::Lock;
 
 const DOWNLOAD_DEADLINE: Duration = Duration::from_secs(15 * 60);
 const QUICK_DEADLINE: Duration = Duration::from_secs(120);
@@ -32,7 +33,7 @@ pub(crate) fn interpreter(folder: &Path) -> PathBuf {
 }
 
 /// Fills an empty folder with the item's packages. `way`: only that one; without it the first that works.
-pub(crate) fn install(item: &PythonItem, folder: &Path, way: Option<Way>) -> Result<Way> {
+pub(crate) fn install(item: &PythonItem, folder: &Path, way: Option<Way>, lock: &Lock) -> Result<Way> {
     require_pip()?;
     let pins = folder.join("pins.txt");
     fs::write(&pins, format!("{}\n", item.pins.join("\n")))
@@ -59,7 +60,7 @@ pub(crate) fn install(item: &PythonItem, folder: &Path, way: Option<Way>) -> Res
     if made == Way::Target {
         pip.arg("--target").arg(folder.join("lib"));
     }
-    exec::capture_ok(pip.args(item.packages), DOWNLOAD_DEADLINE)?;
+    exec::install(pip.args(item.packages), lock, DOWNLOAD_DEADLINE)?;
     if made == Way::Target {
         write_launchers(item, folder)?;
     }
@@ -74,7 +75,12 @@ pub(crate) fn install(item: &PythonItem, folder: &Path, way: Option<Way>) -> Res
 }
 
 /// Downloads a source distribution into a folder, checked by its hash. Its build tools must be in `environment`.
-pub(crate) fn download_source(item: &SourceItem, environment: &Path, folder: &Path) -> Result<()> {
+pub(crate) fn download_source(
+    item: &SourceItem,
+    environment: &Path,
+    folder: &Path,
+    lock: &Lock,
+) -> Result<()> {
     require_pip()?;
     let wanted = folder.join("wanted.txt");
     let line = format!("{}=={} --hash=sha256:{}\n", item.name, item.version, item.sha256);
@@ -82,7 +88,7 @@ pub(crate) fn download_source(item: &SourceItem, environment: &Path, folder: &Pa
     // pip asks the package's build tool for its name and version even when it only downloads.
     let mut pip = pip_in(environment);
     pip.args(["download", "--quiet", "--no-binary", ":all:", "--no-deps", "--no-build-isolation"]);
-    exec::capture_ok(pip.arg("--dest").arg(folder).arg("--requirement").arg(&wanted), DOWNLOAD_DEADLINE)?;
+    exec::install(pip.arg("--dest").arg(folder).arg("--requirement").arg(&wanted), lock, DOWNLOAD_DEADLINE)?;
     let archive = folder.join(format!("{}.tar.gz", item.folder()));
     if !archive.is_file() {
         bail!("pip downloaded {} without the archive {}", item.name, archive.display());

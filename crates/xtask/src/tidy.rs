@@ -191,28 +191,40 @@ fn check_edges(table: &BTreeMap<String, Row>, found: &Edges) -> Vec<String> {
     problems
 }
 
-fn cargo_edges(root: &Path) -> Result<Edges> {
-    #[derive(Deserialize)]
-    struct Metadata {
-        packages: Vec<Package>,
-    }
-    #[derive(Deserialize)]
-    struct Package {
-        name: String,
-        dependencies: Vec<Dependency>,
-    }
-    #[derive(Deserialize)]
-    struct Dependency {
-        name: String,
-        kind: Option<String>,
-        path: Option<PathBuf>,
-    }
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+/// What is used of `cargo metadata`.
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+    target_directory: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    kind: Option<String>,
+    path: Option<PathBuf>,
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target_directory() -> Result<PathBuf> {
+    Ok(metadata(&root())?.target_directory)
+}
+
+fn metadata(root: &Path) -> Result<Metadata> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root).args(["metadata", "--format-version", "1", "--no-deps", "--offline"]);
     let output = exec::capture_ok(&mut command, Duration::from_secs(120))?;
-    let metadata: Metadata =
-        serde_json::from_str(&output.stdout).context("cargo metadata is not as expected")?;
+    serde_json::from_str(&output.stdout).context("cargo metadata is not as expected")
+}
+
+fn cargo_edges(root: &Path) -> Result<Edges> {
+    let metadata = metadata(root)?;
     let mut found = Edges { crates: BTreeSet::new(), edges: Vec::new() };
     for package in metadata.packages {
         for dependency in package.dependencies.into_iter().filter(|it| it.path.is_some()) {

@@ -6,6 +6,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,16 @@ use anyhow::{Context, Result, bail};
 
 const STAMP: &str = ".complete";
 const LOCK_DEADLINE: Duration = Duration::from_secs(30 * 60);
+
+/// The held lock of a tools folder; given back when it is dropped and no child holds it any more.
+pub(crate) struct Lock(File);
+
+impl Lock {
+    /// For a child's standard input: it reads as empty, and the lock is held until that child ends.
+    pub(crate) fn as_stdin(&self) -> Result<Stdio> {
+        Ok(self.0.try_clone().context("cannot share the lock")?.into())
+    }
+}
 
 /// The tools folder.
 #[derive(Clone, Debug)]
@@ -92,8 +103,8 @@ impl ToolsDir {
             .with_context(|| format!("cannot link {}", link.display()))
     }
 
-    /// Takes the folder's lock, waiting for another setup; it is given back when the file is dropped.
-    pub(crate) fn lock(&self) -> Result<File> {
+    /// Takes the folder's lock, waiting for another setup and for what it started.
+    pub(crate) fn lock(&self) -> Result<Lock> {
         fs::create_dir_all(&self.root).with_context(|| {
             format!("cannot create {}; set PILCROW_TOOLS to a folder you can write", self.root.display())
         })?;
@@ -101,6 +112,7 @@ impl ToolsDir {
         let file = File::options()
             .create(true)
             .truncate(false)
+            .read(true)
             .write(true)
             .open(&path)
             .with_context(|| format!("cannot open {}", path.display()))?;
@@ -108,7 +120,7 @@ impl ToolsDir {
         let mut told = false;
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(file),
+                Ok(()) => return Ok(Lock(file)),
                 Err(fs::TryLockError::WouldBlock) => {
                     if !told {
                         eprintln!("    another setup holds {}; waiting for it", path.display());
@@ -183,7 +195,13 @@ mod tests {
         let held = tools.lock().expect("lock");
         let other = File::options().write(true).open(folder.path().join(".lock")).expect("open");
         assert!(matches!(other.try_lock(), Err(fs::TryLockError::WouldBlock)));
+        // A child that outlives us keeps it.
+        let mut child =
+            std::process::Command::new("sleep").arg("600").stdin(held.as_stdin().expect("shared")).spawn();
+        let child = child.as_mut().expect("sleep starts");
         drop(held);
+        assert!(matches!(other.try_lock(), Err(fs::TryLockError::WouldBlock)));
+        child.kill().and_then(|()| child.wait()).expect("it ends");
         other.try_lock().expect("free again");
     }
 }

@@ -13,24 +13,49 @@ const TOTAL: u64 = 64 << 20;
 const PART: u64 = 8 << 20;
 
 /// A file of the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogFile {
-    /// Its name in the folder `log/` of the state.
-    pub name: String,
+#[derive(Debug)]
+struct LogFile {
+    name: String,
     /// `2026-01-31`.
-    pub day: String,
-    /// The process that wrote it.
-    pub pid: u32,
-    /// Its size.
-    pub bytes: u64,
+    day: String,
+    pid: u32,
     part: u32,
+    bytes: u64,
+}
+
+/// The newest `count` lines of all processes, oldest first; with `server` only what is about it (has the
+/// field `server` with that name). Blocks for files of at most 64 MiB together.
+///
+/// # Errors
+/// When the log cannot be read.
+pub fn newest(state: &StateDir, count: usize, server: Option<&str>) -> anyhow::Result<Vec<String>> {
+    let folder = state.child("log")?;
+    let field = server.map(|name| format!("server={name}"));
+    let is_wanted = |line: &str| {
+        field.as_ref().is_none_or(|field| {
+            let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || "-_.".contains(c));
+            line.match_indices(field.as_str()).any(|(at, field)| ends(&line[at + field.len()..]))
+        })
+    };
+    let mut lines: Vec<String> = Vec::new();
+    let mut files = list(state)?;
+    // Whole days, since the files of one day overlap.
+    while let (true, Some(last)) = (lines.len() < count, files.last()) {
+        let day = last.day.clone();
+        while let Some(file) = files.pop_if(|file| file.day == day) {
+            // One that went meanwhile was pruned by another process.
+            let Some(bytes) = folder.read(&file.name)? else { continue };
+            let text = String::from_utf8_lossy(&bytes);
+            lines.extend(text.lines().filter(|line| is_wanted(line)).map(str::to_owned));
+        }
+    }
+    // Each begins with its time, always of the same length.
+    lines.sort_by(|a, b| a.split(' ').next().cmp(&b.split(' ').next()));
+    Ok(lines.split_off(lines.len().saturating_sub(count)))
 }
 
 /// The files of `state`'s log, oldest first.
-///
-/// # Errors
-/// When the folder cannot be read.
-pub fn list(state: &StateDir) -> Result<Vec<LogFile>, workspace::StateError> {
+fn list(state: &StateDir) -> Result<Vec<LogFile>, workspace::StateError> {
     let folder = state.child("log")?;
     let file = |name: String| {
         let bytes = std::fs::metadata(folder.path().join(&name)).ok()?.len();
@@ -165,6 +190,35 @@ mod tests {
         names.sort();
         assert_eq!(names, expected);
         assert!(state.path().join("log/notes.txt").as_path().exists());
+    }
+
+    #[test]
+    fn the_newest_lines_of_all_processes_in_order_of_time() {
+        let (_temp, state) = state();
+        for (name, text) in [
+            ("2026-03-09.1.log", "2026-03-09T10:00:00.000Z INFO a old\n"),
+            (
+                "2026-03-10.1.log",
+                "2026-03-10T10:00:00.000Z INFO a one\n2026-03-10T12:00:00.000Z INFO a three server=ruff x=1\n",
+            ),
+            (
+                "2026-03-10.2.log",
+                "2026-03-10T11:00:00.000Z INFO a two server=ruff-lsp\n2026-03-10T13:00:00.000Z INFO a run{server=ruff}:four\n",
+            ),
+        ] {
+            state.append(&format!("log/{name}"), text.as_bytes(), false).unwrap();
+        }
+        let last_words = |count: usize, server: Option<&str>| -> Vec<String> {
+            let lines = newest(&state, count, server).unwrap();
+            lines.iter().map(|line| line.split(" a ").nth(1).unwrap().to_owned()).collect()
+        };
+        assert_eq!(
+            last_words(3, None),
+            ["two server=ruff-lsp", "three server=ruff x=1", "run{server=ruff}:four"]
+        );
+        assert_eq!(last_words(9, None).len(), 5);
+        assert_eq!(last_words(9, Some("ruff")), ["three server=ruff x=1", "run{server=ruff}:four"]);
+        assert_eq!(last_words(0, None), [""; 0]);
     }
 
     #[test]

@@ -33,11 +33,9 @@ pub fn executable() -> &'static Path {
         assert!(output.status.success(), "cargo build: {}", String::from_utf8_lossy(&output.stderr));
         // A test binary lies in `<target>/<profile>/deps`.
         let test = std::env::current_exe().expect("a running program has a path");
-        let path = test
-            .ancestors()
+        test.ancestors()
             .map(|folder| folder.join(&name))
             .find(|path| path.is_file())
-            .expect("the executable was built into the folder of the profile");
-        path
+            .expect("the executable was built into the folder of the profile")
     })
 }

@@ -9,8 +9,9 @@
 //!
 //! `methods` gives for each method a list of turns: the first call runs the first turn, and so on; the
 //! last is repeated. A turn is a list of steps. Strings in results may hold `${params.a.b}` (of the
-//! message that is answered), `${root}` (the root's URI) and `${version}` (of the document that the
-//! message is about); a string that is nothing else becomes the value itself.
+//! message that is answered), `${root}` (the root's URI), `${version}` and `${text}` (of the document
+//! that the message is about, as it was when the turn began) and `${documents}` (all open ones by URI);
+//! a string that is nothing else becomes the value itself.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -157,7 +158,12 @@ fn fill_text(text: &str, lookup: &dyn Fn(&str) -> Option<Value>) -> Value {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         let Some((name, after)) = after.split_once('}') else { break };
-        let value = lookup(name).unwrap_or(Value::Null);
+        let Some(value) = lookup(name) else {
+            // Not ours: a snippet's tab stop.
+            out.push_str(&format!("{before}${{{name}}}"));
+            rest = after;
+            continue;
+        };
         if before.is_empty() && after.is_empty() && out.is_empty() {
             return value;
         }

@@ -15,7 +15,7 @@ use tokio_util::bytes::BytesMut;
 use tokio_util::codec::{Decoder, Encoder};
 use wire::{Frame, Framing, Limits, MessageCodec};
 
-use super::documents::{Documents, OpenDocument};
+use super::documents::Documents;
 use super::script::{Script, Step, fill};
 
 /// How a server ended.
@@ -194,15 +194,19 @@ impl Server {
     }
 
     async fn run(&self, steps: Vec<Step>, message: Value) {
-        let (root, version) = {
+        let (root, version, text, open) = {
             let state = self.state();
             let uri = message["params"]["textDocument"]["uri"].as_str().unwrap_or_default();
-            let version = state.documents.open.get(uri).map(|document| document.version);
-            (state.root.clone(), version)
+            let document = state.documents.open.get(uri);
+            let version = document.map(|document| document.version);
+            let text = document.map(|document| document.text.clone());
+            (state.root.clone(), version, text, state.documents.open.clone())
         };
         let lookup = |name: &str| match name {
             "root" => Some(root.clone()),
             "version" => version.map(Value::from),
+            "text" => text.clone().map(Value::from),
+            "documents" => serde_json::to_value(&open).ok(),
             _ => {
                 let path = name.strip_prefix("params.")?;
                 path.split('.').try_fold(&message["params"], |value, key| value.get(key)).cloned()
@@ -218,11 +222,7 @@ impl Server {
                 Step::AnswerId { id, result } => {
                     Out::Message(json!({"jsonrpc": "2.0", "id": id, "result": result}))
                 }
-                Step::Documents => {
-                    let open: std::collections::BTreeMap<String, OpenDocument> =
-                        self.state().documents.open.clone();
-                    Out::Message(json!({"jsonrpc": "2.0", "id": id(), "result": open}))
-                }
+                Step::Documents => Out::Message(json!({"jsonrpc": "2.0", "id": id(), "result": open})),
                 Step::Notify { method, params } => Out::Message(
                     json!({"jsonrpc": "2.0", "method": method, "params": fill(&params, &lookup)}),
                 ),
@@ -259,6 +259,7 @@ impl Server {
     }
 }
 
+#[expect(clippy::zombie_processes, reason = "it is left behind on purpose: a test looks for it")]
 fn grandchild(own_group: bool, pid_file: &std::path::Path) {
     let mut command = Command::new("sleep");
     command.arg("3600").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,20 +1,31 @@
 //! The files half at its boundary: a workspace in a temporary folder, its files before and after.
 
+mod commits;
+mod crashes;
+mod editors;
 mod places;
 mod plans;
+mod undos;
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use text::TextEdit;
 
-use crate::{AbsPath, Operation, Permit, Plan, PlanError, StateDir, Version, Workspace, WorkspaceEdit};
+use crate::{
+    AbsPath, Commit, CommitError, Operation, Permit, Plan, PlanError, RunId, StateDir, Undo, UndoError,
+    UndoPlan, Version, Workspace, WorkspaceEdit,
+};
 
 /// A workspace, its state beside it.
 pub(super) struct Fixture {
-    pub temp: tempfile::TempDir,
+    /// Holds `root`, the workspace, and `state`.
+    pub folder: PathBuf,
     pub workspace: Workspace,
+    _temp: Option<tempfile::TempDir>,
 }
 
 impl Fixture {
@@ -25,7 +36,12 @@ impl Fixture {
             write(&temp.path().join("root").join(path), text);
         }
         let workspace = open(temp.path());
-        Self { temp, workspace }
+        Self { folder: temp.path().to_owned(), workspace, _temp: Some(temp) }
+    }
+
+    /// One that somebody else made and removes.
+    pub fn existing(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), workspace: open(folder), _temp: None }
     }
 
     pub fn path(&self, path: &str) -> AbsPath {
@@ -60,9 +76,44 @@ impl Fixture {
         self.workspace.plan(WorkspaceEdit { label: "a change".to_owned(), operations })
     }
 
+    pub fn commit_as(&self, run: &RunId, operations: Vec<Operation>) -> Result<Arc<Commit>, CommitError> {
+        self.commit_plan(run, self.plan(operations).unwrap())
+    }
+
+    pub fn commit(&self, operations: Vec<Operation>) -> Result<Arc<Commit>, CommitError> {
+        self.commit_as(&RunId::new(), operations)
+    }
+
+    pub fn commit_plan(&self, run: &RunId, plan: Plan) -> Result<Arc<Commit>, CommitError> {
+        let permit = permit(&plan);
+        block_on(self.workspace.commit(plan, permit, run))
+    }
+
+    pub fn take_back(&self, plan: Result<UndoPlan, UndoError>) -> Arc<Commit> {
+        let plan = plan.unwrap();
+        let permit = permit(&plan.plan);
+        block_on(self.workspace.commit_undo(plan, permit, &RunId::new())).unwrap()
+    }
+
+    pub fn undo(&self) -> Arc<Commit> {
+        self.take_back(self.workspace.plan_undo(&Undo::LastRun))
+    }
+
+    pub fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+        write(self.path(path).as_path(), text);
+    }
+
+    pub fn text(&self, path: &str) -> String {
+        std::fs::read_to_string(self.path(path)).unwrap()
+    }
+
     pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
         files(self.workspace.root().as_path())
     }
+}
+
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 /// Opens the workspace below `temp` (`root`, state in `state`).

@@ -12,9 +12,9 @@ fn every_spelling_leads_to_one_path() {
     symlink("real/deep", root.join("link")).unwrap();
     symlink(root.join("real/deep/a.py"), root.join("absolute.py")).unwrap();
     symlink("absolute.py", root.join("twice.py")).unwrap();
-    symlink(&root, fixture.temp.path().join("elsewhere")).unwrap();
+    symlink(&root, fixture.folder.as_path().join("elsewhere")).unwrap();
     let there = fixture.path("real/deep/a.py");
-    let outside = fixture.temp.path().join("elsewhere/link/a.py");
+    let outside = fixture.folder.as_path().join("elsewhere/link/a.py");
     for spelling in [
         "real/deep/a.py",
         "./real//deep/./a.py",
@@ -44,7 +44,7 @@ fn what_leads_outside_is_refused_with_its_target() {
     symlink("/etc", root.join("etc")).unwrap();
     symlink("../new.txt", root.join("dangling")).unwrap();
     symlink("round", root.join("round")).unwrap();
-    let canonical = std::fs::canonicalize(fixture.temp.path()).unwrap();
+    let canonical = std::fs::canonicalize(fixture.folder.as_path()).unwrap();
     for (spelling, leads) in [
         ("../x", canonical.join("x")),
         ("/etc/passwd", "/etc/passwd".into()),
@@ -101,14 +101,14 @@ fn only_text_in_regular_files_is_a_document() {
 #[test]
 fn a_root_must_be_a_folder_and_names_its_state() {
     let fixture = Fixture::new(&[("a.py", "x")]);
-    let open = |path: &Path| Workspace::open(path, &state(fixture.temp.path()), None);
-    assert!(matches!(open(&fixture.temp.path().join("root/a.py")), Err(OpenError::Root { .. })));
-    assert!(matches!(open(&fixture.temp.path().join("none")), Err(OpenError::Root { .. })));
-    symlink("root", fixture.temp.path().join("link")).unwrap();
-    let (same, notes) = open(&fixture.temp.path().join("link")).unwrap();
+    let open = |path: &Path| Workspace::open(path, &state(fixture.folder.as_path()), None);
+    assert!(matches!(open(&fixture.folder.as_path().join("root/a.py")), Err(OpenError::Root { .. })));
+    assert!(matches!(open(&fixture.folder.as_path().join("none")), Err(OpenError::Root { .. })));
+    symlink("root", fixture.folder.as_path().join("link")).unwrap();
+    let (same, notes) = open(&fixture.folder.as_path().join("link")).unwrap();
     assert_eq!((same.root(), same.id()), (fixture.workspace.root(), fixture.workspace.id()));
     assert!(notes.is_empty() && same.id().len() == 16);
-    assert!(!fixture.temp.path().join("state").exists(), "opening writes nothing");
+    assert!(!fixture.folder.as_path().join("state").exists(), "opening writes nothing");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn what_the_editor_has_open_is_the_truth() {
     let fixture = Fixture::new(&[("open.py", "saved"), ("closed.py", "saved")]);
     let editor = std::sync::Arc::new(One(fixture.workspace.clone()));
     let root = fixture.workspace.root().as_path();
-    let workspace = Workspace::open(root, &state(fixture.temp.path()), Some(editor)).unwrap().0;
+    let workspace = Workspace::open(root, &state(fixture.folder.as_path()), Some(editor)).unwrap().0;
     assert_eq!(&*workspace.document(&fixture.path("open.py")).unwrap().text, "unsaved");
     assert_eq!(&*workspace.document(&fixture.path("closed.py")).unwrap().text, "saved");
 }

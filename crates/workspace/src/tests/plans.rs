@@ -140,7 +140,7 @@ fn a_folder_moves_with_all_it_holds() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let fixture = Fixture::new(&[("a", "one"), ("b", "two"), ("d/e", "x")]);
-    write(&fixture.temp.path().join("root/latin"), b"\xe9");
+    write(&fixture.folder.as_path().join("root/latin"), b"\xe9");
     let edit = |path: &str, expected: Version, range| Operation::Edit {
         path: fixture.path(path),
         expected,
@@ -193,7 +193,7 @@ fn the_digest_names_the_outcome() {
     assert_eq!(first, digest(fixture.replace("a", "one", "1")));
     assert_ne!(first, digest(fixture.replace("a", "one", "2")));
     assert_ne!(first, digest(fixture.replace("b", "one", "1")));
-    write(&fixture.temp.path().join("root/a"), "one!");
+    write(&fixture.folder.as_path().join("root/a"), "one!");
     assert_ne!(first, digest(fixture.replace("a", "one!", "1")), "the text before counts");
 }
 

@@ -1,0 +1,284 @@
+//! The tool calls of one response: prepared in the model's order, run as their declared effects allow, answered in the
+//! model's order.
+//!
+//! Calls that execute a command or write they do not know what run alone; the others run together. One tool
+//! that must run alone by its mode makes the whole batch sequential. On cancel the running tools see the token; what has
+//! not returned after the grace is dropped, and what has not begun is answered without being run.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+use llm::{Content, Message, ToolCall, ToolResultMessage};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
+use workspace::{Decision, Effects, ErrorCode, Writes};
+
+use crate::call::{execute, panicked, resolve};
+use crate::cx::ToolCx;
+use crate::event::Event;
+use crate::hooks::Before;
+use crate::run::{RunCx, RunError, Transcript};
+use crate::tool::{ExecutionMode, Tool, ToolResult};
+
+/// How long a future that was told to stop is waited for; only one that blocks its thread takes longer.
+const ABORT_GRACE: Duration = Duration::from_millis(200);
+
+/// What a batch came to.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// The ids of the result messages, in the model's order.
+    pub message_ids: Vec<String>,
+    /// The result messages, in the model's order.
+    pub messages: Vec<Message>,
+    /// Every result says that the run may end.
+    pub terminate: bool,
+}
+
+struct Prepared {
+    call: ToolCall,
+    tool: Arc<dyn Tool>,
+    args: Value,
+    effects: Effects,
+}
+
+enum Preparation {
+    Ready(Box<Prepared>),
+    Answered(Box<(ToolCall, ToolResult)>),
+}
+
+/// Answers every call with an error, without running any: the response was cut at the limit of output tokens.
+pub(crate) async fn refuse_all(
+    cx: &RunCx,
+    transcript: &mut Transcript,
+    message_id: &str,
+    calls: Vec<ToolCall>,
+) -> Result<Batch, RunError> {
+    let mut batch = Batch::default();
+    for call in calls {
+        start_event(cx, &call, message_id).await;
+        let text = "The call was not executed: the response reached the limit of output tokens, so its arguments may be cut. \
+                    Make a smaller call, or several.";
+        let result = ToolResult::error(ErrorCode::TooLarge, text);
+        end_event(cx, &call, &result, None).await;
+        answer(cx, transcript, &mut batch, &call, result).await?;
+    }
+    Ok(batch)
+}
+
+/// Runs the calls of a response that is already in the transcript.
+pub(crate) async fn run_all(
+    cx: &RunCx,
+    transcript: &mut Transcript,
+    message_id: &str,
+    calls: Vec<ToolCall>,
+) -> Result<Batch, RunError> {
+    let mut batch = Batch { terminate: !calls.is_empty(), ..Batch::default() };
+    let is_sequential = |call: &ToolCall| {
+        cx.registry.get(&call.name).is_some_and(|tool| tool.execution_mode() == ExecutionMode::Sequential)
+    };
+    if cx.limits.sequential_tools || calls.iter().any(is_sequential) {
+        for call in calls {
+            if cx.cancel.is_cancelled() {
+                break;
+            }
+            let (call, result) = match prepare(cx, transcript, message_id, call).await {
+                Preparation::Ready(prepared) => run(cx, *prepared).await,
+                Preparation::Answered(answered) => *answered,
+            };
+            batch.terminate &= result.terminate;
+            answer(cx, transcript, &mut batch, &call, result).await?;
+        }
+        return Ok(batch);
+    }
+    let mut answers: Vec<Option<(ToolCall, ToolResult)>> = Vec::new();
+    let mut groups: Vec<Vec<(usize, Prepared)>> = Vec::new();
+    let mut last_alone = true;
+    for (at, call) in calls.into_iter().enumerate() {
+        if cx.cancel.is_cancelled() {
+            break;
+        }
+        match prepare(cx, transcript, message_id, call).await {
+            Preparation::Answered(answered) => answers.push(Some(*answered)),
+            Preparation::Ready(prepared) => {
+                answers.push(None);
+                let alone = runs_alone(&prepared.effects);
+                match groups.last_mut() {
+                    Some(group) if !alone && !last_alone => group.push((at, *prepared)),
+                    _ => groups.push(vec![(at, *prepared)]),
+                }
+                last_alone = alone;
+            }
+        }
+    }
+    for group in groups {
+        let runs = group.into_iter().map(|(at, prepared)| async move { (at, run(cx, prepared).await) });
+        for (at, finished) in join_all(runs).await {
+            answers[at] = Some(finished);
+        }
+    }
+    for (call, result) in answers.into_iter().flatten() {
+        batch.terminate &= result.terminate;
+        answer(cx, transcript, &mut batch, &call, result).await?;
+    }
+    Ok(batch)
+}
+
+fn runs_alone(effects: &Effects) -> bool {
+    effects.exec.is_some() || effects.writes == Writes::Unknown
+}
+
+async fn prepare(cx: &RunCx, transcript: &Transcript, message_id: &str, call: ToolCall) -> Preparation {
+    start_event(cx, &call, message_id).await;
+    let refused = match resolve(&cx.registry, &call) {
+        Err(result) => *result,
+        Ok((tool, args, effects)) => match admit(cx, transcript, &call, &args, &effects).await {
+            Some(result) => result,
+            None => return Preparation::Ready(Box::new(Prepared { call, tool, args, effects })),
+        },
+    };
+    end_event(cx, &call, &refused, None).await;
+    Preparation::Answered(Box::new((call, refused)))
+}
+
+/// Why a valid call is not run, if it is not: the hook blocks it, or a rule denies its declared effects.
+async fn admit(
+    cx: &RunCx,
+    transcript: &Transcript,
+    call: &ToolCall,
+    args: &Value,
+    effects: &Effects,
+) -> Option<ToolResult> {
+    let hook = AssertUnwindSafe(async { cx.hooks.before_tool_call(call, args, transcript.messages()).await });
+    match hook.catch_unwind().await {
+        Ok(Ok(Before::Proceed)) => {}
+        Ok(Ok(Before::Block { reason, terminate })) => {
+            let reason = if reason.is_empty() { "Tool execution was blocked".to_owned() } else { reason };
+            return Some(ToolResult { terminate, ..ToolResult::error(ErrorCode::Denied, reason) });
+        }
+        Ok(Err(error)) => return Some(ToolResult::error(ErrorCode::Internal, error)),
+        Err(panic) => return Some(panicked(&call.name, panic.as_ref())),
+    }
+    // Stage one of the policy: what a rule denies is refused before anything is done for it. What asks, asks when the plan is known.
+    let verdict = cx.gate.policy.as_ref()?.judge(effects);
+    (verdict.decision == Decision::Deny).then(|| ToolResult::error(ErrorCode::Denied, verdict.reason))
+}
+
+/// Runs a prepared call to its end event.
+async fn run(cx: &RunCx, prepared: Prepared) -> (ToolCall, ToolResult) {
+    let Prepared { call, tool, args, .. } = prepared;
+    if cx.cancel.is_cancelled() {
+        let result = ToolResult::error(ErrorCode::Cancelled, "Operation aborted");
+        end_event(cx, &call, &result, None).await;
+        return (call, result);
+    }
+    let open = Arc::new(AtomicBool::new(true));
+    let events = cx.events.clone();
+    let tool_cx =
+        ToolCx::in_run(&call.id, &cx.run, cx.cancel.child_token(), cx.gate.clone(), events, open.clone());
+    let started = Instant::now();
+    let for_tool = args.clone();
+    // A task of its own, so that a tool that blocks its thread does not hold up the others or the cancel clock.
+    let mut task = cx.tracker.spawn(async move { execute(tool.as_ref(), for_tool, &tool_cx).await });
+    let grace = async {
+        cx.cancel.cancelled().await;
+        sleep(cx.limits.cancel_grace).await;
+    };
+    let result = tokio::select! {
+        // The task is not dropped with this branch: it is aborted in the other.
+        finished = &mut task => finished.ok(),
+        () = grace => {
+            task.abort();
+            match timeout(ABORT_GRACE, &mut task).await {
+                Ok(finished) => finished.ok(),
+                Err(_) => {
+                    let text = format!("tool {} does not stop; it is left behind", call.name);
+                    tracing::warn!("{text}");
+                    cx.events.send(Event::Notice { level: "warning".to_owned(), text }).await;
+                    None
+                }
+            }
+        }
+    };
+    open.store(false, Ordering::Release);
+    let duration = started.elapsed();
+    let result = result.unwrap_or_else(|| {
+        ToolResult::error(
+            ErrorCode::Cancelled,
+            "Operation aborted: the tool did not stop in time and was ended",
+        )
+    });
+    let hook = AssertUnwindSafe(async { cx.hooks.after_tool_call(&call, &args, result).await });
+    let result = match hook.catch_unwind().await {
+        Ok(Ok(result)) => result,
+        Ok(Err(error)) => ToolResult::error(ErrorCode::Internal, error),
+        Err(panic) => panicked(&call.name, panic.as_ref()),
+    };
+    if result.nobody_to_ask() {
+        cx.gate.nobody_to_ask.store(true, Ordering::Release);
+    }
+    end_event(cx, &call, &result, Some(duration)).await;
+    (call, result)
+}
+
+async fn start_event(cx: &RunCx, call: &ToolCall, message_id: &str) {
+    cx.state.send_modify(|state| state.pending_calls.push(call.id.clone()));
+    let label = cx.registry.get(&call.name).map(|tool| tool.definition().label.clone());
+    let event = Event::ToolExecutionStart {
+        tool_call_id: call.id.clone(),
+        tool_name: call.name.clone(),
+        label: label.unwrap_or_else(|| call.name.clone()),
+        input: Value::Object(call.arguments.clone()),
+        message_id: message_id.to_owned(),
+    };
+    cx.emit(event).await;
+}
+
+async fn end_event(cx: &RunCx, call: &ToolCall, result: &ToolResult, duration: Option<Duration>) {
+    cx.state.send_modify(|state| state.pending_calls.retain(|id| *id != call.id));
+    let event = Event::ToolExecutionEnd {
+        tool_call_id: call.id.clone(),
+        tool_name: call.name.clone(),
+        is_error: result.is_error,
+        content: result.content.clone(),
+        details: result.details.clone(),
+        error: result.error.clone(),
+        duration_ms: duration.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)),
+    };
+    cx.emit(event).await;
+}
+
+async fn answer(
+    cx: &RunCx,
+    transcript: &mut Transcript,
+    batch: &mut Batch,
+    call: &ToolCall,
+    result: ToolResult,
+) -> Result<(), RunError> {
+    let mut details = result.details;
+    if let Some(error) = &result.error {
+        let error = json!(error);
+        match &mut details {
+            Value::Object(members) => {
+                members.entry("error").or_insert(error);
+            }
+            Value::Null => details = json!({ "error": error }),
+            _ => {}
+        }
+    }
+    let content = if result.content.is_empty() { vec![Content::text("")] } else { result.content };
+    let message = Message::ToolResult(ToolResultMessage {
+        tool_call_id: call.id.clone(),
+        tool_name: call.name.clone(),
+        content,
+        details,
+        is_error: result.is_error,
+        timestamp: llm::now_ms(),
+    });
+    batch.messages.push(message.clone());
+    batch.message_ids.push(transcript.add(cx, message).await?);
+    Ok(())
+}

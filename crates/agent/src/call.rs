@@ -1,0 +1,75 @@
+//! One call of one tool, prepared and run with everything that can go wrong made a result: unknown tools, arguments
+//! that cannot be read or do not fit, panics. No events and no hooks; those are the loop's.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use llm::ToolCall;
+use serde_json::{Value, json};
+use workspace::{Effects, ErrorCode};
+
+use crate::arguments;
+use crate::cx::ToolCx;
+use crate::registry::{Registered, Registry};
+use crate::tool::{Tool, ToolResult};
+
+/// Calls a tool by name, without a model: arguments are coerced and validated as in a run, a panic is an error
+/// result. Waits as long as the tool does; `cx.cancel` is passed on to it.
+pub async fn call_tool(registry: &Registry, name: &str, args: Value, cx: &ToolCx) -> ToolResult {
+    let registered = match find(registry, name) {
+        Ok(registered) => registered,
+        Err(result) => return *result,
+    };
+    match registered.validate(args) {
+        Ok(args) => execute(registered.tool.as_ref(), args, cx).await,
+        Err(problem) => ToolResult::error(ErrorCode::InvalidArguments, problem),
+    }
+}
+
+/// The tool that a model's call names, with validated arguments and the effects known before the call.
+pub(crate) fn resolve(
+    registry: &Registry,
+    call: &ToolCall,
+) -> Result<(Arc<dyn Tool>, Value, Effects), Box<ToolResult>> {
+    let registered = find(registry, &call.name)?;
+    if let Some(error) = &call.arguments_error {
+        let received = Value::Object(call.arguments.clone());
+        let text = arguments::failure(&call.name, &format!("\n  - arguments: {error}"), &received);
+        return Err(Box::new(ToolResult::error(ErrorCode::InvalidArguments, text)));
+    }
+    let args = registered
+        .validate(Value::Object(call.arguments.clone()))
+        .map_err(|problem| Box::new(ToolResult::error(ErrorCode::InvalidArguments, problem)))?;
+    let tool = registered.tool.clone();
+    let effects = catch_unwind(AssertUnwindSafe(|| tool.effects(&args)))
+        .map_err(|panic| Box::new(panicked(&call.name, panic.as_ref())))?;
+    Ok((tool, args, effects))
+}
+
+/// Runs a tool; a panic becomes an error result.
+pub(crate) async fn execute(tool: &dyn Tool, args: Value, cx: &ToolCx) -> ToolResult {
+    // The call that makes the future may panic as well, so it happens inside.
+    let run = AssertUnwindSafe(async { tool.execute(args, cx).await }).catch_unwind();
+    match run.await {
+        Ok(result) => result,
+        Err(panic) => panicked(&tool.definition().name, panic.as_ref()),
+    }
+}
+
+pub(crate) fn panicked(name: &str, panic: &(dyn Any + Send)) -> ToolResult {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    tracing::error!(tool = name, text, "a tool panicked");
+    let text = format!("tool {name} failed by a defect of its own: {text}");
+    ToolResult::error(ErrorCode::Internal, text)
+}
+
+fn find<'a>(registry: &'a Registry, name: &str) -> Result<&'a Arc<Registered>, Box<ToolResult>> {
+    registry.registered(name).ok_or_else(|| {
+        let names = registry.names();
+        let text = format!("Tool {name} not found; there are: {}", names.join(", "));
+        Box::new(ToolResult::error(ErrorCode::NotFound, text).with_data(json!({ "tools": names })))
+    })
+}

@@ -1,0 +1,146 @@
+//! What a call is given: its ids, its cancellation, the way to ask for permits, and the way to show progress.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio_util::sync::CancellationToken;
+use workspace::{Approver, Denied, ErrorCode, Permit, Plan, Policy, RunId, SpawnGrant, SpawnRequest};
+
+use crate::emitter::Emitter;
+use crate::event::{Event, Update};
+
+/// The surroundings of one call.
+pub struct ToolCx {
+    /// The id of the call.
+    pub call_id: String,
+    /// The run that the call belongs to: what it commits is undone together.
+    pub run: RunId,
+    /// Fires when the call should end what it started and return.
+    pub cancel: CancellationToken,
+    gate: Arc<Gate>,
+    updates: Updates,
+}
+
+enum Updates {
+    Events { events: Emitter, open: Arc<AtomicBool> },
+    Call(Box<dyn Fn(Update) + Send + Sync>),
+}
+
+/// Where permits come from in one run.
+pub(crate) struct Gate {
+    pub policy: Option<Arc<Policy>>,
+    pub approver: Arc<dyn Approver>,
+    /// The person's own command named what is done, so only a denying rule stops it.
+    pub invoked: bool,
+    pub nobody_to_ask: AtomicBool,
+}
+
+/// What a call without a model is given; see [`ToolCx::standalone`].
+pub struct Standalone {
+    /// Names the call.
+    pub call_id: String,
+    /// What the call commits is undone as this run.
+    pub run: RunId,
+    /// Ends the call.
+    pub cancel: CancellationToken,
+    /// The policy.
+    pub policy: Arc<Policy>,
+    /// Who is asked.
+    pub approver: Arc<dyn Approver>,
+    /// Whether the person's own command named what the call does, so that only a denying rule stops it.
+    pub invoked: bool,
+    /// Gets the call's progress; must not block.
+    pub on_update: Box<dyn Fn(Update) + Send + Sync>,
+}
+
+impl ToolCx {
+    /// The surroundings of a call that no model made, as `pilcrow tool` needs them.
+    pub fn standalone(standalone: Standalone) -> ToolCx {
+        ToolCx {
+            call_id: standalone.call_id,
+            run: standalone.run,
+            cancel: standalone.cancel,
+            gate: Arc::new(Gate {
+                policy: Some(standalone.policy),
+                approver: standalone.approver,
+                invoked: standalone.invoked,
+                nobody_to_ask: AtomicBool::new(false),
+            }),
+            updates: Updates::Call(standalone.on_update),
+        }
+    }
+
+    pub(crate) fn in_run(
+        call_id: &str,
+        run: &RunId,
+        cancel: CancellationToken,
+        gate: Arc<Gate>,
+        events: Emitter,
+        open: Arc<AtomicBool>,
+    ) -> ToolCx {
+        let updates = Updates::Events { events, open };
+        ToolCx { call_id: call_id.to_owned(), run: run.clone(), cancel, gate, updates }
+    }
+
+    /// Asks for the permit to commit this plan; waits for the person's answer, at most until `cancel` fires.
+    /// `Err` says why not; [`crate::ToolResult::denied`] makes a result of it.
+    pub async fn permit(&self, plan: &Plan) -> Result<Permit, Denied> {
+        let permit = match &self.gate.policy {
+            None => Err(no_policy()),
+            Some(policy) if self.gate.invoked => policy.permit_invoked(plan),
+            Some(policy) => policy.permit(plan, self.gate.approver.as_ref(), &self.cancel).await,
+        };
+        self.note(permit)
+    }
+
+    /// Asks for the grant to start this process; waits and fails as [`ToolCx::permit`] does.
+    pub async fn grant_spawn(&self, request: &SpawnRequest) -> Result<SpawnGrant, Denied> {
+        let grant = match &self.gate.policy {
+            None => Err(no_policy()),
+            Some(policy) => policy.grant_spawn(request, self.gate.approver.as_ref(), &self.cancel).await,
+        };
+        self.note(grant)
+    }
+
+    /// Shows progress. Waits only while the queue of events is full; ignored once the call has its result.
+    pub async fn update(&self, update: Update) {
+        match &self.updates {
+            Updates::Events { events, open } if open.load(Ordering::Acquire) => {
+                let tool_call_id = self.call_id.clone();
+                events.send(Event::ToolExecutionUpdate { tool_call_id, update }).await;
+            }
+            Updates::Events { .. } => {}
+            Updates::Call(call) => call(update),
+        }
+    }
+
+    /// The policy, if there is one.
+    pub fn policy(&self) -> Option<&Arc<Policy>> {
+        self.gate.policy.as_ref()
+    }
+
+    /// Who is asked.
+    pub fn approver(&self) -> &Arc<dyn Approver> {
+        &self.gate.approver
+    }
+
+    /// Whether something was denied because nobody could be asked.
+    pub fn nobody_to_ask(&self) -> bool {
+        self.gate.nobody_to_ask.load(Ordering::Acquire)
+    }
+
+    fn note<T>(&self, outcome: Result<T, Denied>) -> Result<T, Denied> {
+        if matches!(&outcome, Err(denied) if denied.nobody_to_ask) {
+            self.gate.nobody_to_ask.store(true, Ordering::Release);
+        }
+        outcome
+    }
+}
+
+fn no_policy() -> Denied {
+    Denied {
+        code: ErrorCode::Denied,
+        reason: "this session has no policy, so nothing that needs a permit is done".to_owned(),
+        nobody_to_ask: false,
+    }
+}

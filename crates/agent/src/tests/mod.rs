@@ -1,0 +1,250 @@
+//! Tests at the boundary of the session, with a scripted model and small tools. Names begin with the numbers of the
+//! behaviours they cover (`b17`: behaviour 17 of the list of agent loops; `r3`: requirement 3 of embedding).
+
+mod kept;
+mod order;
+mod sessions;
+mod stop;
+mod tools;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use llm::{Message, ScriptModel, ToolDefinition};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use workspace::{Effects, Writes};
+
+use crate::{
+    Envelope, Event, EventSink, ExecutionMode, Limits, NoHooks, Registry, RunOutcome, Session, Tool, ToolCx,
+    ToolResult,
+};
+
+/// Generous: a test that needs it has failed.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+type Body = dyn for<'a> Fn(Value, &'a ToolCx) -> BoxFuture<'a, ToolResult> + Send + Sync;
+
+struct TestTool {
+    definition: ToolDefinition,
+    writes: Writes,
+    mode: ExecutionMode,
+    body: Box<Body>,
+}
+
+impl Tool for TestTool {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+    fn effects(&self, _: &Value) -> Effects {
+        Effects { reads: true, writes: self.writes.clone(), ..Effects::default() }
+    }
+    fn execution_mode(&self) -> ExecutionMode {
+        self.mode
+    }
+    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
+        (self.body)(args, cx)
+    }
+}
+
+fn tool(
+    name: &str,
+    body: impl for<'a> Fn(Value, &'a ToolCx) -> BoxFuture<'a, ToolResult> + Send + Sync + 'static,
+) -> TestTool {
+    TestTool {
+        definition: ToolDefinition {
+            name: name.to_owned(),
+            label: format!("Label of {name}"),
+            description: String::new(),
+            parameters: json!({
+                "type": "object",
+                "properties": {"n": {"type": "integer"}, "text": {"type": "string"}},
+            }),
+        },
+        writes: Writes::None,
+        mode: ExecutionMode::Parallel,
+        body: Box::new(body),
+    }
+}
+
+/// Answers with its arguments.
+fn echo(name: &str) -> TestTool {
+    tool(name, |args, _| Box::pin(async move { ToolResult::text(args.to_string()) }))
+}
+
+/// Notes that it runs, and waits until `count` calls do.
+fn meeting(name: &str, count: usize) -> TestTool {
+    let (present, arrived) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    tool(name, move |_, _| {
+        let (present, arrived) = (present.clone(), arrived.clone());
+        Box::pin(async move {
+            present.fetch_add(1, Ordering::SeqCst);
+            arrived.notify_waiters();
+            loop {
+                let changed = arrived.notified();
+                if present.load(Ordering::SeqCst) >= count {
+                    return ToolResult::text("met");
+                }
+                changed.await;
+            }
+        })
+    })
+}
+
+#[derive(Default)]
+struct Recorder {
+    envelopes: Mutex<Vec<Envelope>>,
+    heard: Notify,
+}
+
+impl EventSink for Recorder {
+    fn deliver<'a>(&'a self, envelope: &'a Envelope) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            self.envelopes.lock().unwrap().push(envelope.clone());
+            self.heard.notify_waiters();
+        })
+    }
+}
+
+impl Recorder {
+    fn shown(&self) -> Vec<String> {
+        let envelopes = self.envelopes.lock().unwrap();
+        let mut shown: Vec<String> = Vec::new();
+        for envelope in envelopes.iter() {
+            let line = show(&envelope.event);
+            if line == "update" && shown.last().is_some_and(|last| last == "update") {
+                continue;
+            }
+            shown.push(line);
+        }
+        shown
+    }
+
+    async fn wait_for(&self, line: &str) {
+        let waiting = async {
+            loop {
+                let heard = self.heard.notified();
+                if self.envelopes.lock().unwrap().iter().any(|it| show(&it.event) == line) {
+                    return;
+                }
+                heard.await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, waiting).await.unwrap_or_else(|_| panic!("never heard {line:?}"));
+    }
+}
+
+/// One event in a few words.
+fn show(event: &Event) -> String {
+    let role = |message: &Message| message.role();
+    match event {
+        Event::AgentStart { .. } => "agent_start".to_owned(),
+        Event::TurnStart { turn_index } => format!("turn_start {turn_index}"),
+        Event::MessageStart { role, .. } => format!("start {role:?}"),
+        Event::MessageUpdate { .. } => "update".to_owned(),
+        Event::MessageEnd { message, .. } => format!("end {}: {}", role(message), message.text()),
+        Event::ToolExecutionStart { tool_call_id, .. } => format!("tool_start {tool_call_id}"),
+        Event::ToolExecutionUpdate { tool_call_id, update } => {
+            format!("tool_update {tool_call_id}: {}", update.content)
+        }
+        Event::ToolExecutionEnd { tool_call_id, is_error, .. } => {
+            format!("tool_end {tool_call_id}{}", if *is_error { " error" } else { "" })
+        }
+        Event::TurnEnd { turn_index, tool_results, should_continue, .. } => {
+            format!("turn_end {turn_index} results={} continue={should_continue}", tool_results.len())
+        }
+        Event::AgentEnd { reason, .. } => format!("agent_end {reason:?}"),
+        Event::QueueUpdate { steering, follow_up } => format!("queue {steering} {follow_up}"),
+        Event::AgentSettled { aborted } => format!("settled aborted={aborted}"),
+        Event::Notice { .. } => "notice".to_owned(),
+        Event::RetryStart { .. } => "retry".to_owned(),
+        Event::PermissionRequest { .. } => "ask".to_owned(),
+        Event::PermissionResolved { .. } => "answer".to_owned(),
+    }
+}
+
+struct Setup {
+    script: Vec<Value>,
+    tools: Vec<TestTool>,
+    limits: Limits,
+    hooks: Arc<dyn crate::Hooks>,
+}
+
+struct Running {
+    session: Session,
+    model: Arc<ScriptModel>,
+    events: Arc<Recorder>,
+}
+
+fn setup(script: &[Value]) -> Setup {
+    Setup { script: script.to_vec(), tools: Vec::new(), limits: Limits::default(), hooks: Arc::new(NoHooks) }
+}
+
+impl Setup {
+    fn tool(mut self, tool: TestTool) -> Self {
+        self.tools.push(tool);
+        self
+    }
+    fn limits(self, limits: Limits) -> Self {
+        Setup { limits, ..self }
+    }
+    fn hooks(self, hooks: impl crate::Hooks + 'static) -> Self {
+        Setup { hooks: Arc::new(hooks), ..self }
+    }
+
+    fn start(self) -> Running {
+        let script: String = self.script.iter().map(|line| format!("{line}\n")).collect();
+        let model = Arc::new(ScriptModel::parse("test", &script).unwrap());
+        let events = Arc::new(Recorder::default());
+        let tools = Registry::new(self.tools.into_iter().map(|it| Arc::new(it) as Arc<dyn Tool>)).unwrap();
+        let session = Session::builder(model.clone(), tools)
+            .sink(events.clone())
+            .limits(self.limits)
+            .hooks(self.hooks)
+            .build();
+        Running { session, model, events }
+    }
+
+    /// One prompt, with every answer of the script used.
+    async fn run(self) -> (RunOutcome, Running) {
+        let running = self.start();
+        let outcome = running.prompt("go").await;
+        assert_eq!(running.model.unused(), 0, "answers were left; the run ended with {outcome:?}");
+        (outcome, running)
+    }
+}
+
+impl Running {
+    async fn prompt(&self, text: &str) -> RunOutcome {
+        tokio::time::timeout(DEADLINE, self.session.prompt(text)).await.expect("the run ends")
+    }
+
+    /// Cuts off the settled event, which comes after the outcome.
+    fn shown(&self) -> Vec<String> {
+        let mut shown = self.events.shown();
+        shown.retain(|line| !line.starts_with("settled"));
+        shown
+    }
+
+    fn results(&self, outcome: &RunOutcome) -> Vec<(String, bool)> {
+        let results = outcome.messages.iter().filter_map(|message| match message {
+            Message::ToolResult(result) => Some((message.text(), result.is_error)),
+            _ => None,
+        });
+        results.collect()
+    }
+}
+
+fn call(id: &str, name: &str, args: Value) -> Value {
+    json!({"id": id, "name": name, "arguments": args})
+}
+
+fn calls(calls: &[Value]) -> Value {
+    json!({ "tool_calls": calls })
+}
+
+fn text(text: &str) -> Value {
+    json!({ "text": text })
+}

@@ -1,0 +1,139 @@
+//! Sessions: the order of operations, what a handle can do, and calls without a model.
+
+use std::sync::atomic::AtomicBool;
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use workspace::RunId;
+
+use super::*;
+use crate::cx::Gate;
+use crate::emitter::Emitter;
+use crate::{TerminationReason, call_tool};
+
+#[tokio::test]
+async fn r3_operations_are_served_in_order_and_a_failing_one_stops_nothing() {
+    let script: Vec<Value> = (0..100)
+        .map(|at| if at % 7 == 3 { json!({"error": "it broke"}) } else { text(&format!("{at}")) })
+        .collect();
+    let running = setup(&script).start();
+    let prompts: Vec<_> =
+        (0..100).map(|at| running.prompt(Box::leak(format!("p{at}").into_boxed_str()))).collect();
+    let outcomes = futures_util::future::join_all(prompts).await;
+    for (at, outcome) in outcomes.iter().enumerate() {
+        assert_eq!(outcome.messages[0].text(), format!("p{at}"));
+        if at % 7 == 3 {
+            assert_eq!(outcome.reason, TerminationReason::Error);
+        } else {
+            assert_eq!(outcome.final_text, at.to_string());
+        }
+    }
+    let messages = running.session.messages().await.unwrap();
+    assert_eq!(messages.len(), 200);
+    let ends = running.shown().iter().filter(|it| it.starts_with("agent_end")).count();
+    assert_eq!(ends, 100);
+}
+
+#[tokio::test]
+async fn the_state_can_be_watched() {
+    let running = setup(&[json!({"wait_for_cancel": true})]).start();
+    let mut state = running.session.state();
+    assert!(!state.borrow().running);
+    let watch = async {
+        let streaming = state.wait_for(|state| state.running && state.streaming && state.turns == 1);
+        tokio::time::timeout(DEADLINE, streaming).await.expect("it streams").unwrap();
+        running.session.abort();
+    };
+    let (_, ()) = tokio::join!(running.prompt("go"), watch);
+    let idle = running.session.state().borrow().clone();
+    assert_eq!((idle.running, idle.streaming, idle.messages), (false, false, 2));
+}
+
+#[tokio::test]
+async fn a_closed_session_says_so() {
+    let running = setup(&[text("ok")]).start();
+    assert!(running.session.close(DEADLINE).await);
+    let outcome = running.prompt("go").await;
+    assert_eq!(outcome.reason, TerminationReason::Disconnected);
+    assert_eq!(running.session.messages().await, None);
+}
+
+#[tokio::test]
+async fn dropping_the_last_handle_cancels_the_run() {
+    let running = setup(&[json!({"wait_for_cancel": true})]).start();
+    let Running { session, events, .. } = running;
+    let prompting = tokio::spawn({
+        let session = session.clone();
+        async move { session.prompt("go").await }
+    });
+    events.wait_for("start Assistant").await;
+    prompting.abort();
+    drop(session);
+    events.wait_for("agent_end Aborted").await;
+}
+
+#[tokio::test]
+async fn the_instructions_and_tools_are_in_every_request() {
+    let expect = json!({"system_contains": ["Be brief."], "tools": ["b", "a"]});
+    let script = [
+        json!({"expect": expect, "tool_calls": [call("x", "a", json!({}))]}),
+        json!({"expect": expect, "text": "ok"}),
+    ];
+    let script: String = script.iter().map(|line| format!("{line}\n")).collect();
+    let model = Arc::new(ScriptModel::parse("t", &script).unwrap());
+    let tools = Registry::new(["b", "a"].map(|name| Arc::new(echo(name)) as Arc<dyn Tool>)).unwrap();
+    let outcome = Session::builder(model, tools).system("Be brief.").build().prompt("go").await;
+    assert_eq!((outcome.final_text.as_str(), outcome.error), ("ok", None));
+}
+
+fn cx(events: Emitter) -> ToolCx {
+    let gate = Gate {
+        policy: None,
+        approver: Arc::new(workspace::Nobody),
+        invoked: false,
+        nobody_to_ask: AtomicBool::new(false),
+    };
+    let open = Arc::new(AtomicBool::new(false));
+    ToolCx::in_run("c", &RunId::new(), CancellationToken::new(), Arc::new(gate), events, open)
+}
+
+#[tokio::test]
+async fn b85_a_tool_is_called_without_a_model_with_the_same_checks() {
+    let panics = tool("panics", |_, _| panic!("a defect"));
+    let tools = [echo("t"), panics].map(|it| Arc::new(it) as Arc<dyn Tool>);
+    let registry = Registry::new(tools).unwrap();
+    let cx = cx(Emitter::start("s".to_owned(), Vec::new(), &tokio_util::task::TaskTracker::new()));
+    let good = call_tool(&registry, "t", json!({"n": "7"}), &cx).await;
+    assert_eq!((good.joined_text().as_str(), good.is_error), ("{\"n\":7}", false));
+    for (name, args, code) in [
+        ("none", json!({}), workspace::ErrorCode::NotFound),
+        ("t", json!({"n": "x"}), workspace::ErrorCode::InvalidArguments),
+        ("t", json!([1]), workspace::ErrorCode::InvalidArguments),
+        ("panics", json!({}), workspace::ErrorCode::Internal),
+    ] {
+        let result = call_tool(&registry, name, args, &cx).await;
+        assert_eq!(result.error.map(|error| error.code), Some(code), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_denial_for_lack_of_an_asker_is_in_the_outcome() {
+    for (nobody_to_ask, code) in [(true, workspace::ErrorCode::Denied), (false, workspace::ErrorCode::Denied)]
+    {
+        let denied = tool("t", move |_, _| {
+            Box::pin(async move {
+                ToolResult::denied(&workspace::Denied {
+                    code,
+                    reason: "writing asks".to_owned(),
+                    nobody_to_ask,
+                })
+            })
+        });
+        let (outcome, running) =
+            setup(&[calls(&[call("a", "t", json!({}))]), text("ok")]).tool(denied).run().await;
+        assert_eq!(outcome.denied_for_lack_of_asker, nobody_to_ask);
+        assert_eq!(running.results(&outcome), [("writing asks".to_owned(), true)]);
+        let again = running.prompt("again").await;
+        assert!(!again.denied_for_lack_of_asker, "each run says it for itself");
+    }
+}

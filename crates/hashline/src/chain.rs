@@ -1,0 +1,249 @@
+//! Exact mapping from one text to a later one through the edits made in between.
+//!
+//! Never trusts the edits: their result must be the later text, byte for byte, or there is no
+//! chain. What an edit touched has no place in the later text; nothing is looked for by likeness.
+
+use std::ops::Range;
+
+use text::TextEdit;
+
+use crate::Lines;
+
+/// The later text as pieces of the old one and new text between.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    /// In order of the later text: where in the old text a piece comes from, and where it stands.
+    kept: Vec<Kept>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Kept {
+    old: usize,
+    new: usize,
+    len: usize,
+}
+
+#[derive(Debug, Clone)]
+enum Piece<'a> {
+    Old(Range<usize>),
+    New(&'a str),
+}
+
+impl Piece<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Old(range) => range.len(),
+            Self::New(text) => text.len(),
+        }
+    }
+
+    fn part(&self, range: Range<usize>) -> Self {
+        match self {
+            Self::Old(old) => Self::Old(old.start + range.start..old.start + range.end),
+            Self::New(text) => Self::New(&text[range]),
+        }
+    }
+}
+
+impl Chain {
+    /// The chain along `steps`, each a list of edits of the text before it; `None` when they do not
+    /// lead from `old` to `new`.
+    pub(crate) fn new<'a>(
+        old: &str,
+        new: &str,
+        steps: impl IntoIterator<Item = &'a [TextEdit]>,
+    ) -> Option<Chain> {
+        let mut pieces = vec![Piece::Old(0..old.len())];
+        let mut len = old.len();
+        for step in steps {
+            pieces = apply(&pieces, step, &mut len, old)?;
+        }
+        if len != new.len() {
+            return None;
+        }
+        let mut kept: Vec<Kept> = Vec::new();
+        let mut at = 0;
+        for piece in &pieces {
+            let is = &new.as_bytes()[at..at + piece.len()];
+            match piece {
+                Piece::New(text) if text.as_bytes() != is => return None,
+                Piece::Old(range) if old.as_bytes()[range.clone()] != *is => return None,
+                Piece::Old(range) => match kept.last_mut() {
+                    Some(last) if last.old + last.len == range.start && last.new + last.len == at => {
+                        last.len += range.len();
+                    }
+                    _ => kept.push(Kept { old: range.start, new: at, len: range.len() }),
+                },
+                Piece::New(_) => {}
+            }
+            at += piece.len();
+        }
+        Some(Chain { kept })
+    }
+
+    /// Where bytes of the old text stand, if no edit touched any of them or came between.
+    fn range(&self, range: Range<usize>) -> Option<Range<usize>> {
+        // Edits keep the order of what they leave, so the pieces are in order of the old text too.
+        let at = self.kept.partition_point(|kept| kept.old + kept.len < range.end);
+        let kept = self.kept.get(at).filter(|kept| kept.old <= range.start)?;
+        let start = kept.new + (range.start - kept.old);
+        Some(start..start + range.len())
+    }
+
+    /// First of the lines of `new` that are, untouched, the lines `first..=last` of `old`.
+    pub(crate) fn line(&self, old: &Lines, new: &Lines, first: usize, last: usize) -> Option<usize> {
+        if first == 0 || last < first || last > old.count() {
+            return None;
+        }
+        let start = old.start(first);
+        // A line end typed at the end of a line stands before the line's own, which then ends
+        // another line: a line's own end is no part of it, unless there is nothing else to go by.
+        let with_end = old.content_range(last).is_empty();
+        let end = if with_end { old.range(last).end } else { old.content_range(last).end };
+        let place = self.range(start..end)?;
+        if place.is_empty() {
+            return None;
+        }
+        let line = new.line_of(place.start);
+        let last_line = line + (last - first);
+        let ends = if with_end { new.range(last_line).end } else { new.content_range(last_line).end };
+        let whole = last_line <= new.count() && new.start(line) == place.start && ends == place.end;
+        // Bytes may be the same and lines not: a line end may have been split or joined.
+        let same = || (0..=last - first).all(|by| old.content(first + by) == new.content(line + by));
+        (whole && same()).then_some(line)
+    }
+}
+
+fn apply<'a>(
+    pieces: &[Piece<'a>],
+    step: &'a [TextEdit],
+    len: &mut usize,
+    old: &str,
+) -> Option<Vec<Piece<'a>>> {
+    let mut out: Vec<Piece<'a>> = Vec::with_capacity(pieces.len() + 2 * step.len());
+    let mut rest = pieces.iter().cloned();
+    let mut current: Option<Piece<'a>> = rest.next();
+    let mut at = 0;
+    // Passes over the text up to `to`, keeping it or not.
+    let mut pass = |to: usize, keep: bool, out: &mut Vec<Piece<'a>>| -> Option<()> {
+        while at < to {
+            let piece = current.take()?;
+            let take = piece.len().min(to - at);
+            let is_boundary = match &piece {
+                Piece::Old(range) => old.is_char_boundary(range.start + take),
+                Piece::New(text) => text.is_char_boundary(take),
+            };
+            if !is_boundary {
+                return None;
+            }
+            if keep && take > 0 {
+                out.push(piece.part(0..take));
+            }
+            at += take;
+            current = if take < piece.len() { Some(piece.part(take..piece.len())) } else { rest.next() };
+        }
+        Some(())
+    };
+    let mut last_end = 0;
+    for edit in step {
+        let Range { start, end } = edit.range;
+        if start < last_end || end < start || end > *len {
+            return None;
+        }
+        last_end = end;
+        pass(start, true, &mut out)?;
+        if !edit.new_text.is_empty() {
+            out.push(Piece::New(&edit.new_text));
+        }
+        pass(end, false, &mut out)?;
+    }
+    pass(*len, true, &mut out)?;
+    *len = out.iter().map(Piece::len).sum();
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn lines(text: &str) -> Lines {
+        Lines::new(text.into())
+    }
+
+    #[track_caller]
+    fn check(old: &str, steps: &[Vec<TextEdit>], first: usize, last: usize, expected: Option<usize>) {
+        let new = steps.iter().fold(old.to_owned(), |text, step| text::apply(&text, step).unwrap());
+        let chain = Chain::new(old, &new, steps.iter().map(Vec::as_slice)).unwrap();
+        assert_eq!(chain.line(&lines(old), &lines(&new), first, last), expected, "{old:?} -> {new:?}");
+    }
+
+    #[test]
+    fn lines_move_with_what_is_inserted_and_deleted_elsewhere() {
+        check("a\nb\nc\n", &[vec![TextEdit::insert(0, "x\n")]], 2, 3, Some(3));
+        check("a\nb\nc\n", &[vec![TextEdit::replace(0..2, "")]], 2, 3, Some(1));
+        check(
+            "a\nb\nc\n",
+            &[vec![TextEdit::insert(2, "x\n")], vec![TextEdit::replace(0..2, "")]],
+            2,
+            2,
+            Some(2),
+        );
+    }
+
+    #[test]
+    fn a_new_line_typed_at_the_end_of_a_line_leaves_the_line() {
+        check("a\nb\n", &[vec![TextEdit::insert(1, "\nx")]], 1, 1, Some(1));
+        check("a\nb\n", &[vec![TextEdit::insert(1, "\nx")]], 2, 2, Some(3));
+    }
+
+    #[test]
+    fn what_was_touched_has_no_place() {
+        check("ab\nc\n", &[vec![TextEdit::insert(1, "x")]], 1, 1, None);
+        check("ab\nc\n", &[vec![TextEdit::insert(2, " ")]], 1, 1, None);
+        check("ab\nc\n", &[vec![TextEdit::insert(0, " ")]], 1, 1, None);
+        check("ab\nc\n", &[vec![TextEdit::replace(0..2, "ab")]], 1, 1, None);
+        check("a\nb\n", &[vec![TextEdit::insert(2, "x\n")]], 1, 2, None);
+        check("a\nb\n", &[vec![TextEdit::replace(1..2, "")]], 1, 1, None);
+        check("a\n\nb\n", &[vec![TextEdit::replace(2..3, "")]], 2, 2, None);
+        check("a\n\n\nb\n", &[vec![TextEdit::replace(2..3, "")]], 2, 2, None);
+        check("a\n\n\nb\n", &[vec![TextEdit::replace(2..3, "")]], 3, 3, Some(2));
+    }
+
+    #[test]
+    fn steps_that_lead_elsewhere_are_no_chain() {
+        let steps = [vec![TextEdit::insert(0, "x\n")]];
+        for (old, new) in [("a\n", "y\na\n"), ("a\n", "x\nb\n"), ("a\n", "x\na\nb\n"), ("a\n", "a\n")] {
+            assert!(Chain::new(old, new, steps.iter().map(Vec::as_slice)).is_none());
+        }
+        for edit in [TextEdit::insert(9, "x"), TextEdit::insert(1, "x")] {
+            assert!(Chain::new("é", "éx", [[edit].as_slice()]).is_none());
+        }
+    }
+
+    proptest! {
+        /// Against the slow way: every line carries a name that no edit can make anew.
+        #[test]
+        fn a_line_that_has_a_place_is_the_line(
+            count in 1usize..8,
+            steps in prop::collection::vec((0usize..60, 0usize..7, "[xy\n]{0,4}"), 0..6),
+        ) {
+            let old: String = (0..count).map(|line| format!("{}\n", char::from(b'A' + line as u8))).collect();
+            let mut text = old.clone();
+            let mut log = Vec::new();
+            for (start, len, new_text) in steps {
+                let start = start.min(text.len());
+                let edit = TextEdit::replace(start..(start + len).min(text.len()), new_text);
+                text = text::apply(&text, std::slice::from_ref(&edit)).unwrap();
+                log.push(vec![edit]);
+            }
+            let chain = Chain::new(&old, &text, log.iter().map(Vec::as_slice)).unwrap();
+            let (old, new) = (lines(&old), lines(&text));
+            for line in 1..=count {
+                let is: Vec<usize> = (1..=new.count()).filter(|at| new.content(*at) == old.content(line)).collect();
+                // The names are unique, and an edit that touches a one-letter line removes it.
+                prop_assert_eq!(chain.line(&old, &new, line, line), is.first().copied());
+            }
+        }
+    }
+}

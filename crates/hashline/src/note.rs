@@ -1,0 +1,57 @@
+//! What was repaired, or deserves a look, though the edit was understood.
+
+use serde::Serialize;
+
+/// One remark about a patch or a plan, for the model and the person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// What kind of remark it is.
+    pub kind: NoteKind,
+    /// The remark, one line, without final period.
+    pub message: String,
+    /// Line of the patch it speaks of, where there is one; 1-based.
+    pub patch_line: Option<usize>,
+}
+
+impl Note {
+    pub(crate) fn new(kind: NoteKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), patch_line: None }
+    }
+}
+
+/// Kinds of [`Note`]. The first group are repairs of the patch's form, the second come from planning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoteKind {
+    /// A range was written with `-`, `..`, `.=` or `to`; it was read as inclusive.
+    Separator,
+    /// A verb was not in upper case.
+    VerbCase,
+    /// A code fence around the patch was removed.
+    Fence,
+    /// `*** Begin Patch` and `*** End Patch` were removed.
+    Envelope,
+    /// Rows as a read shows them were pasted as the body; their numbers were removed.
+    PastedRows,
+    /// The patch had CRLF line ends; they were read as LF.
+    CarriageReturns,
+    /// `-` rows of a diff were compared with the lines replaced, and dropped.
+    OldRows,
+    /// The colon before a body was missing.
+    MissingColon,
+    /// A colon after `CUT` was dropped.
+    ExtraColon,
+    /// Two sections of one path and tag were read as one.
+    MergedSections,
+
+    /// The numbers belonged to an earlier version and were mapped through the edits made since.
+    EarlierVersion,
+    /// The text changed since it was read; the places were mapped through the recorded changes.
+    Mapped,
+    /// Only line ends differ from what was read.
+    LineEnds,
+    /// The body repeats a line that stands just outside the place edited.
+    EchoedLine,
+    /// What the edit asks for already stands there; nothing changes.
+    AlreadyApplied,
+}

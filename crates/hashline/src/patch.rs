@@ -1,0 +1,259 @@
+//! A patch as a value, and its canonical form in print.
+//!
+//! Every dialect parses to these types. A patch says what its author wants, in lines of the text
+//! that its tag names; whether that can be had is for [`plan`](crate::plan()) to find out.
+
+use std::fmt;
+
+use crate::{LineCheck, Tag};
+
+/// The operations of one call, a section per file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Patch {
+    /// In the order written; no two of one path.
+    pub sections: Vec<Section>,
+}
+
+/// What is to be done to one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// Path as written, lexically normal (`./a` is `a`).
+    pub path: String,
+    /// The version whose lines the operations name.
+    pub tag: Tag,
+    /// In the order written.
+    pub ops: Vec<Op>,
+    /// What becomes of the file itself, after the operations.
+    pub file_op: FileOp,
+}
+
+/// What becomes of a file itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum FileOp {
+    /// It stays.
+    #[default]
+    Keep,
+    /// `REM`: it is deleted.
+    Remove,
+    /// `MV DEST`: it gets another path.
+    Rename {
+        /// The new path, lexically normal.
+        to: String,
+    },
+}
+
+/// One operation on lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Op {
+    /// `PUT … :` with a body.
+    Put {
+        /// Where the body goes.
+        target: Target,
+        /// The rows, without line ends; never empty.
+        body: Vec<String>,
+        /// `-` rows given beside the body, which must equal the lines replaced; usually empty.
+        old: Vec<String>,
+    },
+    /// `CUT`: lines are deleted and kept in a register.
+    Cut {
+        /// The lines.
+        span: Span,
+        /// The register; `None` is the one without a name.
+        register: Option<String>,
+    },
+    /// `PUT` without a colon: a register is pasted.
+    Paste {
+        /// Where it goes.
+        target: Target,
+        /// The register; `None` is the one without a name.
+        register: Option<String>,
+    },
+}
+
+/// Where a body or a register goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// In place of lines.
+    Replace(Span),
+    /// `<A`: before a line.
+    Before(Anchor),
+    /// `>A`: after a line.
+    After(Anchor),
+    /// `>A*`: after the syntactic block that begins on a line.
+    AfterBlock(Anchor),
+    /// `<1`: at the head of the file.
+    Head,
+    /// `>$`: at its end.
+    End,
+}
+
+/// Lines that are replaced or deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Span {
+    /// From the first line to the last, both included.
+    Lines {
+        /// First line.
+        first: Anchor,
+        /// Last line; equal to `first` for a single one.
+        last: Anchor,
+    },
+    /// `A*`: the syntactic block that begins on a line.
+    Block(Anchor),
+}
+
+/// A line named by number, and by its check where checks are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Anchor {
+    /// 1-based number in the tagged text.
+    pub line: usize,
+    /// The two letters shown after the number.
+    pub check: Option<LineCheck>,
+}
+
+impl Section {
+    /// All anchors of the operations, in the order written.
+    pub fn anchors(&self) -> Vec<Anchor> {
+        self.ops.iter().flat_map(Op::anchors).collect()
+    }
+}
+
+impl Op {
+    /// The anchors it names: two for a range, one for a line, none for the file's ends.
+    pub fn anchors(&self) -> Vec<Anchor> {
+        match self {
+            Self::Cut { span, .. } => span.anchors(),
+            Self::Put { target, .. } | Self::Paste { target, .. } => match target {
+                Target::Replace(span) => span.anchors(),
+                Target::Before(anchor) | Target::After(anchor) | Target::AfterBlock(anchor) => vec![*anchor],
+                Target::Head | Target::End => Vec::new(),
+            },
+        }
+    }
+
+    /// Whether it needs the syntax of the file.
+    pub fn is_block(&self) -> bool {
+        match self {
+            Self::Cut { span, .. } => matches!(span, Span::Block(_)),
+            Self::Put { target, .. } | Self::Paste { target, .. } => {
+                matches!(target, Target::Replace(Span::Block(_)) | Target::AfterBlock(_))
+            }
+        }
+    }
+}
+
+impl Span {
+    fn anchors(&self) -> Vec<Anchor> {
+        match self {
+            Self::Lines { first, last } if first == last => vec![*first],
+            Self::Lines { first, last } => vec![*first, *last],
+            Self::Block(anchor) => vec![*anchor],
+        }
+    }
+}
+
+impl fmt::Display for Anchor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.line)?;
+        self.check.map_or(Ok(()), |check| write!(f, "{check}"))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lines { first, last } if first == last => write!(f, "{first}"),
+            Self::Lines { first, last } => write!(f, "{first}..={last}"),
+            Self::Block(anchor) => write!(f, "{anchor}*"),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Replace(span) => write!(f, "{span}"),
+            Self::Before(anchor) => write!(f, "<{anchor}"),
+            Self::After(anchor) => write!(f, ">{anchor}"),
+            Self::AfterBlock(anchor) => write!(f, ">{anchor}*"),
+            Self::Head => write!(f, "<1"),
+            Self::End => write!(f, ">$"),
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    /// The operation's lines in the canonical dialect, each with its line end.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |register: &Option<String>| match register {
+            Some(register) => format!(" @{register}"),
+            None => String::new(),
+        };
+        match self {
+            Self::Put { target, body, old } => {
+                writeln!(f, "PUT {target}:")?;
+                old.iter().try_for_each(|row| writeln!(f, "-{row}"))?;
+                body.iter().try_for_each(|row| writeln!(f, "+{row}"))
+            }
+            Self::Cut { span, register } => writeln!(f, "CUT {span}{}", name(register)),
+            Self::Paste { target, register } => writeln!(f, "PUT {target}{}", name(register)),
+        }
+    }
+}
+
+impl fmt::Display for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "[{}#{}]", self.path, self.tag)?;
+        self.ops.iter().try_for_each(|op| write!(f, "{op}"))?;
+        match &self.file_op {
+            FileOp::Keep => Ok(()),
+            FileOp::Remove => writeln!(f, "REM"),
+            FileOp::Rename { to } => writeln!(f, "MV {to}"),
+        }
+    }
+}
+
+impl fmt::Display for Patch {
+    /// The canonical dialect; what it prints parses to the same patch, without notes unless it
+    /// holds `-` rows.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.sections.iter().try_for_each(|section| write!(f, "{section}"))
+    }
+}
+
+/// The path in lexically normal form: `/` between parts, no `.`, no `a/..`, no blanks around it.
+pub(crate) fn normal_path(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    let path = path.trim();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|last| *last != "..") => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    let root = if path.starts_with('/') { "/" } else { "" };
+    let normal = format!("{root}{}", parts.join("/"));
+    // Leaving parts out may bring blanks to an end, and with them parts to leave out.
+    if normal == path { normal } else { normal_path(&normal) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_path_has_one_spelling() {
+        for (path, normal) in [
+            ("./a/b", "a/b"),
+            ("a//b/../c", "a/c"),
+            ("/a/./b", "/a/b"),
+            ("../a", "../a"),
+            ("a b", "a b"),
+            ("./ ./a", "a"),
+        ] {
+            assert_eq!(normal_path(path), normal);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Lines as the model sees them: numbered, with their checks, under a header with the tag.
+//!
+//! Everything that names lines goes through here, so that whatever was shown can be edited.
+
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+use text::TextEdit;
+
+use crate::{FileOp, Lines, SectionPlan, Snapshot, SnapshotStore, Tag, furniture};
+
+/// Lines of a snapshot under its header, `[PATH#TAG]`. What lies between, before and after the
+/// ranges is named in rows of its own (`… 3..=9 not shown`). Ranges may come in any order and may
+/// overlap. `checks`: `12kq:text`, else `12:text`.
+///
+/// This only renders; [`SnapshotStore::show`] also marks the lines as seen.
+pub fn render(path: &str, snapshot: &Snapshot, ranges: &[RangeInclusive<usize>], checks: bool) -> String {
+    let mut out = format!("{}\n", header(path, snapshot.tag()));
+    rows(&mut out, snapshot.lines(), ranges, checks);
+    out
+}
+
+/// `[PATH#TAG]`.
+pub fn header(path: &str, tag: Tag) -> String {
+    format!("[{path}#{tag}]")
+}
+
+/// One line as the model sees it, without line end: `12kq:text`, or `12:text`.
+pub fn row(lines: &Lines, line: usize, checks: bool) -> String {
+    if checks {
+        format!("{line}{}:{}", lines.check(line), lines.content(line))
+    } else {
+        format!("{line}:{}", lines.content(line))
+    }
+}
+
+pub(crate) fn rows(out: &mut String, lines: &Lines, ranges: &[RangeInclusive<usize>], checks: bool) {
+    let count = lines.count();
+    let mut sorted: Vec<&RangeInclusive<usize>> = ranges.iter().collect();
+    sorted.sort_by_key(|range| *range.start());
+    let mut next = 1;
+    for range in sorted {
+        let first = (*range.start()).max(next);
+        let last = (*range.end()).min(count);
+        if first > last {
+            continue;
+        }
+        gap(out, next, first - 1);
+        for line in first..=last {
+            out.push_str(&row(lines, line, checks));
+            out.push('\n');
+        }
+        next = last + 1;
+    }
+    gap(out, next, count);
+}
+
+fn gap(out: &mut String, first: usize, last: usize) {
+    if first <= last {
+        out.push_str(&furniture::elision(first, last));
+        out.push('\n');
+    }
+}
+
+/// What is told of an edit that was made.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The tag of the new text; `None` when the file was deleted.
+    pub tag: Option<Tag>,
+    /// Header, changed lines with their new numbers and checks, and notes: what the model sees.
+    pub text: String,
+}
+
+/// Lines of context around a change.
+const CONTEXT: usize = 2;
+/// Changed lines shown at most; the rest is named.
+const MOST: usize = 120;
+
+/// Records a committed section with the text that was read back, and says what it came to: `-`
+/// rows for lines that went, `+` rows for new ones and context rows, numbered as they are now. The
+/// lines shown count as seen.
+pub fn outcome(
+    store: &mut SnapshotStore,
+    section: &SectionPlan,
+    read_back: impl Into<Arc<str>>,
+    checks: bool,
+) -> Outcome {
+    let read_back = read_back.into();
+    let tag = store.committed(section, read_back.clone());
+    let mut text = String::new();
+    match (&section.file_op, tag) {
+        (FileOp::Remove, _) | (_, None) => {
+            push_line(&mut text, format!("deleted {}", section.path));
+        }
+        (FileOp::Rename { to }, Some(tag)) => {
+            push_line(&mut text, format!("renamed {} to {to}", section.path));
+            changes(store, &mut text, section, to, tag, read_back, checks);
+        }
+        (FileOp::Keep, Some(tag)) => {
+            changes(store, &mut text, section, &section.path, tag, read_back, checks);
+        }
+    }
+    for note in &section.notes {
+        push_line(&mut text, format!("note: {}", note.message));
+    }
+    Outcome { tag, text }
+}
+
+fn changes(
+    store: &mut SnapshotStore,
+    text: &mut String,
+    section: &SectionPlan,
+    path: &str,
+    tag: Tag,
+    read_back: Arc<str>,
+    checks: bool,
+) {
+    push_line(text, header(path, tag));
+    let as_planned = read_back == section.new_text;
+    let (old, new) = (Lines::new(section.before.clone()), Lines::new(read_back));
+    let mut edits = section.edits.clone();
+    if !as_planned {
+        edits = text::diff_edits(&section.before, new.text());
+        text.push_str(
+            "the file was changed further as it was written; the lines below are what it holds now\n",
+        );
+    }
+    let mut shown = Vec::new();
+    diff(text, &old, &new, &edits, checks, &mut shown);
+    for range in shown {
+        store.see(path, tag, range);
+    }
+}
+
+/// A compact diff of two texts, of which `edits` (in order of place) made the second: lines gone
+/// with `-`, new lines with `+` and their numbers, two lines of context with a blank.
+pub fn compact_diff(old: &Lines, new: &Lines, edits: &[TextEdit], checks: bool) -> String {
+    let mut out = String::new();
+    diff(&mut out, old, new, edits, checks, &mut Vec::new());
+    out
+}
+
+/// Lines replaced and the lines that stand for them, each as first line and count.
+struct Change {
+    old: (usize, usize),
+    new: (usize, usize),
+}
+
+fn diff(
+    out: &mut String,
+    old: &Lines,
+    new: &Lines,
+    edits: &[TextEdit],
+    checks: bool,
+    shown: &mut Vec<RangeInclusive<usize>>,
+) {
+    let changes = line_changes(old, new, edits);
+    let mut next = 1;
+    let mut budget = MOST;
+    for (at, change) in changes.iter().enumerate() {
+        let (first, count) = change.new;
+        let from = first.saturating_sub(CONTEXT).max(next);
+        if from > next && next > 1 {
+            out.push_str("…\n");
+        }
+        let mut show = |out: &mut String, sign: char, lines: RangeInclusive<usize>| {
+            for line in lines.clone() {
+                push_line(out, format!("{sign}{}", row(new, line, checks)));
+            }
+            if !lines.is_empty() {
+                shown.push(lines);
+            }
+        };
+        show(out, ' ', from..=first - 1);
+        let (old_first, old_count) = change.old;
+        let removed = old_count.min(budget);
+        budget -= removed;
+        for line in old_first..old_first + removed {
+            push_line(out, format!("-{}", old.content(line)));
+        }
+        if removed < old_count {
+            push_line(out, format!("… {} more lines went", old_count - removed));
+        }
+        let added = count.min(budget);
+        budget -= added;
+        show(out, '+', first..=first + added - 1);
+        if added < count {
+            push_line(out, furniture::elision(first + added, first + count - 1));
+        }
+        next = first + count;
+        let until = changes.get(at + 1).map_or(usize::MAX, |change| change.new.0);
+        let to = (next + CONTEXT).min(until).min(new.count() + 1);
+        show(out, ' ', next..=to - 1);
+        next = next.max(to);
+    }
+}
+
+/// The edits as changes of whole lines, joined where they touch, narrowed to lines that differ.
+fn line_changes(old: &Lines, new: &Lines, edits: &[TextEdit]) -> Vec<Change> {
+    // Byte ranges of whole lines in the old text, with what the text grew by before and after.
+    let mut regions: Vec<(Range<usize>, isize, isize)> = Vec::new();
+    let mut grown = 0isize;
+    for edit in edits {
+        let start = old.start(old.line_of(edit.range.start)).min(edit.range.start);
+        let end = old.range(old.line_of(edit.range.end)).end.max(edit.range.end);
+        let before = grown;
+        grown += edit.growth();
+        match regions.last_mut() {
+            Some((range, _, after)) if start <= range.end => {
+                range.end = range.end.max(end);
+                *after = grown;
+            }
+            _ => regions.push((start..end, before, grown)),
+        }
+    }
+    let mut changes: Vec<Change> = regions
+        .into_iter()
+        .map(|(range, before, after)| {
+            let now = range.start.saturating_add_signed(before)..range.end.saturating_add_signed(after);
+            Change { old: lines_of(old, range), new: lines_of(new, now) }
+        })
+        .collect();
+    for change in &mut changes {
+        narrow(old, new, change);
+    }
+    changes.retain(|change| change.old.1 + change.new.1 > 0);
+    changes
+}
+
+/// First line and number of lines of a range of bytes that begins with a line.
+fn lines_of(lines: &Lines, range: Range<usize>) -> (usize, usize) {
+    let first = lines.line_of(range.start);
+    let end = if range.is_empty() { first } else { lines.line_of(range.end - 1) + 1 };
+    (first, end - first)
+}
+
+fn narrow(old: &Lines, new: &Lines, change: &mut Change) {
+    while change.old.1 > 0 && change.new.1 > 0 && old.content(change.old.0) == new.content(change.new.0) {
+        change.old = (change.old.0 + 1, change.old.1 - 1);
+        change.new = (change.new.0 + 1, change.new.1 - 1);
+    }
+    let last = |(first, count): (usize, usize)| first + count - 1;
+    while change.old.1 > 0
+        && change.new.1 > 0
+        && old.content(last(change.old)) == new.content(last(change.new))
+    {
+        change.old.1 -= 1;
+        change.new.1 -= 1;
+    }
+}
+
+pub(crate) fn push_line(out: &mut String, line: impl AsRef<str>) {
+    out.push_str(line.as_ref());
+    out.push('\n');
+}

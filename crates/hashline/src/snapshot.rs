@@ -1,0 +1,124 @@
+//! One version of a text that the model was shown, and which of its lines it saw.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use crate::{Lines, Tag};
+
+/// The exact text of one version of one path, found again by its [`Tag`].
+///
+/// Made by a [`SnapshotStore`](crate::SnapshotStore); never changes.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    lines: Lines,
+    tag: Tag,
+}
+
+impl Snapshot {
+    pub(crate) fn new(lines: Lines, tag: Tag) -> Self {
+        Self { lines, tag }
+    }
+
+    /// The text, as it was recorded.
+    pub fn text(&self) -> &Arc<str> {
+        self.lines.text()
+    }
+
+    /// The text's lines.
+    pub fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    /// Its tag in the store that made it.
+    pub fn tag(&self) -> Tag {
+        self.tag
+    }
+}
+
+/// Which lines of a version were shown, and which stood behind a fold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// In order, not touching each other.
+    shown: Vec<RangeInclusive<usize>>,
+    folds: Vec<RangeInclusive<usize>>,
+}
+
+impl Seen {
+    pub(crate) fn show(&mut self, lines: RangeInclusive<usize>) {
+        if lines.is_empty() {
+            return;
+        }
+        let (mut first, mut last) = (*lines.start(), *lines.end());
+        let touches = |range: &RangeInclusive<usize>| *range.start() <= last + 1 && first <= *range.end() + 1;
+        let from = self.shown.partition_point(|range| *range.end() + 1 < first);
+        let to = from + self.shown[from..].iter().take_while(|range| touches(range)).count();
+        if from < to {
+            first = first.min(*self.shown[from].start());
+            last = last.max(*self.shown[to - 1].end());
+        }
+        self.shown.splice(from..to, [first..=last]);
+    }
+
+    pub(crate) fn fold(&mut self, lines: RangeInclusive<usize>) {
+        if !self.folds.contains(&lines) {
+            self.folds.push(lines);
+        }
+    }
+
+    pub(crate) fn contains(&self, line: usize) -> bool {
+        let at = self.shown.partition_point(|range| *range.end() < line);
+        self.shown.get(at).is_some_and(|range| range.contains(&line))
+    }
+
+    pub(crate) fn shown(&self) -> &[RangeInclusive<usize>] {
+        &self.shown
+    }
+
+    pub(crate) fn folds(&self) -> &[RangeInclusive<usize>] {
+        &self.folds
+    }
+
+    /// Lines of the range that the model has not seen. A fold that lies whole inside the range, its
+    /// first and last line shown, counts as seen.
+    pub(crate) fn missing(&self, lines: RangeInclusive<usize>) -> Vec<usize> {
+        let whole = |fold: &&RangeInclusive<usize>| fold.start() > lines.start() && fold.end() < lines.end();
+        let folds: Vec<_> = self.folds.iter().filter(whole).collect();
+        lines
+            .clone()
+            .filter(|line| !self.contains(*line) && !folds.iter().any(|fold| fold.contains(line)))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_fold_counts_when_named_whole() {
+        let mut seen = Seen::default();
+        seen.show(1..=2);
+        seen.show(8..=9);
+        seen.fold(3..=7);
+        assert_eq!(seen.missing(2..=8), [0; 0]);
+        assert_eq!(seen.missing(2..=7), [3, 4, 5, 6, 7]);
+        assert_eq!(seen.missing(3..=8), [3, 4, 5, 6, 7]);
+        assert_eq!(seen.missing(9..=10), [10]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_is_seen_once_some_range_showed_it(ranges in prop::collection::vec((1usize..30, 0usize..6), 0..12)) {
+            let mut seen = Seen::default();
+            for (first, more) in &ranges {
+                seen.show(*first..=first + more);
+            }
+            for line in 1..40 {
+                let expected = ranges.iter().any(|(first, more)| (*first..=first + more).contains(&line));
+                prop_assert_eq!(seen.contains(line), expected);
+            }
+            prop_assert!(seen.shown().windows(2).all(|pair| pair[0].end() + 1 < *pair[1].start()));
+        }
+    }
+}

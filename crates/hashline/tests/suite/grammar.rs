@@ -1,0 +1,139 @@
+//! What is read, what is read with a note, and what is refused.
+
+use hashline::{
+    Anchor, EDIT_DESCRIPTION, FileOp, Op, ParseErrorKind, Patch, REFUSED, Span, TOLERATED, Target,
+};
+
+fn anchor(line: usize, check: &str) -> Anchor {
+    Anchor { line, check: (!check.is_empty()).then(|| check.parse().unwrap()) }
+}
+
+fn lines(first: Anchor, last: Anchor) -> Span {
+    Span::Lines { first, last }
+}
+
+#[test]
+fn every_form_of_the_grammar() {
+    let input = "[src/a b.rs#3f2A]
+PUT 1KQ..=2mz:
++x
+PUT 3:
++
+++y
+PUT <4kq:
++z
+PUT >5:
++z
+PUT <1:
++z
+PUT >$:
++z
+PUT 6*:
++z
+PUT >7*:
++z
+CUT 8
+CUT 9..=10 @a-1
+CUT 11*
+PUT <12
+PUT >13 @a-1
+PUT 14..=15 @a-1
+MV src/c d.rs
+
+[b#0123ABCD]
+REM
+[#c#d#0000]
+MV ../e
+";
+    let (patch, notes) = Patch::parse(input).unwrap();
+    assert_eq!(notes, []);
+    let put = |target, rows: &[&str]| Op::Put {
+        target,
+        body: rows.iter().map(|row| (*row).to_owned()).collect(),
+        old: vec![],
+    };
+    let (one, a) = (|line| lines(anchor(line, ""), anchor(line, "")), Some("a-1".to_owned()));
+    let expected = [
+        put(Target::Replace(lines(anchor(1, "kq"), anchor(2, "mz"))), &["x"]),
+        put(Target::Replace(one(3)), &["", "+y"]),
+        put(Target::Before(anchor(4, "kq")), &["z"]),
+        put(Target::After(anchor(5, "")), &["z"]),
+        put(Target::Head, &["z"]),
+        put(Target::End, &["z"]),
+        put(Target::Replace(Span::Block(anchor(6, ""))), &["z"]),
+        put(Target::AfterBlock(anchor(7, "")), &["z"]),
+        Op::Cut { span: one(8), register: None },
+        Op::Cut { span: lines(anchor(9, ""), anchor(10, "")), register: a.clone() },
+        Op::Cut { span: Span::Block(anchor(11, "")), register: None },
+        Op::Paste { target: Target::Before(anchor(12, "")), register: None },
+        Op::Paste { target: Target::After(anchor(13, "")), register: a.clone() },
+        Op::Paste { target: Target::Replace(lines(anchor(14, ""), anchor(15, ""))), register: a },
+    ];
+    assert_eq!(patch.sections[0].ops, expected);
+    assert_eq!(patch.sections[0].path, "src/a b.rs");
+    assert_eq!(patch.sections[0].tag.to_string(), "3F2A");
+    assert_eq!(patch.sections[0].file_op, FileOp::Rename { to: "src/c d.rs".into() });
+    assert_eq!(patch.sections[1].tag.to_string(), "0123ABCD");
+    assert_eq!(patch.sections[1].file_op, FileOp::Remove);
+    assert_eq!(patch.sections[2].path, "#c#d");
+    assert_eq!(Patch::parse(&patch.to_string()).unwrap(), (patch, vec![]));
+}
+
+#[test]
+fn tolerated_forms_are_read_and_noted() {
+    for tolerance in TOLERATED {
+        let name = tolerance.name;
+        let (patch, notes) =
+            Patch::parse(tolerance.written).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(patch.to_string(), tolerance.read_as, "{name}");
+        assert_eq!(notes.len(), 1, "{name}: {notes:?}");
+        assert_eq!(notes[0].kind, tolerance.note, "{name}");
+    }
+}
+
+#[test]
+fn refused_forms_are_refused() {
+    for (name, input) in REFUSED {
+        match Patch::parse(input) {
+            Ok(read) => panic!("{name} was read as {read:?}"),
+            Err(error) => {
+                let message = error.to_string();
+                assert!(message.starts_with("line ") && !message.ends_with('.'), "{name}: {message}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_error_names_its_line_and_what_to_write() {
+    let error = Patch::parse("[a#3F2A]\nCUT 1\nPUT 2:\n+x\n\n+y\n").unwrap_err();
+    assert_eq!((error.line, &error.kind), (6, &ParseErrorKind::BlankRow));
+    assert!(error.to_string().contains("write a lone `+`"));
+    let error = Patch::parse("[a#3F2A]\nPUT 2:\nCUT 4\n").unwrap_err();
+    assert_eq!((error.line, &error.kind), (2, &ParseErrorKind::EmptyBody));
+}
+
+#[test]
+fn body_rows_are_verbatim() {
+    let (patch, _) = Patch::parse("[a#3F2A]\nPUT 2:\n+  \tx  \n+-y\n+[z]\n+PUT\n+```\n").unwrap();
+    let Op::Put { body, .. } = &patch.sections[0].ops[0] else { panic!() };
+    assert_eq!(body, &["  \tx  ", "-y", "[z]", "PUT", "```"]);
+}
+
+/// Counted generously: a token is at least two characters in such text (three to four as a rule).
+#[test]
+fn the_description_for_models_is_short_and_true() {
+    assert!(EDIT_DESCRIPTION.len() / 2 <= 950 && EDIT_DESCRIPTION.is_ascii(), "{}", EDIT_DESCRIPTION.len());
+    let (_, example) = EDIT_DESCRIPTION.split_once("Example:\n").unwrap();
+    let (patch, notes) = Patch::parse(example).unwrap();
+    assert_eq!(notes, []);
+    assert_eq!(patch.sections.len(), 2);
+}
+
+#[test]
+fn the_manuals_list_every_tolerance() {
+    let readme = include_str!("../../README.md");
+    for tolerance in TOLERATED {
+        assert!(readme.contains(tolerance.name), "README.md lacks: {}", tolerance.name);
+    }
+}

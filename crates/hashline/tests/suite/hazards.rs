@@ -1,0 +1,231 @@
+//! Ways in which edits by line number went wrong elsewhere, a test each.
+
+use hashline::{NoteKind, Patch, Plan, Reason, SnapshotStore, Strategy};
+use text::TextEdit;
+
+use crate::session::{Session, check, check_refused, numbered};
+
+#[track_caller]
+fn warns(plan: &Plan, line: usize) {
+    let found = plan.sections[0].notes.iter().any(|note| {
+        note.kind == NoteKind::EchoedLine && note.message.contains(&format!("repeats line {line} "))
+    });
+    assert!(found, "{:?}", plan.sections[0].notes);
+}
+
+#[test]
+fn collision_of_short_tags_never_takes_another_version() {
+    // Versions of one path, thousands of them: a tag finds its own text, or nothing.
+    let mut store = SnapshotStore::default();
+    let tags: Vec<_> = (0..3_000).map(|number| store.record("f", format!("{number}\n"))).collect();
+    for (number, tag) in tags.iter().enumerate() {
+        if let Some(snapshot) = store.get("f", *tag) {
+            assert_eq!(**snapshot.text(), *format!("{number}\n"));
+        }
+    }
+    assert!(store.get("f", tags[2_999]).is_some());
+}
+
+#[test]
+fn replay_does_not_overwrite_newer_edits() {
+    let mut session = Session::new(&[("f", &numbered(9))]);
+    let tag = session.read("f");
+    let (three, four, five) = (session.anchor("f", 3), session.anchor("f", 4), session.anchor("f", 5));
+    session.edited(&format!("[f#{tag}]\nPUT {three}:\n+ours\n"));
+    let text = session.text("f").replace("line 4", "theirs");
+    session.write("f", &text);
+    session.refused_for(&format!("[f#{tag}]\nPUT {four}:\n+ours\n"), Reason::Stale);
+    session.refused_for(&format!("[f#{tag}]\nPUT {three}..={five}:\n+ours\n"), Reason::Stale);
+}
+
+#[test]
+fn stale_lines_are_not_relocated_onto_duplicates() {
+    let block = "case\n  same\n  end\n";
+    let mut session = Session::new(&[("f", &block.repeat(4))]);
+    let tag = session.read("f");
+    session.write("f", &block.repeat(5));
+    session.refused_for(&format!("[f#{tag}]\nPUT 5:\n+  other\n"), Reason::Stale);
+}
+
+#[test]
+fn elided_regions_are_not_edited_blind() {
+    let mut session = Session::new(&[("f", &numbered(2_000))]);
+    let tag = session.read_lines("f", 1..=50);
+    session.store.see("f", tag, 1_900..=2_000);
+    session.refused_for(&format!("[f#{tag}]\nPUT 700..=710:\n+x\n"), Reason::UnseenLines);
+    session.refused_for(&format!("[f#{tag}]\nPUT 40..=1950:\n+x\n"), Reason::UnseenLines);
+}
+
+#[test]
+fn fresh_tag_with_numbers_from_before_the_own_edit() {
+    let mut session = Session::new(&[("f", &numbered(30))]);
+    let tag = session.read("f");
+    let old = session.anchor("f", 20);
+    let tag = session.edited(&format!("[f#{tag}]\nCUT 2..=4\n")).1.tag.unwrap();
+    let (strategy, _) = session.edited(&format!("[f#{tag}]\nPUT {old}:\n+twenty\n"));
+    assert_eq!(strategy, Strategy::Chain);
+    assert!(session.text("f").contains("line 19\ntwenty\nline 21\n"));
+}
+
+#[test]
+fn duplicated_closer() {
+    let text = "fn f() {\n    a();\n}\nfn g() {}\n";
+    warns(&check(text, "PUT 1..=2:\n+fn f() {\n+    b();\n+}\n", "fn f() {\n    b();\n}\n}\nfn g() {}\n"), 3);
+}
+
+#[test]
+fn no_row_of_a_body_is_dropped() {
+    let body = "+a\n+a\n+}\n+}\n+\n+\n";
+    check("x\n}\ny\n", &format!("PUT 1:\n{body}"), "a\na\n}\n}\n\n\n}\ny\n");
+}
+
+#[test]
+fn insert_echo_anchor() {
+    warns(&check("a\nb\n", "PUT >1:\n+a\n+x\n", "a\na\nx\nb\n"), 1);
+    warns(&check("a\nb\n", "PUT >1:\n+x\n+b\n", "a\nx\nb\nb\n"), 2);
+}
+
+#[test]
+fn insert_before_echo_anchor() {
+    warns(&check("a\nb\n", "PUT <2:\n+x\n+b\n", "a\nx\nb\nb\n"), 2);
+    warns(&check("a\nb\n", "PUT <1:\n+x\n+a\n", "x\na\na\nb\n"), 1);
+}
+
+#[test]
+fn py_indent_echo() {
+    let text = "def f():\n    x = 1\n    return 1\n";
+    let plan = check(
+        text,
+        "PUT 2:\n+    x = 2\n+    return 1\n",
+        "def f():\n    x = 2\n    return 1\n    return 1\n",
+    );
+    warns(&plan, 3);
+}
+
+#[test]
+fn an_edge_that_the_range_had_itself_is_no_echo() {
+    let plan = check("}\n}\nx\n", "PUT 1:\n+}\n+y\n+}\n", "}\ny\n}\n}\nx\n");
+    assert_eq!(plan.sections[0].notes, []);
+}
+
+#[test]
+fn line_number_prefixes_are_not_written() {
+    let mut session = Session::new(&[("f", &numbered(9))]);
+    let tag = session.read("f");
+    let anchor = session.anchor("f", 3);
+    session.refused_for(&format!("[f#{tag}]\nPUT 3:\n+{anchor}:new text\n"), Reason::InvalidPatch);
+    session.refused_for(&format!("[f#{tag}]\nPUT 3..=4:\n+3:new\n+4:text\n"), Reason::InvalidPatch);
+    session.refused_for(&format!("[f#{tag}]\nPUT >3:\n+4: new\n"), Reason::InvalidPatch);
+}
+
+#[test]
+fn numbers_that_belong_to_the_file_are_written() {
+    check("a: b\n1: x\n2: y\n", "PUT 2..=3:\n+1: z\n+2: w\n", "a: b\n1: z\n2: w\n");
+    check("a\nb\n", "PUT 2:\n+80: http\n", "a\n80: http\n");
+    check("d = {\n}\n", "PUT >1:\n+    2: 3,\n", "d = {\n    2: 3,\n}\n");
+}
+
+#[test]
+fn read_elision_rows() {
+    for row in ["… 3..=4 not shown", "3-4: …", "3..4: def f(): ..."] {
+        check_refused(&numbered(9), &format!("PUT 2..=5:\n+x\n+{row}\n+y\n"), Reason::InvalidPatch);
+    }
+    check("… 3..=4 not shown\n", "PUT 1:\n+… 3..=9 not shown\n", "… 3..=9 not shown\n");
+}
+
+#[test]
+fn headers_and_operations_as_body_rows() {
+    for row in ["[src/a.rs#3F2A]", "PUT 3kq:", "CUT 3..=4"] {
+        check_refused(&numbered(9), &format!("PUT 2:\n+{row}\n"), Reason::InvalidPatch);
+    }
+    check("[table]\n#[derive(A)]\n", "PUT 2:\n+#[derive(B)]\n+[other]\n", "[table]\n#[derive(B)]\n[other]\n");
+}
+
+#[test]
+fn byte_order_mark_survives() {
+    check("\u{feff}a\nb\n", "PUT 1:\n+x\n", "\u{feff}x\nb\n");
+    check("\u{feff}a\nb\n", "PUT <1:\n+x\n", "\u{feff}x\na\nb\n");
+    check("\u{feff}a\nb\n", "CUT 1\n", "\u{feff}b\n");
+}
+
+#[test]
+fn mixed_eol() {
+    check("a\r\nb\nc\r\n", "PUT 2:\n+x\n", "a\r\nx\nc\r\n");
+    check("a\r\nb\nc\r\n", "PUT 1:\n+x\n", "x\r\nb\nc\r\n");
+    check("a\r\nb\nc\r\n", "PUT >3:\n+x\n", "a\r\nb\nc\r\nx\r\n");
+}
+
+#[test]
+fn cr_only() {
+    check("a\rb\rc\r", "PUT 2:\n+x\n+y\n", "a\rx\ry\rc\r");
+}
+
+#[test]
+fn trailing_blanks_are_part_of_the_text() {
+    check("a  \nb\t\n", "PUT 2:\n+x \n", "a  \nx \n");
+    let mut session = Session::new(&[("f", "a\nb\n")]);
+    let tag = session.read("f");
+    session.write("f", "a \nb\n");
+    session.refused_for(&format!("[f#{tag}]\nPUT 1:\n+x\n"), Reason::Stale);
+    assert_ne!(session.read("f"), tag);
+}
+
+#[test]
+fn the_editors_unsaved_text_is_the_text() {
+    // Whatever `current` gives is edited; a text that only the disk has plays no part.
+    let mut session = Session::new(&[("f", &numbered(9))]);
+    let tag = session.read("f");
+    session.type_in("f", TextEdit::insert(0, "unsaved\n"));
+    session.edited(&format!("[f#{tag}]\nPUT 5:\n+x\n"));
+    assert_eq!(session.text("f"), format!("unsaved\n{}", numbered(9).replace("line 5", "x")));
+}
+
+#[test]
+fn reversed_and_count_ranges() {
+    for range in ["9..=3", "9-3", "12..2"] {
+        assert!(Patch::parse(&format!("[f#3F2A]\nCUT {range}\n")).is_err());
+    }
+}
+
+#[test]
+fn mistyped_register_deletes_nothing() {
+    check_refused("a\nb\nc\n", "CUT 1 @foo\nPUT >3 @fo\n", Reason::InvalidPatch);
+}
+
+#[test]
+fn call_of_several_files_is_all_or_nothing() {
+    let mut session = Session::new(&[("a", "1\n"), ("b", "1\n"), ("c", "1\n")]);
+    let (a, c) = (session.read("a"), session.read("c"));
+    let refusal = session.refused(&format!("[a#{a}]\nCUT 1\n[b#BEEF]\nCUT 1\n[c#{c}]\nCUT 1..=2\n"));
+    let paths: Vec<&str> = refusal.sections.iter().map(|section| section.path.as_str()).collect();
+    assert_eq!(paths, ["b", "c"], "every section refused is told, not the first alone");
+}
+
+#[test]
+fn one_file_in_two_spellings_is_one_file() {
+    let mut session = Session::new(&[("f", "a\nb\n")]);
+    let tag = session.read("f");
+    session.edit(&format!("[./f#{tag}]\nPUT 1:\n+x\n[f#{tag}]\nPUT 2:\n+y\n")).unwrap();
+    assert_eq!(session.text("f"), "x\ny\n");
+    assert!(Patch::parse("[./f#3F2A]\nCUT 1\n[f#3F2B]\nCUT 1\n").is_err());
+}
+
+#[test]
+fn put_empty_body_deletes() {
+    assert!(Patch::parse("[f#3F2A]\nPUT 1..=2:\n").is_err());
+}
+
+#[test]
+fn dup_range_last_wins() {
+    check_refused("a\nb\n", "PUT 1:\n+x\nPUT 1:\n+y\n", Reason::Overlap);
+}
+
+#[test]
+fn a_text_that_legitimately_returns_is_accepted() {
+    let mut session = Session::new(&[("f", "a\nb\n")]);
+    let tag = session.read("f");
+    session.write("f", "z\n");
+    session.read("f");
+    session.write("f", "a\nb\n");
+    assert_eq!(session.edited(&format!("[f#{tag}]\nPUT 2:\n+x\n")).0, Strategy::Exact);
+}

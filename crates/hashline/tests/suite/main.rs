@@ -1,0 +1,11 @@
+//! Tests of the crate at its boundary: a session that reads, edits and is refused.
+
+#![expect(clippy::unwrap_used, reason = "tests: a failure is a panic")]
+
+mod grammar;
+mod hazards;
+mod planning;
+mod properties;
+mod session;
+mod showing;
+mod versions;

@@ -1,0 +1,435 @@
+//! What holds for every text and every patch.
+
+use hashline::{
+    Anchor, FileOp, Lines, Op, Options, Parser, Patch, Reason, Section, SnapshotStore, Span, Strategy, Target,
+};
+use proptest::prelude::*;
+use text::{ChangeLog, TextEdit};
+
+use crate::session::{Files, Session};
+
+/// One operation, its lines as fractions of the file.
+#[derive(Debug, Clone)]
+enum Draft {
+    Replace(usize, usize, Vec<String>),
+    Cut(usize, usize),
+    Before(usize, Vec<String>),
+    After(usize, Vec<String>),
+    Head(Vec<String>),
+    End(Vec<String>),
+}
+
+fn rows() -> impl Strategy_<Value = Vec<String>> {
+    prop::collection::vec("[ab}\u{e9}]{0,3}", 1..4)
+}
+
+use proptest::strategy::Strategy as Strategy_;
+
+fn draft() -> impl Strategy_<Value = Draft> {
+    prop_oneof![
+        (0usize..40, 0usize..4, rows()).prop_map(|(at, len, rows)| Draft::Replace(at, len, rows)),
+        (0usize..40, 0usize..4).prop_map(|(at, len)| Draft::Cut(at, len)),
+        (0usize..40, rows()).prop_map(|(at, rows)| Draft::Before(at, rows)),
+        (0usize..40, rows()).prop_map(|(at, rows)| Draft::After(at, rows)),
+        rows().prop_map(Draft::Head),
+        rows().prop_map(Draft::End),
+    ]
+}
+
+/// Texts whose lines are often alike, with every line end, and with or without a last one.
+fn texts() -> impl Strategy_<Value = String> {
+    let line = ("[ab}\u{e9}]{0,2}", prop_oneof![4 => Just("\n"), 1 => Just("\r\n"), 1 => Just("\r")]);
+    (any::<bool>(), prop::collection::vec(line, 0..14), "[ab]{0,2}").prop_map(|(bom, lines, last)| {
+        let mut text = String::from(if bom { "\u{feff}" } else { "" });
+        lines.iter().for_each(|(content, ending)| {
+            text.push_str(content);
+            text.push_str(ending);
+        });
+        text + &last
+    })
+}
+
+fn anchor(lines: &Lines, line: usize) -> Anchor {
+    Anchor { line, check: Some(lines.check(line)) }
+}
+
+fn op(draft: &Draft, lines: &Lines) -> Option<Op> {
+    let count = lines.count();
+    let at = |line: usize| (count > 0).then(|| line % count + 1);
+    let span = |line: usize, len: usize| {
+        let first = at(line)?;
+        Some(Span::Lines { first: anchor(lines, first), last: anchor(lines, (first + len).min(count)) })
+    };
+    let put = |target: Target, body: &[String]| Op::Put { target, body: body.to_vec(), old: vec![] };
+    Some(match draft {
+        Draft::Replace(line, len, rows) => put(Target::Replace(span(*line, *len)?), rows),
+        Draft::Cut(line, len) => Op::Cut { span: span(*line, *len)?, register: None },
+        Draft::Before(line, rows) => put(Target::Before(anchor(lines, at(*line)?)), rows),
+        Draft::After(line, rows) => put(Target::After(anchor(lines, at(*line)?)), rows),
+        Draft::Head(rows) => put(Target::Head, rows),
+        Draft::End(rows) => put(Target::End, rows),
+    })
+}
+
+/// First and last line an operation needs; an insertion needs none for itself.
+fn range(op: &Op) -> Option<(usize, usize)> {
+    match op {
+        Op::Cut { span: Span::Lines { first, last }, .. }
+        | Op::Put { target: Target::Replace(Span::Lines { first, last }), .. } => {
+            Some((first.line, last.line))
+        }
+        _ => None,
+    }
+}
+
+/// The line above the point of an insertion.
+fn point(op: &Op, count: usize) -> Option<usize> {
+    match op {
+        Op::Put { target, .. } => match target {
+            Target::Before(anchor) => Some(anchor.line - 1),
+            Target::After(anchor) => Some(anchor.line),
+            Target::Head => Some(0),
+            Target::End => Some(count),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn body(op: &Op) -> Vec<String> {
+    match op {
+        Op::Put { body, .. } => body.clone(),
+        _ => vec![],
+    }
+}
+
+/// Operations of the drafts that do not get in each other's way, in the order drafted.
+fn compatible(drafts: &[Draft], lines: &Lines) -> Vec<Op> {
+    let mut ops: Vec<Op> = Vec::new();
+    for op in drafts.iter().filter_map(|draft| op(draft, lines)) {
+        let clash = ops.iter().any(|other| {
+            let inside = |a: &Op, b: &Op| match (point(a, lines.count()), range(b)) {
+                (Some(point), Some((first, last))) => first <= point && point < last,
+                _ => false,
+            };
+            let both = match (range(&op), range(other)) {
+                (Some(a), Some(b)) => a.0 <= b.1 && b.0 <= a.1,
+                _ => false,
+            };
+            both || inside(&op, other) || inside(other, &op)
+        });
+        if !clash {
+            ops.push(op);
+        }
+    }
+    ops
+}
+
+/// The same edit made by hand on lines without line ends.
+fn by_hand(lines: &Lines, ops: &[Op]) -> Vec<String> {
+    let count = lines.count();
+    let mut out = Vec::new();
+    for line in 0..=count {
+        if line > 0 {
+            match ops.iter().find(|op| range(op).is_some_and(|(first, last)| first <= line && line <= last)) {
+                None => out.push(lines.content(line).to_owned()),
+                Some(op) if range(op).is_some_and(|(first, _)| first == line) => out.extend(body(op)),
+                Some(_) => {}
+            }
+        }
+        // At one gap: after the line above, then before the line below.
+        let here = |op: &&Op| point(op, count) == Some(line);
+        let is_after = |op: &&Op| match op {
+            Op::Put { target: Target::After(_), .. } => true,
+            Op::Put { target: Target::End, .. } => count > 0,
+            _ => false,
+        };
+        ops.iter().filter(here).filter(is_after).for_each(|op| out.extend(body(op)));
+        ops.iter().filter(here).filter(|op| !is_after(op)).for_each(|op| out.extend(body(op)));
+    }
+    // Without a line end of its own an empty last line is none.
+    if lines.lacks_final_ending() && out.last().is_some_and(String::is_empty) {
+        out.pop();
+    }
+    out
+}
+
+fn contents(text: &str) -> Vec<String> {
+    let lines = Lines::new(text.into());
+    (1..=lines.count()).map(|line| lines.content(line).to_owned()).collect()
+}
+
+fn patch(tag: hashline::Tag, ops: Vec<Op>) -> Patch {
+    Patch { sections: vec![Section { path: "f".into(), tag, ops, file_op: FileOp::Keep }] }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(512)))]
+
+    /// On an unchanged text a plan is line surgery, and touches nothing outside its lines.
+    #[test]
+    fn applying_equals_line_surgery(text in texts(), drafts in prop::collection::vec(draft(), 1..6)) {
+        let mut session = Session::new(&[("f", &text)]);
+        let tag = session.read("f");
+        let lines = Lines::new(text.as_str().into());
+        let ops = compatible(&drafts, &lines);
+        prop_assume!(!ops.is_empty());
+        let plan = hashline::plan(&patch(tag, ops.clone()), &mut session.store, &session.files, Options::default());
+        let plan = match plan {
+            // A lone CR and the LF of an emptied line would become one line end.
+            Err(refusal) if refusal.reason == Reason::Unsupported && text.contains('\r') => return Ok(()),
+            plan => plan.map_err(|refusal| TestCaseError::fail(refusal.render()))?,
+        };
+        let section = &plan.sections[0];
+        let expected = by_hand(&lines, &ops);
+        prop_assert_eq!(contents(&section.new_text), expected.clone());
+        prop_assert_eq!(section.new_text.starts_with('\u{feff}'), text.starts_with('\u{feff}'));
+        let new = Lines::new(section.new_text.clone());
+        let ends_empty = lines.lacks_final_ending() && section.new_text.ends_with(['\n', '\r']);
+        if !expected.is_empty() && !ends_empty {
+            prop_assert_eq!(new.lacks_final_ending(), lines.lacks_final_ending());
+        }
+        // In order, within the text, and in lines that some operation names.
+        prop_assert_eq!(text::normalize(&text, &section.edits).unwrap(), section.edits.clone());
+        let last_went = lines.lacks_final_ending()
+            && ops.iter().any(|op| matches!(op, Op::Cut { .. }) && range(op).is_some_and(|range| range.1 == lines.count()));
+        for edit in &section.edits {
+            let mut at = edit.range.clone().step_by(1);
+            let stray = at.find(|byte| {
+                let line = lines.line_of(*byte);
+                !ops.iter().any(|op| range(op).is_some_and(|(first, last)| first <= line && line <= last))
+            });
+            // Only the line end before a last line that goes may go with it.
+            prop_assert!(stray.is_none_or(|_| last_went || lines.lacks_final_ending()), "{:?}", edit);
+            if let Some(byte) = stray {
+                prop_assert!(byte >= lines.content_range(lines.line_of(byte)).end);
+            }
+        }
+    }
+
+    /// What is printed is read back as the same patch, and prints the same.
+    #[test]
+    fn parse_print_parse_is_identity(
+        text in texts(),
+        drafts in prop::collection::vec(draft(), 1..6),
+        path in "[ -~\u{e9}]{0,8}",
+        tag in "[0-9a-fA-F]{4}([0-9a-fA-F]{4})?",
+    ) {
+        let lines = Lines::new(text.as_str().into());
+        let mut patch = patch(tag.parse().unwrap(), drafts.iter().filter_map(|draft| op(draft, &lines)).collect());
+        prop_assume!(!patch.sections[0].ops.is_empty());
+        if let Ok((read, _)) = Patch::parse(&format!("[{path}#0000]\nCUT 1\n")) {
+            patch.sections[0].path = read.sections[0].path.clone();
+        }
+        prop_assert_eq!(Patch::parse(&patch.to_string()), Ok((patch, vec![])));
+    }
+
+    /// Whatever is read at all is read again from its print; no input panics.
+    #[test]
+    fn what_is_read_prints_as_itself(
+        lines in prop::collection::vec(prop_oneof![
+            Just("[a#3F2A]".to_owned()), Just("[./b/../a#0000beef]".to_owned()), Just("REM".to_owned()),
+            "(PUT|CUT|put|Cut) [<>]?[0-9]{1,2}[a-z]{0,2}( ?(\\.\\.=|\\.\\.|-|to) ?[0-9]{1,2}[a-z]{0,2})?[*]?( @[a-z]{0,2})?:?",
+            "[+-][ -~\r\u{e9}]{0,6}", "MV [ -~]{0,6}", "[0-9]{1,2}(kq|ab)?:[a-z ]{0,3}", "```|\\*\\*\\* (Begin|End) Patch", "[ -~\r\u{feff}]{0,6}",
+        ], 0..12),
+        ending in prop_oneof![Just("\n"), Just("\r\n")],
+    ) {
+        let input = lines.join(ending);
+        if let Ok((patch, _)) = Patch::parse(&input) {
+            let printed = patch.to_string();
+            let (again, _) = Patch::parse(&printed).map_err(|error| TestCaseError::fail(format!("{error}\n{printed}")))?;
+            prop_assert_eq!(&again, &patch);
+            prop_assert_eq!(again.to_string(), printed);
+            // Any patch is planned or refused.
+            let mut store = SnapshotStore::default();
+            let text: std::sync::Arc<str> = "a\nb\nc\n".into();
+            let tag = store.record("a", text.clone());
+            store.see("a", tag, 1..=3);
+            let mut patch = patch;
+            patch.sections[0].tag = tag;
+            let current = &|path: &str| (path == "a").then(|| text.clone());
+            if let Ok(plan) = hashline::plan(&patch, &mut store, &current, Options::default()) {
+                for section in &plan.sections {
+                    prop_assert_eq!(text::apply(&section.before, &section.edits).unwrap(), &*section.new_text);
+                }
+            }
+        }
+    }
+
+    /// A patch that comes in pieces is the same patch, or the same error.
+    #[test]
+    fn chunks_make_no_difference(
+        text in texts(),
+        drafts in prop::collection::vec(draft(), 1..4),
+        noise in "[ -~\n\r]{0,10}",
+        cuts in prop::collection::vec(0usize..200, 0..8),
+    ) {
+        let lines = Lines::new(text.as_str().into());
+        let ops = drafts.iter().filter_map(|draft| op(draft, &lines)).collect();
+        let input = format!("{}{noise}", patch("3F2A".parse().unwrap(), ops));
+        let mut parser = Parser::new();
+        let mut rest = input.as_str();
+        for cut in cuts {
+            let cut = (cut.min(rest.len())..=rest.len()).find(|at| rest.is_char_boundary(*at)).unwrap();
+            parser.push(&rest[..cut]);
+            rest = &rest[cut..];
+        }
+        parser.push(rest);
+        prop_assert_eq!(parser.finish(), Patch::parse(&input));
+    }
+
+    #[test]
+    fn no_input_panics(input in "\\PC{0,80}|[\\[\\]#+:@<>$*=.\\-\n\r0-9a-zPUTCRM ]{0,80}") {
+        match Patch::parse(&input) {
+            Ok((patch, _)) => prop_assert!(!patch.sections.is_empty()),
+            Err(error) => prop_assert!((1..=input.split('\n').count()).contains(&error.line)),
+        }
+    }
+
+    /// After recorded edits elsewhere the patch lands where doing both by hand lands; where one
+    /// touches its lines it is refused, or already applied with the text unchanged.
+    #[test]
+    fn chain_equals_doing_both_or_refuses(
+        text in texts(),
+        drafts in prop::collection::vec(draft(), 1..4),
+        others in prop::collection::vec(draft(), 1..4),
+    ) {
+        let lines = Lines::new(text.as_str().into());
+        let all: Vec<Draft> = drafts.iter().chain(&others).cloned().collect();
+        let ops = compatible(&drafts, &lines);
+        prop_assume!(!ops.is_empty());
+        let mut session = Session::new(&[("f", &text)]);
+        let tag = session.read("f");
+
+        // Someone else's edit, recorded as bytes.
+        let other_ops = compatible(&others, &lines);
+        prop_assume!(!other_ops.is_empty());
+        let mut scratch = Session::new(&[("f", &text)]);
+        let scratch_tag = scratch.read("f");
+        let theirs = hashline::plan(&patch(scratch_tag, other_ops.clone()), &mut scratch.store, &scratch.files, Options::default());
+        let Ok(mut theirs) = theirs else { return Ok(()) };
+        let theirs = theirs.sections.remove(0);
+        session.write("f", &theirs.new_text);
+        let mut log = ChangeLog::new();
+        log.push(theirs.edits.clone());
+        session.files.log = Some(log);
+
+        let planned = hashline::plan(&patch(tag, ops.clone()), &mut session.store, &session.files, Options::default());
+        let Ok(plan) = planned else { return Ok(()) };
+        let section = &plan.sections[0];
+        match section.strategy {
+            Strategy::AlreadyApplied => {
+                prop_assert_eq!(&section.new_text, &theirs.new_text);
+            }
+            _ => {
+                for (first, last) in ops.iter().filter_map(range) {
+                    let bytes = lines.start(first)..lines.content_range(last).end;
+                    prop_assert!(bytes.is_empty() || text::map_range(bytes, &theirs.edits).is_some(), "touched");
+                }
+                // Both together, on the text before either. They cannot have been in each other's way.
+                let both = compatible(&all, &lines);
+                let alone: Vec<Op> = ops.iter().chain(&other_ops).cloned().collect();
+                // (Of two insertions at one point either may come first.)
+                let count = lines.count();
+                let meet = ops.iter().any(|a| {
+                    other_ops.iter().any(|b| point(a, count).is_some() && point(a, count) == point(b, count))
+                });
+                if theirs.edits.is_empty() || both.len() == alone.len() && both.iter().all(|op| alone.contains(op)) {
+                    prop_assert_eq!(contents(&section.new_text), by_hand(&lines, &alone));
+                }
+            }
+        }
+    }
+
+    /// Numbers from before our own edit, under the fresh tag, name the lines they named then.
+    #[test]
+    fn old_numbers_mean_the_old_lines_or_are_refused(
+        count in 3usize..40,
+        alike in 1usize..40,
+        first in draft(),
+        line in 0usize..40,
+    ) {
+        // From all lines alike to none.
+        let text: String = (0..count).map(|line| format!("v{}\n", line % alike)).collect();
+        let lines = Lines::new(text.as_str().into());
+        let mut session = Session::new(&[("f", &text)]);
+        let tag = session.read("f");
+        let first = op(&first, &lines).unwrap();
+        let old = patch(tag, vec![first.clone()]);
+        let plan = hashline::plan(&old, &mut session.store, &session.files, Options::default());
+        let plan = plan.map_err(|refusal| TestCaseError::fail(refusal.render()))?;
+        let after = plan.sections[0].new_text.clone();
+        session.write("f", &after);
+        let fresh = hashline::outcome(&mut session.store, &plan.sections[0], after.clone(), true).tag.unwrap();
+
+        let named = line % count + 1;
+        let span = Span::Lines { first: anchor(&lines, named), last: anchor(&lines, named) };
+        let second = Op::Put { target: Target::Replace(span), body: vec!["NEW".into()], old: vec![] };
+        let planned = hashline::plan(&patch(fresh, vec![second.clone()]), &mut session.store, &session.files, Options::default());
+        if let Ok(plan) = planned {
+            let untouched = range(&first).is_none_or(|(from, to)| named < from || to < named);
+            let expected = by_hand(&lines, &[first, second]);
+            if untouched {
+                prop_assert_eq!(contents(&plan.sections[0].new_text), expected);
+            }
+        }
+    }
+
+    /// With a small store every answer is that of a large one, or a refusal.
+    #[test]
+    fn a_small_store_answers_the_same_or_refuses(
+        steps in prop::collection::vec((0usize..3, 1usize..10, "[xy]{1,2}"), 1..12),
+    ) {
+        let session = |limits| {
+            let mut session = Session::new(&[]);
+            session.store = SnapshotStore::new(limits);
+            session
+        };
+        let large = session(hashline::Limits::default());
+        let small = session(hashline::Limits { paths: 2, versions: 2, bytes: 60 });
+        let mut sessions = [large, small];
+        let mut texts: Vec<std::sync::Arc<str>> = vec!["a\nb\nc\nd\ne\nf\ng\nh\nj\n".into(); 3];
+        let mut tags = [None; 3];
+        for (file, line, row) in steps {
+            let path = format!("f{file}");
+            let files = Files { texts: [(path.clone(), texts[file].clone())].into(), log: None };
+            let tag: hashline::Tag = *tags[file].get_or_insert_with(|| {
+                let both = sessions.each_mut().map(|session| {
+                    let tag = session.store.record(&path, texts[file].clone());
+                    session.store.see(&path, tag, 1..=99);
+                    tag
+                });
+                assert_eq!(both[0], both[1]);
+                both[0]
+            });
+            let (patch, _) = Patch::parse(&format!("[{path}#{tag}]\nPUT {line}:\n+{row}\n")).unwrap();
+            let plans = sessions.each_mut().map(|session| {
+                hashline::plan(&patch, &mut session.store, &files, Options { checks: false })
+            });
+            let [large, small] = plans;
+            if let Ok(small) = &small {
+                let large = large.as_ref().unwrap();
+                prop_assert_eq!(&large.sections[0].new_text, &small.sections[0].new_text);
+            }
+            if let (Ok(large), Ok(small)) = (large, small) {
+                texts[file] = large.sections[0].new_text.clone();
+                sessions[0].store.committed(&large.sections[0], texts[file].clone());
+                sessions[1].store.committed(&small.sections[0], texts[file].clone());
+            } else {
+                tags[file] = None;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_log_of_many_steps_is_followed() {
+    let mut session = Session::new(&[("f", &crate::session::numbered(100))]);
+    let tag = session.read("f");
+    for at in 0..500 {
+        session.type_in("f", TextEdit::insert(at, "x"));
+    }
+    session.type_in("f", TextEdit::insert(500, "\n"));
+    session.edited(&format!("[f#{tag}]\nPUT 100:\n+end\n"));
+    assert!(session.text("f").ends_with("line 99\nend\n"));
+}

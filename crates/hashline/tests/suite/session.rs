@@ -1,0 +1,147 @@
+//! A small session: files in memory, a store, reads and edits as a tool would make them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hashline::{
+    Current, Documents, FileOp, Lines, Options, Outcome, Patch, Plan, Reason, Refusal, Snapshot,
+    SnapshotStore, Strategy, Tag,
+};
+use text::{ChangeLog, TextEdit};
+
+#[derive(Default)]
+pub struct Session {
+    pub files: Files,
+    pub store: SnapshotStore,
+    pub options: Options,
+}
+
+#[derive(Default)]
+pub struct Files {
+    pub texts: BTreeMap<String, Arc<str>>,
+    /// What an editor would know: the edits since a tag was read.
+    pub log: Option<ChangeLog>,
+}
+
+impl Documents for Files {
+    fn current(&self, path: &str) -> Current {
+        self.texts.get(path).cloned().into()
+    }
+
+    fn changes(&self, _: &str, _: &Snapshot) -> Option<ChangeLog> {
+        self.log.clone()
+    }
+}
+
+impl Session {
+    pub fn new(files: &[(&str, &str)]) -> Self {
+        let mut session = Self::default();
+        for (path, text) in files {
+            session.write(path, text);
+        }
+        session
+    }
+
+    /// Someone else writes the file.
+    pub fn write(&mut self, path: &str, text: &str) {
+        self.files.texts.insert(path.to_owned(), text.into());
+    }
+
+    /// Someone types in the editor, which keeps the log.
+    pub fn type_in(&mut self, path: &str, edit: TextEdit) {
+        let text = text::apply(&self.files.texts[path], std::slice::from_ref(&edit)).unwrap();
+        self.write(path, &text);
+        self.files.log.get_or_insert_with(ChangeLog::new).push(vec![edit]);
+    }
+
+    pub fn text(&self, path: &str) -> &str {
+        &self.files.texts[path]
+    }
+
+    /// Shows the whole file.
+    pub fn read(&mut self, path: &str) -> Tag {
+        self.read_lines(path, 1..=usize::MAX)
+    }
+
+    pub fn read_lines(&mut self, path: &str, lines: std::ops::RangeInclusive<usize>) -> Tag {
+        let tag = self.store.record(path, self.files.texts[path].clone());
+        self.store.show(path, tag, &[lines], self.options.checks).unwrap();
+        tag
+    }
+
+    /// `12kq` for line 12 of the text as it is.
+    pub fn anchor(&self, path: &str, line: usize) -> String {
+        format!("{line}{}", Lines::new(self.files.texts[path].clone()).check(line))
+    }
+
+    pub fn plan(&mut self, patch: &str) -> Result<Plan, Refusal> {
+        let (patch, _) = Patch::parse(patch).unwrap_or_else(|error| panic!("{error}\n{patch}"));
+        hashline::plan(&patch, &mut self.store, &self.files, self.options)
+    }
+
+    /// Plans, writes, and records what was read back.
+    pub fn edit(&mut self, patch: &str) -> Result<(Plan, Vec<Outcome>), Refusal> {
+        let plan = self.plan(patch)?;
+        let mut outcomes = Vec::new();
+        for section in &plan.sections {
+            assert_eq!(text::apply(&section.before, &section.edits).unwrap(), *section.new_text);
+            self.files.texts.remove(&section.path);
+            match &section.file_op {
+                FileOp::Keep => self.write(&section.path, &section.new_text),
+                FileOp::Rename { to } => self.write(to, &section.new_text),
+                FileOp::Remove => {}
+            }
+            let checks = self.options.checks;
+            outcomes.push(hashline::outcome(&mut self.store, section, section.new_text.clone(), checks));
+        }
+        Ok((plan, outcomes))
+    }
+
+    /// Edits one file; what became of it.
+    #[track_caller]
+    pub fn edited(&mut self, patch: &str) -> (Strategy, Outcome) {
+        let (plan, mut outcomes) =
+            self.edit(patch).unwrap_or_else(|refusal| panic!("{patch}\n{}", refusal.render()));
+        (plan.sections[0].strategy, outcomes.remove(0))
+    }
+
+    #[track_caller]
+    pub fn refused(&mut self, patch: &str) -> Refusal {
+        let before = self.files.texts.clone();
+        let refusal = match self.edit(patch) {
+            Ok((plan, _)) => panic!("{patch}\nwas applied: {plan:?}"),
+            Err(refusal) => refusal,
+        };
+        assert_eq!(self.files.texts, before);
+        refusal
+    }
+
+    #[track_caller]
+    pub fn refused_for(&mut self, patch: &str, reason: Reason) -> Refusal {
+        let refusal = self.refused(patch);
+        assert_eq!(refusal.reason, reason, "{}", refusal.render());
+        refusal
+    }
+}
+
+/// Applies a patch to one file that was read whole; `TAG` stands for its tag, `PATH` is `f`.
+#[track_caller]
+pub fn check(text: &str, operations: &str, expected: &str) -> Plan {
+    let mut session = Session::new(&[("f", text)]);
+    let tag = session.read("f");
+    let patch = format!("[f#{tag}]\n{operations}");
+    let plan = session.plan(&patch).unwrap_or_else(|refusal| panic!("{patch}\n{}", refusal.render()));
+    assert_eq!(&*plan.sections[0].new_text, expected);
+    plan
+}
+
+#[track_caller]
+pub fn check_refused(text: &str, operations: &str, reason: Reason) -> Refusal {
+    let mut session = Session::new(&[("f", text)]);
+    let tag = session.read("f");
+    session.refused_for(&format!("[f#{tag}]\n{operations}"), reason)
+}
+
+pub fn numbered(count: usize) -> String {
+    (1..=count).map(|line| format!("line {line}\n")).collect()
+}

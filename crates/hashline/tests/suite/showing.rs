@@ -1,0 +1,149 @@
+//! What the model is shown, word for word.
+
+use hashline::{Reason, SnapshotStore, compact_diff, render};
+
+use crate::session::{Session, numbered};
+
+#[test]
+fn lines_with_checks_and_without() {
+    let mut store = SnapshotStore::default();
+    let tag = store.record("f", "a\r\n\u{e9}\n\nend");
+    let snapshot = store.get("f", tag).unwrap();
+    let plain = render("f", &snapshot, &[1..=9], false);
+    assert_eq!(plain, format!("[f#{tag}]\n1:a\n2:\u{e9}\n3:\n4:end\n"));
+    let checked = render("f", &snapshot, &[1..=9], true);
+    let check = snapshot.lines().check(2);
+    assert!(checked.contains(&format!("\n2{check}:\u{e9}\n")));
+}
+
+#[test]
+fn what_is_left_out_is_named() {
+    let mut store = SnapshotStore::default();
+    let tag = store.record("f", numbered(20));
+    let shown = store.show("f", tag, &[9..=10, 3..=4, 4..=5], false).unwrap();
+    let expected = format!(
+        "[f#{tag}]\n… 1..=2 not shown\n3:line 3\n4:line 4\n5:line 5\n… 6..=8 not shown\n9:line 9\n10:line 10\n… 11..=20 not shown\n"
+    );
+    assert_eq!(shown, expected);
+    assert!(!store.has_seen_all("f", tag));
+    store.see("f", tag, 1..=20);
+    assert!(store.has_seen_all("f", tag));
+}
+
+#[test]
+fn an_edit_shows_its_lines_with_new_numbers() {
+    let mut session = Session::new(&[("f", &numbered(20))]);
+    session.options.checks = false;
+    let tag = session.read("f");
+    let (_, outcome) =
+        session.edited(&format!("[f#{tag}]\nPUT <1:\n+zero\nPUT 9..=10:\n+nine\nCUT 15\nPUT >20:\n+end\n"));
+    let expected = [
+        "+1:zero",
+        " 2:line 1",
+        " 3:line 2",
+        "…",
+        " 8:line 7",
+        " 9:line 8",
+        "-line 9",
+        "-line 10",
+        "+10:nine",
+        " 11:line 11",
+        " 12:line 12",
+        " 13:line 13",
+        " 14:line 14",
+        "-line 15",
+        " 15:line 16",
+        " 16:line 17",
+        "…",
+        " 18:line 19",
+        " 19:line 20",
+        "+20:end",
+    ];
+    assert_eq!(outcome.text, format!("[f#{}]\n{}\n", outcome.tag.unwrap(), expected.join("\n")));
+}
+
+#[test]
+fn long_changes_are_cut_short() {
+    let mut session = Session::new(&[("f", &numbered(500))]);
+    let tag = session.read("f");
+    let (_, outcome) = session.edited(&format!("[f#{tag}]\nCUT 1..=400\n"));
+    assert!(outcome.text.lines().count() < 130 && outcome.text.contains("… 280 more lines went"));
+    let body: String = (0..300).map(|row| format!("+row {row}\n")).collect();
+    let (_, outcome) = session.edited(&format!("[f#{}]\nPUT <1:\n{body}", outcome.tag.unwrap()));
+    assert!(
+        outcome.text.contains("+1") && outcome.text.contains("… 121..=300 not shown"),
+        "{}",
+        outcome.text
+    );
+}
+
+#[test]
+fn a_diff_of_edits_within_lines() {
+    let lines = |text: &str| hashline::Lines::new(text.into());
+    let edits = [text::TextEdit::replace(0..1, "A"), text::TextEdit::replace(2..3, "C")];
+    let diff = compact_diff(&lines("abc\nd\n"), &lines("AbC\nd\n"), &edits, false);
+    assert_eq!(diff, "-abc\n+1:AbC\n 2:d\n");
+}
+
+#[test]
+fn a_refusal_is_data_and_words() {
+    let mut session = Session::new(&[("f", "a\nb\n")]);
+    let tag = session.read("f");
+    session.write("f", "a\nc\n");
+    let refusal = session.refused_for(&format!("[f#{tag}]\nPUT 2:\n+x\n"), Reason::Stale);
+    let section = &refusal.sections[0];
+    let actual = section.actual.unwrap();
+    let (one, two) = (session.anchor("f", 1), session.anchor("f", 2));
+    let json = serde_json::to_value(&refusal).unwrap();
+    assert_eq!(
+        json,
+        serde_json::json!({
+            "reason": "stale",
+            "times": 1,
+            "sections": [{
+                "path": "f",
+                "reason": "stale",
+                "message": section.message,
+                "expected": tag.to_string(),
+                "actual": actual.to_string(),
+                "line_count": 2,
+                "anchors": [{
+                    "anchor": "2",
+                    "lines": [
+                        { "line": 1, "check": &one[1..], "text": "a" },
+                        { "line": 2, "check": &two[1..], "text": "c" },
+                    ],
+                }],
+            }],
+        })
+    );
+    let words = format!(
+        "Not applied, nothing was changed.\nf: {}\n[f#{actual}]\n{one}:a\n{two}:c\n",
+        section.message
+    );
+    assert_eq!(refusal.render(), words);
+    assert_eq!(refusal.to_string(), format!("not applied: f: {}", section.message));
+}
+
+#[test]
+fn reasons_are_serialized_as_they_are_named() {
+    use Reason::*;
+    for reason in [
+        UnknownTag,
+        Stale,
+        UnseenLines,
+        CheckMismatch,
+        Ambiguous,
+        Overlap,
+        Boundary,
+        ParseRegression,
+        InvalidPatch,
+        NotUtf8,
+        TooLarge,
+        Unsupported,
+        NotFound,
+        Exists,
+    ] {
+        assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
+    }
+}

@@ -1,0 +1,327 @@
+//! Tags, checks, lines seen, and numbers from other versions.
+
+use hashline::{Limits, NoteKind, Options, Reason, SnapshotStore, Strategy, Tag};
+use text::TextEdit;
+
+use crate::session::{Session, numbered};
+
+#[test]
+fn an_unknown_tag_shows_the_lines_under_a_valid_one() {
+    let mut session = Session::new(&[("f", &numbered(30))]);
+    let refusal = session.refused_for("[f#BEEF]\nPUT 20:\n+x\n", Reason::UnknownTag);
+    let section = &refusal.sections[0];
+    let shown: Vec<usize> = section.anchors[0].lines.iter().map(|line| line.line).collect();
+    assert_eq!(shown, [17, 18, 19, 20, 21, 22, 23]);
+    let tag = section.actual.unwrap();
+    assert_eq!(section.expected.to_string(), "BEEF");
+    session.edited(&format!("[f#{tag}]\nPUT 20:\n+x\n"));
+    session.read_lines("f", 1..=1);
+}
+
+#[test]
+fn stale_is_refused_with_the_lines_where_they_are_now() {
+    let mut session = Session::new(&[("f", &numbered(30))]);
+    let tag = session.read("f");
+    let anchor = session.anchor("f", 20);
+    session.write("f", &format!("{}{}", "new\n".repeat(50), numbered(30)));
+    let refusal = session.refused_for(&format!("[f#{tag}]\nPUT {anchor}:\n+x\n"), Reason::Stale);
+    let section = &refusal.sections[0];
+    assert_eq!(section.anchors[0].anchor, anchor);
+    assert!(section.anchors[0].lines.iter().any(|line| line.line == 70 && line.text == "line 20"));
+    let (tag, anchor) = (section.actual.unwrap(), session.anchor("f", 70));
+    assert!(refusal.render().contains(&format!("\n{anchor}:line 20\n")), "{}", refusal.render());
+    session.edited(&format!("[f#{tag}]\nPUT {anchor}:\n+x\n"));
+}
+
+#[test]
+fn a_wrong_check_is_refused() {
+    let mut session = Session::new(&[("f", &numbered(9))]);
+    let tag = session.read("f");
+    let check = session.anchor("f", 7)[1..].to_owned();
+    let refusal = session.refused_for(&format!("[f#{tag}]\nCUT 3{check}\n"), Reason::CheckMismatch);
+    assert!(refusal.sections[0].message.contains(&format!("`{check}` stands at line 7")));
+    assert_eq!(refusal.sections[0].actual, Some(tag));
+}
+
+#[test]
+fn checks_are_read_in_either_case() {
+    let mut session = Session::new(&[("f", &numbered(9))]);
+    let tag = session.read("f").to_string().to_lowercase();
+    let anchor = session.anchor("f", 7).to_uppercase();
+    session.edited(&format!("[f#{tag}]\nCUT {anchor}\n"));
+}
+
+#[test]
+fn numbers_from_before_our_own_edits_are_mapped() {
+    let mut session = Session::new(&[("f", &numbered(40))]);
+    let tag = session.read("f");
+    let (ten, twenty, thirty) = (session.anchor("f", 10), session.anchor("f", 20), session.anchor("f", 30));
+    let tag = session.edited(&format!("[f#{tag}]\nPUT >5:\n+x\n+y\n")).1.tag.unwrap();
+    let tag = session.edited(&format!("[f#{tag}]\nCUT 1\n")).1.tag.unwrap();
+    // Two edits back; and numbers that hold in both earlier versions for the same line.
+    let (strategy, outcome) = session.edited(&format!("[f#{tag}]\nPUT {ten}..={twenty}:\n+z\n"));
+    assert_eq!(strategy, Strategy::Chain);
+    assert!(outcome.text.contains("from before an edit"), "{}", outcome.text);
+    let (_, outcome) = session.edited(&format!("[f#{}]\nCUT {thirty}\n", outcome.tag.unwrap()));
+    assert!(outcome.text.contains("\n-line 30\n"));
+    assert!(session.text("f").contains("line 9\nz\nline 21\n"));
+}
+
+#[test]
+fn numbers_that_fit_two_versions_and_mean_different_lines_are_refused() {
+    // All lines alike: every number has the same check everywhere but at the ends.
+    let mut session = Session::new(&[("f", &"same\n".repeat(20))]);
+    let tag = session.read("f");
+    let anchor = session.anchor("f", 10);
+    let tag = session.edited(&format!("[f#{tag}]\nPUT 3:\n+x\n+y\n")).1.tag.unwrap();
+    assert_eq!(session.anchor("f", 10), anchor, "twins");
+    let refusal = session.refused_for(&format!("[f#{tag}]\nCUT {anchor}\n"), Reason::Ambiguous);
+    assert!(refusal.sections[0].message.contains("two versions"));
+    // Above the edit the number means the same line in both.
+    session.edited(&format!("[f#{tag}]\nPUT 1:\n+first\n"));
+}
+
+#[test]
+fn numbers_without_checks_are_believed_only_where_they_mean_one_line() {
+    let edit_twice = |checks: bool| {
+        let mut session = Session::new(&[("f", &numbered(20))]);
+        session.options = Options { checks };
+        let tag = session.read("f");
+        let tag = session.edited(&format!("[f#{tag}]\nPUT >5:\n+x\n")).1.tag.unwrap();
+        session.edit(&format!("[f#{tag}]\nCUT 3\n")).unwrap();
+        let tag = session.store.newest("f").unwrap().tag();
+        session.edit(&format!("[f#{tag}]\nCUT 10\n")).map_err(|refusal| refusal.reason).map(|_| ())
+    };
+    assert_eq!(edit_twice(true), Err(Reason::Ambiguous));
+    assert_eq!(edit_twice(false), Ok(()), "where no checks are shown the tag decides");
+}
+
+#[test]
+fn a_number_shown_in_no_other_version_is_not_ambiguous() {
+    let mut session = Session::new(&[("f", &"same\n".repeat(20))]);
+    session.read_lines("f", 1..=5);
+    session.write("f", &format!("x\n{}", "same\n".repeat(20)));
+    let tag = session.read("f");
+    let anchor = session.anchor("f", 10);
+    session.edited(&format!("[f#{tag}]\nCUT {anchor}\n"));
+}
+
+#[test]
+fn our_own_edits_lead_from_an_old_tag_to_the_text() {
+    let mut session = Session::new(&[("f", &numbered(20))]);
+    let tag = session.read("f");
+    let (three, ten) = (session.anchor("f", 3), session.anchor("f", 10));
+    let patch = |anchor: &str, row: &str| format!("[f#{tag}]\nPUT {anchor}:\n+{row}\n");
+    session.edited(&patch(&three, "x\n+y"));
+    let (strategy, _) = session.edited(&patch(&ten, "z"));
+    assert_eq!(strategy, Strategy::Chain);
+    let expected = numbered(20).replace("line 3\n", "x\ny\n").replace("line 10\n", "z\n");
+    assert_eq!(session.text("f"), expected);
+    // What an edit touched has no place any more.
+    session.refused_for(&patch(&three, "w"), Reason::Stale);
+    // A number alone might be one of the newer text.
+    session.refused_for(&patch("15", "w"), Reason::Ambiguous);
+}
+
+#[test]
+fn what_the_editor_typed_leads_to_the_text() {
+    let mut session = Session::new(&[("f", &numbered(20))]);
+    let tag = session.read("f");
+    session.type_in("f", TextEdit::insert(0, "typed\n"));
+    session.type_in("f", TextEdit::insert(3, "!"));
+    let (strategy, outcome) = session.edited(&format!("[f#{tag}]\nPUT 10..=11:\n+z\nPUT >20:\n+end\n"));
+    assert_eq!(strategy, Strategy::Chain);
+    assert!(outcome.text.contains("where its lines stand now"));
+    let expected = format!("typ!ed\n{}end\n", numbered(20).replace("line 10\nline 11\n", "z\n"));
+    assert_eq!(session.text("f"), expected);
+}
+
+#[test]
+fn a_log_that_leads_elsewhere_is_not_believed() {
+    let mut session = Session::new(&[("f", &numbered(20))]);
+    let tag = session.read("f");
+    session.type_in("f", TextEdit::insert(0, "typed\n"));
+    let text = session.text("f").replace("line 19", "line XX");
+    session.write("f", &text);
+    session.refused_for(&format!("[f#{tag}]\nPUT 10:\n+z\n"), Reason::Stale);
+}
+
+#[test]
+fn an_insertion_needs_both_neighbours_still_side_by_side() {
+    for (offset, what) in [(7, "x\n"), (6, "\nx"), (7, " ")] {
+        let mut session = Session::new(&[("f", &numbered(9))]);
+        let tag = session.read("f");
+        let (one, two) = (session.anchor("f", 1), session.anchor("f", 2));
+        session.type_in("f", TextEdit::insert(offset, what));
+        session.refused_for(&format!("[f#{tag}]\nPUT >{one}:\n+new\n"), Reason::Stale);
+        session.refused_for(&format!("[f#{tag}]\nPUT <{two}:\n+new\n"), Reason::Stale);
+    }
+}
+
+#[test]
+fn only_line_ends_changed() {
+    let mut session = Session::new(&[("f", "a\nb\nc\n")]);
+    let tag = session.read("f");
+    session.write("f", "a\r\nb\r\nc\r\n");
+    let plan = session.plan(&format!("[f#{tag}]\nPUT 2:\n+x\n+y\n")).unwrap();
+    assert_eq!(&*plan.sections[0].new_text, "a\r\nx\r\ny\r\nc\r\n");
+    assert_eq!(plan.sections[0].notes[0].kind, NoteKind::LineEnds);
+}
+
+#[test]
+fn unseen_lines_are_shown_and_then_accepted() {
+    let mut session = Session::new(&[("f", &numbered(200))]);
+    let tag = session.read_lines("f", 1..=10);
+    let patch = format!("[f#{tag}]\nPUT 5..=20:\n+x\n");
+    let refusal = session.refused_for(&patch, Reason::UnseenLines);
+    let lines: Vec<usize> = refusal.sections[0].anchors[0].lines.iter().map(|line| line.line).collect();
+    assert_eq!(lines, (11..=20).collect::<Vec<_>>());
+    session.edited(&patch);
+    session.refused_for(&format!("[f#{tag}]\nPUT >100:\n+x\n"), Reason::UnseenLines);
+}
+
+#[test]
+fn many_unseen_lines_must_be_read() {
+    let mut session = Session::new(&[("f", &numbered(200))]);
+    let tag = session.read_lines("f", 1..=10);
+    let patch = format!("[f#{tag}]\nCUT 5..=51\n");
+    let refusal = session.refused_for(&patch, Reason::UnseenLines);
+    assert!(refusal.sections[0].message.contains("read them first"));
+    session.refused_for(&patch, Reason::UnseenLines);
+    session.read("f");
+    session.edited(&patch);
+}
+
+#[test]
+fn unseen_lines_of_an_old_tag_are_accepted_once_shown() {
+    let mut session = Session::new(&[("f", &numbered(50))]);
+    let tag = session.read_lines("f", 1..=10);
+    let thirty = session.anchor("f", 30);
+    session.edited(&format!("[f#{tag}]\nPUT 3:\n+x\n+y\n"));
+    let patch = format!("[f#{tag}]\nPUT {thirty}:\n+z\n");
+    session.refused_for(&patch, Reason::UnseenLines);
+    session.edited(&patch);
+    assert!(session.text("f").contains("line 29\nz\nline 31\n"));
+}
+
+#[test]
+fn a_long_unseen_line_must_be_read() {
+    let mut session = Session::new(&[("f", &format!("a\n{}\n", "x".repeat(5_000)))]);
+    let tag = session.read_lines("f", 1..=1);
+    let patch = format!("[f#{tag}]\nCUT 2\n");
+    assert!(session.refused_for(&patch, Reason::UnseenLines).render().len() < 1_000);
+    session.refused_for(&patch, Reason::UnseenLines);
+}
+
+#[test]
+fn a_fold_named_whole_counts_as_seen() {
+    let mut session = Session::new(&[("f", &numbered(100))]);
+    let tag = session.read_lines("f", 1..=10);
+    session.store.see("f", tag, 60..=100);
+    session.store.fold("f", tag, 11..=59);
+    session.refused_for(&format!("[f#{tag}]\nCUT 10..=59\n"), Reason::UnseenLines);
+    session.edited(&format!("[f#{tag}]\nCUT 10..=60\n"));
+}
+
+#[test]
+fn what_was_seen_stays_seen_through_our_own_edit() {
+    let mut session = Session::new(&[("f", &numbered(100))]);
+    let tag = session.read_lines("f", 1..=20);
+    let tag = session.edited(&format!("[f#{tag}]\nPUT 3:\n+x\n+y\n")).1.tag.unwrap();
+    let (known, unknown) = (session.anchor("f", 21), session.anchor("f", 22));
+    session.refused_for(&format!("[f#{tag}]\nCUT {unknown}\n"), Reason::UnseenLines);
+    session.edited(&format!("[f#{tag}]\nCUT {known}\n"));
+}
+
+#[test]
+fn a_text_that_comes_back_keeps_its_tag() {
+    let mut store = SnapshotStore::default();
+    let first = store.record("f", "a\n");
+    let other = store.record("f", "b\n");
+    assert_ne!(first, other);
+    assert_eq!(store.record("./f", "a\n"), first);
+    assert_eq!(**store.newest("f").unwrap().text(), *"a\n");
+    assert_eq!(**store.get("f", other).unwrap().text(), *"b\n");
+}
+
+#[test]
+fn eight_digits_find_the_text_in_another_store() {
+    let mut session = Session::new(&[("f", &numbered(9))]);
+    let tag = session.read("f");
+    let long = session.store.long_tag("f", tag).unwrap();
+    assert!(long.is_long() && long.to_string().ends_with(&tag.to_string()));
+    session.store = SnapshotStore::default();
+    session.read("f");
+    session.edited(&format!("[f#{long}]\nCUT 3\n"));
+}
+
+/// Two texts whose hashes agree in their low 16 bits.
+fn colliding() -> (String, String) {
+    let mut seen = std::collections::HashMap::new();
+    for number in 0.. {
+        let text = format!("text {number}\n");
+        let digits = SnapshotStore::default().record("f", text.clone()).to_string();
+        if let Some(first) = seen.insert(digits, text.clone()) {
+            return (first, text);
+        }
+    }
+    unreachable!()
+}
+
+#[test]
+fn a_colliding_text_gets_eight_digits() {
+    let (first, second) = colliding();
+    let mut store = SnapshotStore::new(Limits { versions: 1, ..Limits::default() });
+    let short = store.record("f", first);
+    let long = store.record("f", second.clone());
+    assert!(!short.is_long() && long.is_long());
+    assert!(long.to_string().ends_with(&short.to_string()));
+    assert_eq!(**store.get("f", long).unwrap().text(), *second);
+    // The first is no longer kept; its tag does not come to mean the second.
+    assert!(store.get("f", short).is_none());
+    let eight: Tag = long.to_string().to_lowercase().parse().unwrap();
+    assert_eq!(eight, long);
+}
+
+#[test]
+fn limits_hold_and_what_fell_out_is_refused() {
+    let mut session = Session::new(&[("a", "1\n"), ("b", "1\n"), ("c", "1\n")]);
+    session.store = SnapshotStore::new(Limits { paths: 2, versions: 2, bytes: 1_000 });
+    let a = session.read("a");
+    session.read("b");
+    session.read("c");
+    session.refused_for(&format!("[a#{a}]\nCUT 1\n"), Reason::UnknownTag);
+
+    let first = session.read("b");
+    for number in 0..2 {
+        session.write("b", &format!("{number}0\n"));
+        session.read("b");
+    }
+    let refusal = session.refused_for(&format!("[b#{first}]\nCUT 1\n"), Reason::UnknownTag);
+    assert!(refusal.sections[0].message.contains("no longer kept"));
+
+    session.write("c", &"x".repeat(990));
+    let c = session.read("c");
+    assert!(session.store.bytes() <= 1_000);
+    session.write("b", &"y".repeat(2_000));
+    session.read("b");
+    assert_eq!(session.store.bytes(), 2_000, "the newest version stays whatever its size");
+    session.refused_for(&format!("[c#{c}]\nCUT 1\n"), Reason::UnknownTag);
+}
+
+#[test]
+fn what_a_formatter_made_of_it_is_what_counts() {
+    let mut session = Session::new(&[("f", "a\nb\nc\n")]);
+    let tag = session.read("f");
+    let plan = session.plan(&format!("[f#{tag}]\nPUT 2:\n+x=1\n")).unwrap();
+    let outcome = hashline::outcome(&mut session.store, &plan.sections[0], "a\nx = 1\nc\n", true);
+    session.write("f", "a\nx = 1\nc\n");
+    assert!(
+        outcome.text.contains("changed further") && outcome.text.contains(":x = 1\n"),
+        "{}",
+        outcome.text
+    );
+    let anchor = session.anchor("f", 2);
+    session.edited(&format!("[f#{}]\nPUT {anchor}:\n+y\n", outcome.tag.unwrap()));
+    assert_eq!(session.text("f"), "a\ny\nc\n");
+}

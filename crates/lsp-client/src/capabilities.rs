@@ -1,0 +1,209 @@
+//! What we tell servers that we can do, and what they tell us.
+//!
+//! Server capabilities stay raw JSON: one field that a newer server writes differently must not make
+//! all of them unreadable.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+use text::PositionEncoding;
+
+use crate::definition::{Feature, merge};
+
+/// Our side, in one table (LSP 3.17 §ClientCapabilities); `over` is laid on it.
+pub(crate) fn client(over: &Value) -> Value {
+    let dynamic = json!({"dynamicRegistration": true});
+    let kinds: Vec<u8> = (1..=26).collect();
+    let mut capabilities = json!({
+        "general": {
+            "positionEncodings": ["utf-8", "utf-16", "utf-32"],
+            "staleRequestSupport": {"cancel": true, "retryOnContentModified": []},
+        },
+        "workspace": {
+            "applyEdit": true,
+            "workspaceEdit": {
+                "documentChanges": true,
+                "resourceOperations": ["create", "rename", "delete"],
+                "failureHandling": "transactional",
+                "normalizesLineEndings": true,
+                "changeAnnotationSupport": {"groupsOnLabel": false},
+            },
+            "didChangeConfiguration": dynamic,
+            "didChangeWatchedFiles": {"dynamicRegistration": true, "relativePatternSupport": true},
+            "symbol": {"dynamicRegistration": true, "symbolKind": {"valueSet": kinds}},
+            "configuration": true,
+            "workspaceFolders": true,
+            "fileOperations": {"dynamicRegistration": true, "willRename": true, "didRename": true},
+            "diagnostics": {"refreshSupport": true},
+        },
+        "textDocument": {
+            "synchronization": {"dynamicRegistration": true},
+            "definition": {"dynamicRegistration": true, "linkSupport": true},
+            "references": dynamic,
+            "hover": {"dynamicRegistration": true, "contentFormat": ["markdown", "plaintext"]},
+            "documentSymbol": {
+                "dynamicRegistration": true,
+                "symbolKind": {"valueSet": kinds},
+                "hierarchicalDocumentSymbolSupport": true,
+            },
+            "rename": {
+                "dynamicRegistration": true,
+                "prepareSupport": true,
+                "prepareSupportDefaultBehavior": 1,
+                "honorsChangeAnnotations": false,
+            },
+            "formatting": dynamic,
+            "rangeFormatting": dynamic,
+            "codeAction": {
+                "dynamicRegistration": true,
+                "codeActionLiteralSupport": {"codeActionKind": {"valueSet": [
+                    "", "quickfix", "refactor", "refactor.extract", "refactor.inline", "refactor.rewrite",
+                    "source", "source.organizeImports", "source.fixAll"
+                ]}},
+                "isPreferredSupport": true,
+                "disabledSupport": true,
+                "dataSupport": true,
+                "resolveSupport": {"properties": ["edit"]},
+            },
+            "publishDiagnostics": {
+                "versionSupport": true,
+                "relatedInformation": true,
+                "codeDescriptionSupport": true,
+                "dataSupport": true,
+                "tagSupport": {"valueSet": [1, 2]},
+            },
+            "diagnostic": {"dynamicRegistration": true, "relatedDocumentSupport": false},
+        },
+        "window": {
+            "workDoneProgress": true,
+            "showMessage": {"messageActionItem": {"additionalPropertiesSupport": false}},
+            "showDocument": {"support": false},
+        },
+    });
+    merge(&mut capabilities, over.clone());
+    capabilities
+}
+
+/// What a server offers: what it said at `initialize`, and what it registered since.
+#[derive(Debug, Default)]
+pub(crate) struct Capabilities {
+    server: Value,
+    registered: HashMap<String, (String, Value)>,
+}
+
+impl Capabilities {
+    pub fn initialized(&mut self, server: Value) {
+        self.server = server;
+    }
+
+    /// `client/registerCapability`.
+    pub fn register(&mut self, id: &str, method: &str, options: Value) {
+        self.registered.insert(id.to_owned(), (method.to_owned(), options));
+    }
+
+    /// `client/unregisterCapability`.
+    pub fn unregister(&mut self, id: &str) {
+        self.registered.remove(id);
+    }
+
+    pub fn encoding(&self) -> PositionEncoding {
+        // Some clangd versions say it outside the capabilities' proper place; only the place counts.
+        match self.server["positionEncoding"].as_str() {
+            Some("utf-8") => PositionEncoding::Utf8,
+            Some("utf-32") => PositionEncoding::Utf32,
+            _ => PositionEncoding::Utf16,
+        }
+    }
+
+    /// Options of every registration of `method`.
+    pub fn registrations(&self, method: &str) -> Vec<&Value> {
+        self.registered.values().filter(|(name, _)| name == method).map(|(_, options)| options).collect()
+    }
+
+    /// The options of a provider, static or registered; `None` when it is not offered.
+    pub fn provider(&self, key: &str, method: &str) -> Option<&Value> {
+        let fixed = key.split('.').try_fold(&self.server, |value, part| value.get(part));
+        match fixed {
+            Some(Value::Null | Value::Bool(false)) | None => self.registrations(method).into_iter().next(),
+            Some(options) => Some(options),
+        }
+    }
+
+    /// Whether requests of `feature` can be sent. Diagnostics need no capability: they are pushed.
+    pub fn offers(&self, feature: Feature) -> bool {
+        let (key, method) = match feature {
+            Feature::Definition => ("definitionProvider", "textDocument/definition"),
+            Feature::References => ("referencesProvider", "textDocument/references"),
+            Feature::Hover => ("hoverProvider", "textDocument/hover"),
+            Feature::Symbols => ("documentSymbolProvider", "textDocument/documentSymbol"),
+            Feature::WorkspaceSymbols => ("workspaceSymbolProvider", "workspace/symbol"),
+            Feature::Rename => ("renameProvider", "textDocument/rename"),
+            Feature::RenameFile => ("workspace.fileOperations.willRename", "workspace/willRenameFiles"),
+            Feature::OrganizeImports | Feature::CodeAction => {
+                ("codeActionProvider", "textDocument/codeAction")
+            }
+            Feature::Format => ("documentFormattingProvider", "textDocument/formatting"),
+            Feature::Diagnostics => return true,
+        };
+        self.provider(key, method).is_some()
+    }
+
+    /// Whether documents are to be opened at all, and whether changes may be sent as ranges.
+    pub fn sync(&self) -> (bool, bool) {
+        let sync = &self.server["textDocumentSync"];
+        let kind = sync.as_u64().or(sync["change"].as_u64()).unwrap_or(0);
+        let open = sync.is_u64() && kind > 0
+            || sync["openClose"].as_bool().unwrap_or(kind > 0)
+            || !self.registrations("textDocument/didOpen").is_empty();
+        let incremental = kind == 2
+            || self.registrations("textDocument/didChange").iter().any(|options| options["syncKind"] == 2);
+        (open, incremental)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_table_is_what_the_types_of_the_specification_allow() {
+        let ours = client(&json!({}));
+        let typed: lsp_types::ClientCapabilities = serde_json::from_value(ours.clone()).unwrap();
+        let back = serde_json::to_value(typed).unwrap();
+        // Every key that we wrote is known to the types.
+        fn lost(ours: &Value, back: &Value, at: &str, out: &mut Vec<String>) {
+            if let Value::Object(map) = ours {
+                for (key, value) in map {
+                    match back.get(key) {
+                        None => out.push(format!("{at}.{key}")),
+                        Some(back) => lost(value, back, &format!("{at}.{key}"), out),
+                    }
+                }
+            }
+        }
+        let mut out = Vec::new();
+        lost(&ours, &back, "", &mut out);
+        assert_eq!(out, Vec::<String>::new());
+    }
+
+    #[test]
+    fn providers_are_static_or_registered() {
+        let mut capabilities = Capabilities::default();
+        capabilities
+            .initialized(json!({"renameProvider": false, "hoverProvider": {}, "textDocumentSync": 2}));
+        assert!(capabilities.offers(Feature::Hover));
+        assert!(!capabilities.offers(Feature::Rename));
+        capabilities.register("1", "textDocument/rename", json!({"prepareProvider": true}));
+        assert_eq!(
+            capabilities.provider("renameProvider", "textDocument/rename").unwrap()["prepareProvider"],
+            true
+        );
+        capabilities.unregister("1");
+        assert!(!capabilities.offers(Feature::Rename));
+        assert_eq!(capabilities.sync(), (true, true));
+        capabilities.initialized(json!({"textDocumentSync": {"openClose": true, "change": 1}}));
+        assert_eq!(capabilities.sync(), (true, false));
+        capabilities.initialized(json!({}));
+        assert_eq!(capabilities.sync(), (false, false));
+    }
+}

@@ -1,0 +1,115 @@
+//! Keeping servers in step with what was committed.
+
+use globset::Glob;
+use serde_json::{Value, json};
+use workspace::{AbsPath, ChangeKind, Commit, path_to_uri};
+
+use crate::pool::ServerPool;
+use crate::server::Server;
+
+/// `FileChangeType`.
+const CREATED: u8 = 1;
+const CHANGED: u8 = 2;
+const DELETED: u8 = 3;
+
+impl ServerPool {
+    /// Tells every running server what a commit changed: new texts of open documents, documents that
+    /// are gone, and the files that it watches. Done when all is in the servers' queues.
+    pub async fn did_commit(&self, commit: &Commit) {
+        let mut events: Vec<(AbsPath, u8)> = Vec::new();
+        let mut closed: Vec<AbsPath> = Vec::new();
+        let mut renamed: Vec<Value> = Vec::new();
+        for file in &commit.files {
+            match &file.kind {
+                ChangeKind::Modified => events.push((file.path.clone(), CHANGED)),
+                ChangeKind::Created => events.push((file.path.clone(), CREATED)),
+                ChangeKind::Deleted => {
+                    events.push((file.path.clone(), DELETED));
+                    closed.push(file.path.clone());
+                }
+                ChangeKind::Renamed { from } => {
+                    events.push((from.clone(), DELETED));
+                    events.push((file.path.clone(), CREATED));
+                    closed.push(from.clone());
+                    let uri = |path: &AbsPath| path_to_uri(path.as_path());
+                    renamed.push(json!({"oldUri": uri(from), "newUri": uri(&file.path)}));
+                }
+            }
+        }
+        for server in self.running() {
+            tell(&server, &events, &closed, &renamed).await;
+        }
+    }
+}
+
+async fn tell(server: &Server, events: &[(AbsPath, u8)], closed: &[AbsPath], renamed: &[Value]) {
+    let mut messages = Vec::new();
+    let watched = watched(server, events);
+    if !watched.is_empty() {
+        messages.push(("workspace/didChangeWatchedFiles", json!({"changes": watched})));
+    }
+    let follows = {
+        let capabilities = server.core.capabilities();
+        capabilities.provider("workspace.fileOperations.didRename", "workspace/didRenameFiles").is_some()
+    };
+    if follows && !renamed.is_empty() {
+        messages.push(("workspace/didRenameFiles", json!({"files": renamed})));
+    }
+    server.refresh(closed, &messages).await;
+}
+
+/// The events that some watcher of the server asked for (LSP 3.17 §DidChangeWatchedFiles).
+pub(crate) fn watched(server: &Server, events: &[(AbsPath, u8)]) -> Vec<Value> {
+    let capabilities = server.core.capabilities();
+    let registrations = capabilities.registrations("workspace/didChangeWatchedFiles");
+    let watchers: Vec<&Value> = registrations
+        .iter()
+        .flat_map(|options| options["watchers"].as_array().into_iter().flatten())
+        .collect();
+    let wanted = |path: &AbsPath, kind: u8| {
+        watchers.iter().any(|watcher| {
+            let kinds = watcher["kind"].as_u64().unwrap_or(7);
+            kinds & (1 << (kind - 1)) != 0 && matches(&server.core.root, &watcher["globPattern"], path)
+        })
+    };
+    events
+        .iter()
+        .filter(|(path, kind)| wanted(path, *kind))
+        .map(|(path, kind)| json!({"uri": path_to_uri(path.as_path()), "type": kind}))
+        .collect()
+}
+
+/// A glob over the whole path, or one relative to a base.
+fn matches(root: &AbsPath, pattern: &Value, path: &AbsPath) -> bool {
+    let (base, glob) = match pattern {
+        Value::String(glob) => (root.clone(), glob.as_str()),
+        relative => {
+            let base = relative["baseUri"].as_str().or(relative["baseUri"]["uri"].as_str());
+            let base = base.and_then(workspace::uri_to_path).and_then(AbsPath::new);
+            let (Some(base), Some(glob)) = (base, relative["pattern"].as_str()) else { return false };
+            (base, glob)
+        }
+    };
+    let Ok(glob) = Glob::new(glob) else { return false };
+    let matcher = glob.compile_matcher();
+    matcher.is_match(path) || path.strip_prefix(&base).is_some_and(|relative| matcher.is_match(relative))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watchers_match_whole_paths_and_relative_ones() {
+        let root = AbsPath::new("/r").unwrap();
+        let check = |pattern: Value, path: &str| matches(&root, &pattern, &AbsPath::new(path).unwrap());
+        assert!(check(json!("**"), "/r/a/b.py"));
+        assert!(check(json!("**/*.{py,pyi}"), "/r/a/b.py"));
+        assert!(check(json!("/r/Cargo.toml"), "/r/Cargo.toml"));
+        assert!(!check(json!("**/*.rs"), "/r/a/b.py"));
+        let relative = |base: Value| json!({"baseUri": base, "pattern": "src/*.py"});
+        assert!(check(relative(json!("file:///r")), "/r/src/b.py"));
+        assert!(check(relative(json!({"uri": "file:///r", "name": "r"})), "/r/src/b.py"));
+        assert!(!check(relative(json!("file:///q")), "/r/src/b.py"));
+    }
+}

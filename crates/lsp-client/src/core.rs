@@ -1,0 +1,70 @@
+//! What the two sides of one running server share: those who ask, and the handler of its messages.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+use workspace::{AbsPath, Workspace};
+
+use crate::capabilities::Capabilities;
+use crate::definition::ServerDefinition;
+use crate::diagnostics::PushedDiagnostics;
+use crate::documents::{OpenDocuments, SyncRule};
+use crate::host::Host;
+use crate::loading::Loading;
+use crate::traffic::Traffic;
+
+pub(crate) struct Core {
+    pub definition: Arc<ServerDefinition>,
+    pub root: AbsPath,
+    pub workspace: Workspace,
+    pub host: Arc<dyn Host>,
+    /// The definition's settings with their variables replaced.
+    pub settings: Value,
+    pub loading: Loading,
+    pub diagnostics: PushedDiagnostics,
+    pub traffic: Arc<Traffic>,
+    capabilities: Mutex<Capabilities>,
+    documents: Mutex<OpenDocuments>,
+}
+
+impl Core {
+    pub fn new(
+        definition: Arc<ServerDefinition>,
+        root: AbsPath,
+        workspace: Workspace,
+        host: Arc<dyn Host>,
+        settings: Value,
+    ) -> Self {
+        Self {
+            loading: Loading::new(definition.ready.clone()),
+            diagnostics: PushedDiagnostics::new(definition.diagnostics),
+            traffic: Arc::new(Traffic::new()),
+            capabilities: Mutex::default(),
+            documents: Mutex::default(),
+            definition,
+            root,
+            workspace,
+            host,
+            settings,
+        }
+    }
+
+    /// Neither lock is held across an `.await`; where both are, capabilities come first.
+    pub fn capabilities(&self) -> MutexGuard<'_, Capabilities> {
+        self.capabilities.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn documents(&self) -> MutexGuard<'_, OpenDocuments> {
+        self.documents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn sync_rule(&self) -> SyncRule {
+        let capabilities = self.capabilities();
+        let (open, incremental) = capabilities.sync();
+        SyncRule { open, incremental, encoding: capabilities.encoding() }
+    }
+
+    pub fn workspace_folders(&self) -> Value {
+        json!([{"uri": workspace::path_to_uri(self.root.as_path()), "name": self.root.file_name()}])
+    }
+}

@@ -1,0 +1,135 @@
+//! The problems of exactly the text that was asked about.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use workspace::Document;
+
+use super::document;
+use crate::answer::{Answer, Diagnostic, Diagnostics, Severity};
+use crate::definition::Feature;
+use crate::documents::Synced;
+use crate::error::ServerError;
+use crate::pool::{RequestCx, ServerPool};
+use crate::protocol::RawDiagnostic;
+use crate::server::{Clock, Server};
+
+impl ServerPool {
+    /// What all servers of a file say about the text of `doc`. Never about another text: a server that
+    /// has not answered by the deadline is named in `pending`.
+    ///
+    /// # Errors
+    /// [`ServerError`] when no server can be asked at all.
+    pub async fn diagnostics(
+        self: &Arc<Self>,
+        doc: &Document,
+        cx: &RequestCx,
+    ) -> Result<Answer<Diagnostics>, ServerError> {
+        let clock = cx.clock();
+        let (servers, problems) = self.pick_all(&doc.path, Feature::Diagnostics, clock).await?;
+        let mut out = Diagnostics {
+            version: doc.version,
+            items: Vec::new(),
+            pending: Vec::new(),
+            failed: problems.iter().map(ServerError::to_string).collect(),
+        };
+        let asks = servers.iter().map(|server| of_one(server, doc, clock));
+        let answers = futures_util::future::join_all(asks).await;
+        let mut first = None;
+        for (server, answer) in servers.iter().zip(answers) {
+            match answer {
+                Ok(Some(items)) => out.items.extend(items),
+                Ok(None) => out.pending.push(server.name().to_owned()),
+                Err(ServerError::Cancelled) => return Err(ServerError::Cancelled),
+                Err(ServerError::Timeout { .. }) => out.pending.push(server.name().to_owned()),
+                Err(error) => {
+                    out.failed.push(error.to_string());
+                    first = first.or(Some(error));
+                }
+            }
+        }
+        if let Some(error) = first
+            && servers.len() == 1
+        {
+            return Err(error);
+        }
+        out.items.sort_by_key(|item| (item.range.start, item.range.end, item.severity));
+        let note = servers.iter().find_map(|server| server.note());
+        let names: Vec<&str> = servers.iter().map(|server| server.name()).collect();
+        Ok(Answer { value: out, server: names.join(", "), note })
+    }
+}
+
+async fn of_one(
+    server: &Server,
+    doc: &Document,
+    clock: Clock<'_>,
+) -> Result<Option<Vec<Diagnostic>>, ServerError> {
+    const METHOD: &str = "textDocument/diagnostic";
+    let synced = server.open(doc, clock).await?;
+    // Servers that register what they offer do so before they have loaded, so this waits for that.
+    server.wait_ready(None, clock).await?;
+    let pull = server.core.capabilities().provider("diagnosticProvider", METHOD).cloned();
+    let (synced, items) = match pull {
+        Some(options) => {
+            let asked = server
+                .ask(Some(doc), METHOD, clock, |synced, _| {
+                    let mut params = json!({"textDocument": document(synced)});
+                    if let Some(identifier) = options.get("identifier").filter(|it| it.is_string()) {
+                        params["identifier"] = identifier.clone();
+                    }
+                    params
+                })
+                .await?;
+            let report: Value = server.read(METHOD, &asked.raw)?;
+            let synced = asked.snapshot.get(&doc.path).cloned().unwrap_or(synced);
+            (synced, report["items"].clone())
+        }
+        None => {
+            let pushed = tokio::select! {
+                biased;
+                () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
+                _ = server.peer.closed() => return Err(server.crashed("waiting for diagnostics").await),
+                pushed = server.core.diagnostics.wait(&doc.path, &synced, clock.until) => pushed,
+            };
+            let Some(items) = pushed else { return Ok(None) };
+            (synced, items)
+        }
+    };
+    // Another question may have sent a newer text meanwhile; then the answer may be about that.
+    if *synced.view.text != *doc.text {
+        return Ok(None);
+    }
+    read(server, &synced, items).map(Some)
+}
+
+fn read(server: &Server, synced: &Synced, items: Value) -> Result<Vec<Diagnostic>, ServerError> {
+    let encoding = server.core.capabilities().encoding();
+    let mut out = Vec::new();
+    for raw in items.as_array().cloned().unwrap_or_default() {
+        let item: RawDiagnostic = serde_json::from_value(raw.clone())
+            .map_err(|error| server.protocol("diagnostics", error.to_string()))?;
+        let Some(range) = synced.view.range(item.range, encoding) else { continue };
+        let text = |value: Value| match value {
+            Value::String(text) => text,
+            Value::Object(ref map) => map.get("value").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            other => other.to_string(),
+        };
+        out.push(Diagnostic {
+            line: synced.view.line(range.start).0,
+            range,
+            severity: match item.severity {
+                Some(2) => Severity::Warning,
+                Some(3) => Severity::Information,
+                Some(4) => Severity::Hint,
+                _ => Severity::Error,
+            },
+            code: item.code.filter(|code| !code.is_null()).map(text),
+            source: item.source,
+            message: text(item.message),
+            server: server.name().to_owned(),
+            raw,
+        });
+    }
+    Ok(out)
+}

@@ -1,0 +1,158 @@
+//! Edits of one file that a server makes: format and organize imports.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use workspace::{Document, ErrorCode, Operation, WorkspaceEdit};
+
+use super::{answer, document};
+use crate::answer::Answer;
+use crate::definition::Feature;
+use crate::documents::Synced;
+use crate::error::ServerError;
+use crate::pool::{RequestCx, ServerPool};
+use crate::protocol::{Edit, RawWorkspaceEdit};
+
+impl ServerPool {
+    /// The edit that formats a file, or a range of it in bytes; empty when it is formatted already.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub async fn format(
+        self: &Arc<Self>,
+        doc: &Document,
+        range: Option<Range<usize>>,
+        cx: &RequestCx,
+    ) -> Result<Answer<WorkspaceEdit>, ServerError> {
+        let clock = cx.clock();
+        let server = self.pick(&doc.path, Feature::Format, clock).await?;
+        let method = match range {
+            None => "textDocument/formatting",
+            Some(_) => "textDocument/rangeFormatting",
+        };
+        if range.is_some() {
+            let offered =
+                server.core.capabilities().provider("documentRangeFormattingProvider", method).is_some();
+            if !offered {
+                let message = "it cannot format a part of a file; format the whole";
+                return Err(server.refused(ErrorCode::Unsupported, message));
+            }
+        }
+        let options = indentation(&doc.text);
+        let ask = server.ask(Some(doc), method, clock, |synced, encoding| {
+            let mut params = json!({"textDocument": document(synced), "options": options});
+            if let (Some(range), Some(synced)) = (&range, synced) {
+                params["range"] = json!(synced.view.protocol_range(range, encoding));
+            }
+            params
+        });
+        let asked = ask.await?;
+        let edits: Option<Vec<Edit>> = server.read(method, &asked.raw)?;
+        let label = format!("format {}", self.workspace.relative(&doc.path));
+        let mut edit = WorkspaceEdit { label, operations: Vec::new() };
+        if let Some(synced) = asked.snapshot.get(&doc.path) {
+            let bytes = asked
+                .converter(&server)
+                .bytes(&doc.path, &synced.view, &edits.unwrap_or_default())
+                .map_err(|problem| server.refused(problem.code(), format!("{method}: {problem}")))?;
+            if !bytes.is_empty() {
+                let (path, expected) = (doc.path.clone(), synced.version);
+                edit.operations.push(Operation::Edit { path, expected, edits: bytes });
+            }
+        }
+        Ok(answer(&server, edit))
+    }
+
+    /// The edit that sorts a file's imports and removes unused ones, as its server does it; empty when
+    /// there is nothing to do.
+    ///
+    /// # Errors
+    /// [`ServerError`]; `Refused` when the server offers it only as a command that edits by itself.
+    pub async fn organize_imports(
+        self: &Arc<Self>,
+        doc: &Document,
+        cx: &RequestCx,
+    ) -> Result<Answer<WorkspaceEdit>, ServerError> {
+        const KIND: &str = "source.organizeImports";
+        let clock = cx.clock();
+        let server = self.pick(&doc.path, Feature::OrganizeImports, clock).await?;
+        server.wait_ready(Some(doc), clock).await?;
+        let params = |synced: Option<&Synced>, encoding| {
+            let range =
+                synced.map(|synced| synced.view.protocol_range(&(0..synced.view.text.len()), encoding));
+            json!({
+                "textDocument": document(synced),
+                "range": range,
+                "context": {"diagnostics": [], "only": [KIND], "triggerKind": 1},
+            })
+        };
+        let asked = server.ask(Some(doc), "textDocument/codeAction", clock, params).await?;
+        let actions: Option<Vec<Value>> = server.read(&asked.method, &asked.raw)?;
+        let label = format!("organize imports of {}", self.workspace.relative(&doc.path));
+        let ours = |action: &Value| {
+            let kind = action["kind"].as_str().unwrap_or_default();
+            kind == KIND || kind.strip_prefix(KIND).is_some_and(|rest| rest.starts_with('.'))
+        };
+        let enabled = |action: &Value| action.get("disabled").is_none_or(Value::is_null);
+        let mut actions = actions.unwrap_or_default().into_iter();
+        let Some(mut action) = actions.find(|action| ours(action) && enabled(action)) else {
+            return Ok(answer(&server, WorkspaceEdit { label, operations: Vec::new() }));
+        };
+        let mut from = asked;
+        if action.get("edit").is_none_or(Value::is_null) && action.get("data").is_some() {
+            from = server.ask(Some(doc), "codeAction/resolve", clock, |_, _| action.clone()).await?;
+            action = server.read(&from.method, &from.raw)?;
+        }
+        match action.get("edit") {
+            Some(edit) if !edit.is_null() => {
+                let raw: RawWorkspaceEdit = serde_json::from_value(edit.clone())
+                    .map_err(|error| server.protocol(&from.method, error.to_string()))?;
+                Ok(answer(&server, from.workspace_edit(&server, raw, label)?))
+            }
+            _ => {
+                let message = "it organizes imports only by a command that edits files by itself";
+                Err(server.refused(ErrorCode::Unsupported, message))
+            }
+        }
+    }
+}
+
+/// `FormattingOptions` as the text is indented now; four spaces where nothing says.
+fn indentation(text: &str) -> Value {
+    let indented = text.lines().filter_map(|line| {
+        let rest = line.trim_start_matches([' ', '\t']);
+        let indent = &line[..line.len() - rest.len()];
+        (!rest.is_empty() && !indent.is_empty()).then_some(indent)
+    });
+    let (mut tabs, mut spaces, mut width) = (0, 0, usize::MAX);
+    for indent in indented.take(1000) {
+        if indent.starts_with('\t') {
+            tabs += 1;
+        } else {
+            spaces += 1;
+            // A single space is the inside of a comment, rarely a level.
+            if indent.len() > 1 {
+                width = width.min(indent.len());
+            }
+        }
+    }
+    let size = if (2..=8).contains(&width) { width } else { 4 };
+    json!({"tabSize": size, "insertSpaces": tabs <= spaces})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indentation_is_that_of_the_text() {
+        let check = |text: &str, size: usize, spaces: bool| {
+            assert_eq!(indentation(text), json!({"tabSize": size, "insertSpaces": spaces}), "{text:?}");
+        };
+        check("", 4, true);
+        check("a\n  b\n    c\n", 2, true);
+        check("a\n\tb\n", 4, false);
+        check("/**\n * x\n */\nf() {\n    y\n}\n", 4, true);
+    }
+}

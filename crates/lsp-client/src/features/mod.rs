@@ -1,0 +1,80 @@
+//! The questions that can be asked of a pool, a file for each kind.
+//!
+//! Each picks the server, starts it, waits for it, makes it see the texts as they are, asks, and reads the
+//! answer by the texts that the server had.
+
+mod diagnostics;
+mod edits;
+mod navigation;
+mod rename;
+mod symbols;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use text::PositionEncoding;
+use workspace::{AbsPath, WorkspaceEdit};
+
+use crate::answer::{Answer, Location};
+use crate::documents::Synced;
+use crate::edit::Converter;
+use crate::error::ServerError;
+use crate::protocol::{Range, RawWorkspaceEdit};
+use crate::server::{Asked, Server};
+use crate::view::View;
+
+/// `TextDocumentPositionParams`.
+fn at(synced: Option<&Synced>, offset: usize, encoding: PositionEncoding) -> Value {
+    let Some(synced) = synced else { return json!({}) };
+    json!({
+        "textDocument": {"uri": synced.uri},
+        "position": synced.view.position(offset, encoding),
+    })
+}
+
+fn document(synced: Option<&Synced>) -> Value {
+    json!({"uri": synced.map(|synced| synced.uri.as_str())})
+}
+
+fn answer<T>(server: &Server, value: T) -> Answer<T> {
+    Answer { value, server: server.name().to_owned(), note: server.note() }
+}
+
+impl Asked {
+    /// The text of a file as the server had it: what it was sent, else what is on disk.
+    fn view(&self, server: &Server, path: &AbsPath) -> Option<Arc<View>> {
+        if let Some(synced) = self.snapshot.get(path) {
+            return Some(Arc::clone(&synced.view));
+        }
+        let document = server.core.workspace.document(path).ok()?;
+        Some(Arc::new(View::new(document.text)))
+    }
+
+    /// A place; `None` when the URI names no file.
+    fn location(&self, server: &Server, uri: &str, range: Range) -> Option<Location> {
+        let path = workspace::uri_to_path(uri).and_then(AbsPath::new)?;
+        let view = self.view(server, &path);
+        let bytes = view.as_ref().and_then(|view| view.range(range, self.encoding));
+        let (Some(view), Some(bytes)) = (view, bytes) else {
+            let line = range.start.line as usize + 1;
+            return Some(Location { path, range: 0..0, line, line_text: String::new() });
+        };
+        let (line, line_text) = view.line(bytes.start);
+        Some(Location { path, range: bytes, line, line_text })
+    }
+
+    fn converter<'a>(&'a self, server: &'a Server) -> Converter<'a> {
+        Converter { workspace: &server.core.workspace, snapshot: &self.snapshot, encoding: self.encoding }
+    }
+
+    fn workspace_edit(
+        &self,
+        server: &Server,
+        raw: RawWorkspaceEdit,
+        label: String,
+    ) -> Result<WorkspaceEdit, ServerError> {
+        self.converter(server)
+            .convert(raw, label)
+            .map_err(|problem| server.refused(problem.code(), format!("{}: {problem}", self.method)))
+    }
+}

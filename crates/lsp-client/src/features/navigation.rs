@@ -1,0 +1,105 @@
+//! Definition, references, hover.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use workspace::Document;
+
+use super::{answer, at};
+use crate::answer::{Answer, Location};
+use crate::definition::Feature;
+use crate::error::ServerError;
+use crate::pool::{RequestCx, ServerPool};
+use crate::protocol::{AnyLocation, Many};
+use crate::server::{Asked, Server};
+
+impl ServerPool {
+    /// Where the thing at byte `offset` is defined.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub async fn definition(
+        self: &Arc<Self>,
+        doc: &Document,
+        offset: usize,
+        cx: &RequestCx,
+    ) -> Result<Answer<Vec<Location>>, ServerError> {
+        let clock = cx.clock();
+        let server = self.pick(&doc.path, Feature::Definition, clock).await?;
+        server.wait_ready(Some(doc), clock).await?;
+        let ask = server.ask(Some(doc), "textDocument/definition", clock, |synced, encoding| {
+            at(synced, offset, encoding)
+        });
+        let asked = ask.await?;
+        Ok(answer(&server, locations(&server, &asked)?))
+    }
+
+    /// Where the thing at byte `offset` is used, in order of file and place.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub async fn references(
+        self: &Arc<Self>,
+        doc: &Document,
+        offset: usize,
+        include_declaration: bool,
+        cx: &RequestCx,
+    ) -> Result<Answer<Vec<Location>>, ServerError> {
+        let clock = cx.clock();
+        let server = self.pick(&doc.path, Feature::References, clock).await?;
+        server.wait_ready(Some(doc), clock).await?;
+        let ask = server.ask(Some(doc), "textDocument/references", clock, |synced, encoding| {
+            let mut params = at(synced, offset, encoding);
+            params["context"] = json!({"includeDeclaration": include_declaration});
+            params
+        });
+        let asked = ask.await?;
+        let mut found = locations(&server, &asked)?;
+        found.sort_by(|a, b| (&a.path, a.range.start, a.line).cmp(&(&b.path, b.range.start, b.line)));
+        found.dedup();
+        Ok(answer(&server, found))
+    }
+
+    /// What the server says about the thing at byte `offset`, as Markdown or plain text.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub async fn hover(
+        self: &Arc<Self>,
+        doc: &Document,
+        offset: usize,
+        cx: &RequestCx,
+    ) -> Result<Answer<Option<String>>, ServerError> {
+        let clock = cx.clock();
+        let server = self.pick(&doc.path, Feature::Hover, clock).await?;
+        server.wait_ready(Some(doc), clock).await?;
+        let ask = server
+            .ask(Some(doc), "textDocument/hover", clock, |synced, encoding| at(synced, offset, encoding));
+        let asked = ask.await?;
+        let hover: Value = server.read(&asked.method, &asked.raw)?;
+        let text = hover_text(&hover["contents"]);
+        Ok(answer(&server, Some(text).filter(|text| !text.trim().is_empty())))
+    }
+}
+
+fn locations(server: &Server, asked: &Asked) -> Result<Vec<Location>, ServerError> {
+    let found: Many<AnyLocation> = server.read(&asked.method, &asked.raw)?;
+    let parts = found.into_vec().into_iter().map(AnyLocation::parts);
+    Ok(parts.filter_map(|(uri, range)| asked.location(server, &uri, range)).collect())
+}
+
+/// `MarkupContent`, `MarkedString` or a list of these.
+fn hover_text(contents: &Value) -> String {
+    match contents {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().map(hover_text).collect::<Vec<_>>().join("\n\n"),
+        Value::Object(map) => {
+            let text = map.get("value").and_then(Value::as_str).unwrap_or_default();
+            match map.get("language").and_then(Value::as_str) {
+                Some(language) => format!("```{language}\n{text}\n```"),
+                None => text.to_owned(),
+            }
+        }
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,191 @@
+//! Rename of a thing, and of a file with all that refers to it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use workspace::{AbsPath, Document, ErrorCode, Operation, WorkspaceEdit};
+
+use super::at;
+use crate::answer::Answer;
+use crate::definition::Feature;
+use crate::error::ServerError;
+use crate::pool::{RequestCx, ServerPool};
+use crate::protocol::RawWorkspaceEdit;
+use crate::server::{Clock, Server};
+
+impl ServerPool {
+    /// The edit that renames the thing at byte `offset`, in all files. Never empty.
+    ///
+    /// # Errors
+    /// [`ServerError`]: `Refused` when nothing can be renamed there or nothing would change, `Starting`
+    /// when the server has not loaded the project in time: half a rename is worse than none.
+    pub async fn rename(
+        self: &Arc<Self>,
+        doc: &Document,
+        offset: usize,
+        new_name: &str,
+        cx: &RequestCx,
+    ) -> Result<Answer<WorkspaceEdit>, ServerError> {
+        let clock = cx.clock();
+        let server = self.pick(&doc.path, Feature::Rename, clock).await?;
+        ready(&server, Some(doc), clock).await?;
+        let prepares = {
+            let capabilities = server.core.capabilities();
+            let provider = capabilities.provider("renameProvider", "textDocument/rename");
+            provider.is_some_and(|options| options["prepareProvider"] == true)
+        };
+        let mut old_name = word(&doc.text, offset).to_owned();
+        if prepares {
+            old_name = prepare(&server, doc, offset, clock).await?.unwrap_or(old_name);
+        }
+        if old_name == new_name {
+            return Err(
+                server.refused(ErrorCode::InvalidArguments, format!("it is called {new_name} already"))
+            );
+        }
+        let ask = server.ask(Some(doc), "textDocument/rename", clock, |synced, encoding| {
+            let mut params = at(synced, offset, encoding);
+            params["newName"] = new_name.into();
+            params
+        });
+        let asked = ask.await?;
+        let raw: Option<RawWorkspaceEdit> = server.read(&asked.method, &asked.raw)?;
+        let label = format!("rename {old_name} to {new_name}");
+        let edit = asked.workspace_edit(&server, raw.unwrap_or_default(), label)?;
+        if edit.operations.is_empty() {
+            let message = format!("renaming {old_name:?} to {new_name:?} would change nothing");
+            return Err(server.refused(ErrorCode::NotFound, message));
+        }
+        Ok(super::answer(&server, edit))
+    }
+
+    /// The edit that moves a file or folder and mends what refers to it: all servers that follow file
+    /// names are asked, the rename itself comes last. Without such a server it is the rename alone, and
+    /// a note says so.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub async fn rename_file(
+        self: &Arc<Self>,
+        from: &AbsPath,
+        to: &AbsPath,
+        cx: &RequestCx,
+    ) -> Result<Answer<WorkspaceEdit>, ServerError> {
+        let clock = cx.clock();
+        let label = format!("move {} to {}", self.workspace.relative(from), self.workspace.relative(to));
+        let folder = from.as_path().is_dir();
+        // A folder has no language; its first file that has one speaks for it.
+        let speaker = match folder {
+            true => self
+                .workspace
+                .files(from)
+                .find(|path| !self.definitions.for_feature(path.as_path(), Feature::RenameFile).is_empty()),
+            false => Some(from.clone()),
+        };
+        let mut notes = Vec::new();
+        let servers = match &speaker {
+            None => Vec::new(),
+            Some(path) => match self.pick_all(path, Feature::RenameFile, clock).await {
+                Ok((servers, problems)) => {
+                    notes.extend(problems.iter().map(ServerError::to_string));
+                    servers
+                }
+                Err(ServerError::NoServer { .. } | ServerError::Unsupported { .. }) => Vec::new(),
+                Err(error) => return Err(error),
+            },
+        };
+        let mut edit = WorkspaceEdit { label: label.clone(), operations: Vec::new() };
+        let uri = |path: &AbsPath| workspace::path_to_uri(path.as_path());
+        let files = json!({"files": [{"oldUri": uri(from), "newUri": uri(to)}]});
+        for server in &servers {
+            let document = speaker.as_ref().and_then(|path| self.workspace.document(path).ok());
+            ready(server, document.as_ref(), clock).await?;
+            let ask = server.ask(document.as_ref(), "workspace/willRenameFiles", clock, |_, _| files.clone());
+            let asked = ask.await?;
+            let raw: Option<RawWorkspaceEdit> = server.read(&asked.method, &asked.raw)?;
+            let theirs = asked.workspace_edit(server, raw.unwrap_or_default(), label.clone())?;
+            for operation in theirs.operations {
+                match &operation {
+                    // The move is ours; a file that a better server has mended already stays so.
+                    Operation::Rename { from: old, .. } if old == from => {}
+                    Operation::Edit { path, .. } if edits(&edit, path) => {}
+                    _ => edit.operations.push(operation),
+                }
+            }
+        }
+        if servers.is_empty() {
+            notes.push(
+                "no language server follows this file's name: what refers to it was not mended".to_owned(),
+            );
+        }
+        // Edits of the file itself come first, so the version that they are for is checked by them.
+        let expected = match folder || edits(&edit, from) {
+            true => None,
+            false => self.workspace.document(from).ok().map(|document| document.version),
+        };
+        edit.operations.push(Operation::Rename {
+            from: from.clone(),
+            to: to.clone(),
+            expected,
+            replaces: None,
+        });
+        let names: Vec<&str> = servers.iter().map(|server| server.name()).collect();
+        notes.extend(servers.iter().filter_map(|server| server.note()));
+        let note = (!notes.is_empty()).then(|| notes.join("; "));
+        Ok(Answer { value: edit, server: names.join(", "), note })
+    }
+}
+
+fn edits(edit: &WorkspaceEdit, wanted: &AbsPath) -> bool {
+    let is = |operation: &Operation| matches!(operation, Operation::Edit { path, .. } if path == wanted);
+    edit.operations.iter().any(is)
+}
+
+async fn ready(server: &Server, document: Option<&Document>, clock: Clock<'_>) -> Result<(), ServerError> {
+    if server.wait_ready(document, clock).await? {
+        return Ok(());
+    }
+    Err(ServerError::Starting { server: server.name().to_owned(), detail: server.doing() })
+}
+
+/// `prepareRename`: the name that would be replaced, where the server says it.
+async fn prepare(
+    server: &Server,
+    doc: &Document,
+    offset: usize,
+    clock: Clock<'_>,
+) -> Result<Option<String>, ServerError> {
+    let method = "textDocument/prepareRename";
+    let ask = server.ask(Some(doc), method, clock, |synced, encoding| at(synced, offset, encoding));
+    let asked = ask.await.map_err(|error| match error {
+        ServerError::Refused { server, message, .. } => {
+            ServerError::Refused { server, message, code: ErrorCode::InvalidArguments }
+        }
+        other => other,
+    })?;
+    let prepared: Value = server.read(method, &asked.raw)?;
+    if prepared.is_null() {
+        let name = word(&doc.text, offset);
+        let message = format!("{name:?} cannot be renamed: nothing of the project's own is there");
+        return Err(server.refused(ErrorCode::InvalidArguments, message));
+    }
+    if let Some(placeholder) = prepared["placeholder"].as_str() {
+        return Ok(Some(placeholder.to_owned()));
+    }
+    let range = prepared.get("range").unwrap_or(&prepared);
+    let Ok(range) = serde_json::from_value(range.clone()) else { return Ok(None) };
+    let view = asked.snapshot.get(&doc.path).map(|synced| Arc::clone(&synced.view));
+    Ok(view.and_then(|view| {
+        let range = view.range(range, asked.encoding)?;
+        view.text.get(range).map(str::to_owned)
+    }))
+}
+
+/// The word around `offset`, for people.
+fn word(text: &str, offset: usize) -> &str {
+    let is_part = |char: char| char.is_alphanumeric() || char == '_';
+    let (Some(before), Some(after)) = (text.get(..offset), text.get(offset..)) else { return "" };
+    let start = before.trim_end_matches(is_part).len();
+    let end = offset + after.find(|char| !is_part(char)).unwrap_or(after.len());
+    &text[start..end]
+}

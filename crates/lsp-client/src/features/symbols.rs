@@ -1,0 +1,142 @@
+//! The named things of a file, and those of a workspace that match a query.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use workspace::{AbsPath, Document};
+
+use super::{answer, document};
+use crate::answer::{Answer, Symbol};
+use crate::definition::Feature;
+use crate::error::ServerError;
+use crate::pool::{RequestCx, ServerPool};
+use crate::protocol::{DocumentSymbol, FlatSymbol, kind_name};
+use crate::server::{Asked, Server};
+use crate::view::View;
+
+/// Files looked at to find a language, when no file says which.
+const LOOKED_AT: usize = 2000;
+
+impl ServerPool {
+    /// The outline of a file, as a tree where the server gives one.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub async fn symbols(
+        self: &Arc<Self>,
+        doc: &Document,
+        cx: &RequestCx,
+    ) -> Result<Answer<Vec<Symbol>>, ServerError> {
+        let clock = cx.clock();
+        let server = self.pick(&doc.path, Feature::Symbols, clock).await?;
+        let ask = server.ask(
+            Some(doc),
+            "textDocument/documentSymbol",
+            clock,
+            |synced, _| json!({"textDocument": document(synced)}),
+        );
+        let asked = ask.await?;
+        let items: Option<Vec<Value>> = server.read(&asked.method, &asked.raw)?;
+        let bad = |error: serde_json::Error| server.protocol(&asked.method, error.to_string());
+        let view = asked.view(&server, &doc.path);
+        let mut symbols = Vec::new();
+        for item in items.unwrap_or_default() {
+            if item.get("location").is_some() {
+                let flat: FlatSymbol = serde_json::from_value(item).map_err(bad)?;
+                symbols.extend(flat_symbol(&server, &asked, flat));
+            } else if let Some(view) = &view {
+                let symbol: DocumentSymbol = serde_json::from_value(item).map_err(bad)?;
+                symbols.extend(tree(&asked, view, &doc.path, symbol, None));
+            }
+        }
+        Ok(answer(&server, symbols))
+    }
+
+    /// Symbols of the workspace whose names match `query` as the server sees it. `near` says whose
+    /// server is asked; without it, those that run, or the one for the workspace's first known file.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub async fn workspace_symbols(
+        self: &Arc<Self>,
+        query: &str,
+        near: Option<&Document>,
+        cx: &RequestCx,
+    ) -> Result<Answer<Vec<Symbol>>, ServerError> {
+        let clock = cx.clock();
+        let feature = Feature::WorkspaceSymbols;
+        let mut servers = match near {
+            Some(near) => vec![self.pick(&near.path, feature, clock).await?],
+            None => self.running(),
+        };
+        servers.retain(|server| server.core.capabilities().offers(feature));
+        if servers.is_empty() {
+            let root = self.workspace.root();
+            let mut files = self.workspace.files(root).take(LOOKED_AT);
+            let known = files.find(|path| !self.definitions.for_feature(path.as_path(), feature).is_empty());
+            let known = known.ok_or_else(|| ServerError::NoServer { path: root.to_string() })?;
+            servers.push(self.pick(&known, feature, clock).await?);
+        }
+        let mut out = Answer { value: Vec::new(), server: String::new(), note: None };
+        for server in &servers {
+            server.wait_ready(near, clock).await?;
+            let params = |_: Option<&_>, _| json!({"query": query});
+            let asked = server.ask(near, "workspace/symbol", clock, params).await?;
+            let items: Option<Vec<FlatSymbol>> = server.read(&asked.method, &asked.raw)?;
+            let symbols = items.unwrap_or_default().into_iter();
+            out.value.extend(symbols.filter_map(|symbol| flat_symbol(server, &asked, symbol)));
+            out.note = out.note.or(server.note());
+        }
+        out.server = servers.iter().map(|server| server.name()).collect::<Vec<_>>().join(", ");
+        Ok(out)
+    }
+}
+
+fn joined(container: Option<&str>, name: &str) -> String {
+    match container {
+        Some(container) if !container.is_empty() => format!("{container}.{name}"),
+        _ => name.to_owned(),
+    }
+}
+
+fn flat_symbol(server: &Server, asked: &Asked, symbol: FlatSymbol) -> Option<Symbol> {
+    let range = symbol.location.range.unwrap_or_default();
+    let location = asked.location(server, &symbol.location.uri, range)?;
+    let container = symbol.container_name.filter(|container| !container.is_empty());
+    Some(Symbol {
+        kind: kind_name(symbol.kind),
+        path: joined(container.as_deref(), &symbol.name),
+        file: location.path,
+        selection: location.range.clone(),
+        range: location.range,
+        line: location.line,
+        container,
+        children: Vec::new(),
+        name: symbol.name,
+    })
+}
+
+fn tree(
+    asked: &Asked,
+    view: &View,
+    file: &AbsPath,
+    symbol: DocumentSymbol,
+    container: Option<&str>,
+) -> Option<Symbol> {
+    let range = view.range(symbol.range, asked.encoding)?;
+    let selection = view.range(symbol.selection_range, asked.encoding)?;
+    let path = joined(container, &symbol.name);
+    let children = symbol.children.unwrap_or_default().into_iter();
+    let children = children.filter_map(|child| tree(asked, view, file, child, Some(&path))).collect();
+    Some(Symbol {
+        kind: kind_name(symbol.kind),
+        line: view.line(selection.start).0,
+        file: file.clone(),
+        container: container.map(str::to_owned),
+        name: symbol.name,
+        path,
+        range,
+        selection,
+        children,
+    })
+}

@@ -1,0 +1,149 @@
+//! Answers to what servers ask and tell, so that none of them waits for us in vain.
+//!
+//! Every request of LSP 3.17 that a server may send has an answer; an unknown one is refused with
+//! `-32601`.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use wire::{Handler, IncomingRequest, Peer, RpcError};
+use workspace::AbsPath;
+
+use crate::core::Core;
+use crate::definition;
+use crate::edit::Converter;
+use crate::host::MessageType;
+use crate::protocol::RawWorkspaceEdit;
+
+pub(crate) struct ServerHandler(pub Arc<Core>);
+
+fn value(params: Option<&RawValue>) -> Value {
+    params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or(Value::Null)
+}
+
+impl Handler for ServerHandler {
+    fn notification(&self, _: &Peer, method: &str, params: Option<&RawValue>) {
+        let core = &self.0;
+        let params = value(params);
+        match method {
+            "$/progress" => core.loading.progress(&params),
+            "textDocument/publishDiagnostics" => {
+                let uri = params["uri"].as_str().unwrap_or_default();
+                let Some(path) = workspace::uri_to_path(uri).and_then(AbsPath::new) else { return };
+                let version = params["version"].as_i64().map(|version| version as i32);
+                core.diagnostics.push(path, version, params["diagnostics"].clone());
+            }
+            "window/logMessage" | "window/showMessage" => {
+                let text = params["message"].as_str().unwrap_or_default();
+                let kind = match params["type"].as_u64() {
+                    Some(1) => MessageType::Error,
+                    Some(2) => MessageType::Warning,
+                    Some(3) => MessageType::Info,
+                    _ => MessageType::Log,
+                };
+                core.loading.log_message(text);
+                tracing::debug!(server = core.definition.name, ?kind, "{text}");
+                core.host.message(&core.definition.name, kind, text);
+            }
+            other => {
+                core.loading.status(other, &params);
+                tracing::trace!(server = core.definition.name, method = other, "notification");
+            }
+        }
+    }
+
+    fn request(
+        &self,
+        _: &Peer,
+        request: IncomingRequest,
+    ) -> BoxFuture<'static, Result<Box<RawValue>, RpcError>> {
+        let core = Arc::clone(&self.0);
+        let params = value(request.params.as_deref());
+        // What changes our tables is done here, in wire order, before anything later is read.
+        let now = match request.method.as_str() {
+            "workspace/configuration" => Some(configuration(&core, &params)),
+            "client/registerCapability" => {
+                let mut capabilities = core.capabilities();
+                for registration in params["registrations"].as_array().into_iter().flatten() {
+                    capabilities.register(
+                        registration["id"].as_str().unwrap_or_default(),
+                        registration["method"].as_str().unwrap_or_default(),
+                        registration["registerOptions"].clone(),
+                    );
+                }
+                Some(Value::Null)
+            }
+            "client/unregisterCapability" => {
+                let mut capabilities = core.capabilities();
+                // The specification's own spelling, and the right one.
+                for name in ["unregisterations", "unregistrations"] {
+                    for registration in params[name].as_array().into_iter().flatten() {
+                        capabilities.unregister(registration["id"].as_str().unwrap_or_default());
+                    }
+                }
+                Some(Value::Null)
+            }
+            "workspace/workspaceFolders" => Some(core.workspace_folders()),
+            "window/workDoneProgress/create"
+            | "window/showMessageRequest"
+            | "workspace/diagnostic/refresh"
+            | "workspace/semanticTokens/refresh"
+            | "workspace/inlayHint/refresh"
+            | "workspace/inlineValue/refresh"
+            | "workspace/codeLens/refresh"
+            | "workspace/foldingRange/refresh" => Some(Value::Null),
+            "window/showDocument" => Some(json!({"success": false})),
+            _ => None,
+        };
+        Box::pin(async move {
+            let answer = match now {
+                Some(value) => value,
+                None if request.method == "workspace/applyEdit" => apply_edit(&core, params).await,
+                None => {
+                    tracing::debug!(
+                        server = core.definition.name,
+                        method = request.method,
+                        "unknown request"
+                    );
+                    return Err(RpcError::method_not_found(&request.method));
+                }
+            };
+            wire::raw(&answer).map_err(|error| RpcError::new(wire::codes::INTERNAL_ERROR, error.to_string()))
+        })
+    }
+}
+
+fn configuration(core: &Core, params: &Value) -> Value {
+    params["items"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|item| {
+            let section = item["section"].as_str();
+            let own = core.host.configuration(&core.definition.name, section);
+            own.unwrap_or_else(|| definition::section(&core.settings, section))
+        })
+        .collect()
+}
+
+async fn apply_edit(core: &Core, params: Value) -> Value {
+    let refused = |reason: String| json!({"applied": false, "failureReason": reason});
+    let label = params["label"].as_str().unwrap_or("edit by the server").to_owned();
+    let raw: RawWorkspaceEdit = match serde_json::from_value(params["edit"].clone()) {
+        Ok(raw) => raw,
+        Err(error) => return refused(format!("the edit cannot be read: {error}")),
+    };
+    let snapshot = core.documents().snapshot();
+    let encoding = core.capabilities().encoding();
+    let converter = Converter { workspace: &core.workspace, snapshot: &snapshot, encoding };
+    let edit = match converter.convert(raw, label) {
+        Ok(edit) => edit,
+        Err(problem) => return refused(problem.to_string()),
+    };
+    match core.host.apply_edit(&core.definition.name, edit).await {
+        Ok(()) => json!({"applied": true}),
+        Err(reason) => refused(reason),
+    }
+}

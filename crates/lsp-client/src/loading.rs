@@ -1,0 +1,222 @@
+//! Whether a server has loaded its project, and what it is doing.
+//!
+//! Knows of a server only what its definition says. Waits are woken by the server's messages.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::definition::ReadyRule;
+
+pub(crate) struct Loading {
+    rule: ReadyRule,
+    state: Mutex<State>,
+    changed: watch::Sender<()>,
+}
+
+struct State {
+    started: Instant,
+    first_open: Option<Instant>,
+    progress_seen: bool,
+    work: HashMap<String, Work>,
+    message_seen: bool,
+    status: bool,
+}
+
+#[derive(Default)]
+struct Work {
+    title: String,
+    message: Option<String>,
+    percentage: Option<u64>,
+}
+
+enum Ready {
+    Yes,
+    /// Not now; it may become so by itself at that time.
+    No(Instant),
+}
+
+impl Loading {
+    pub fn new(rule: ReadyRule) -> Self {
+        let state = State {
+            started: Instant::now(),
+            first_open: None,
+            progress_seen: false,
+            work: HashMap::new(),
+            message_seen: false,
+            status: false,
+        };
+        Self { rule, state: Mutex::new(state), changed: watch::channel(()).0 }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        // Each method leaves the state whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn opened(&self) {
+        self.state().first_open.get_or_insert_with(Instant::now);
+    }
+
+    /// `$/progress`.
+    pub fn progress(&self, params: &Value) {
+        let token = params["token"].to_string();
+        let value = &params["value"];
+        {
+            let mut state = self.state();
+            let text = |name: &str| value[name].as_str().map(str::to_owned);
+            match value["kind"].as_str() {
+                Some("begin") => {
+                    state.progress_seen = true;
+                    let work = Work {
+                        title: text("title").unwrap_or_default(),
+                        message: text("message"),
+                        percentage: value["percentage"].as_u64(),
+                    };
+                    state.work.insert(token, work);
+                }
+                Some("report") => {
+                    if let Some(work) = state.work.get_mut(&token) {
+                        work.message = text("message").or(work.message.take());
+                        work.percentage = value["percentage"].as_u64().or(work.percentage);
+                    }
+                }
+                Some("end") => {
+                    state.work.remove(&token);
+                }
+                _ => return,
+            }
+        }
+        self.changed.send_replace(());
+    }
+
+    /// `window/logMessage`.
+    pub fn log_message(&self, message: &str) {
+        if self.rule.log_messages.iter().any(|wanted| message.contains(wanted)) {
+            self.state().message_seen = true;
+            self.changed.send_replace(());
+        }
+    }
+
+    /// Any other notification.
+    pub fn status(&self, method: &str, params: &Value) {
+        let (Some(wanted), Some(field)) = (&self.rule.status_method, &self.rule.status_field) else { return };
+        if method == wanted {
+            self.state().status = params[field].as_bool().unwrap_or(false);
+            self.changed.send_replace(());
+        }
+    }
+
+    fn ready(&self) -> Ready {
+        let state = self.state();
+        let now = Instant::now();
+        let latest = state.started + std::time::Duration::from_secs(self.rule.timeout_s);
+        if now >= latest {
+            return Ready::Yes;
+        }
+        let said = self.rule.log_messages.is_empty() || state.message_seen;
+        let quiet = self.rule.status_method.is_none() || state.status;
+        if !said || !quiet {
+            return Ready::No(latest);
+        }
+        if self.rule.progress {
+            if !state.work.is_empty() {
+                return Ready::No(latest);
+            }
+            let grace = state.first_open.unwrap_or(now) + self.rule.grace();
+            if !state.progress_seen && now < grace {
+                return Ready::No(grace.min(latest));
+            }
+        }
+        Ready::Yes
+    }
+
+    /// Waits until the server has loaded, at most until `until`; whether it has. Cancel-safe.
+    pub async fn wait(&self, until: Instant) -> bool {
+        let mut changed = self.changed.subscribe();
+        loop {
+            changed.mark_unchanged();
+            let Ready::No(again) = self.ready() else { return true };
+            if Instant::now() >= until {
+                return false;
+            }
+            let wake = again.min(until);
+            // Woken early or late, the loop looks again.
+            tokio::select! {
+                _ = changed.changed() => {}
+                () = tokio::time::sleep_until(wake.into()) => {}
+            }
+        }
+    }
+
+    pub fn is_ready(&self) -> bool {
+        matches!(self.ready(), Ready::Yes)
+    }
+
+    /// What the server is doing, for people: `indexing 43%: 3/7`; `None` when nothing is known.
+    pub fn describe(&self) -> Option<String> {
+        let state = self.state();
+        let work = state.work.values().max_by_key(|work| work.percentage)?;
+        let mut text = work.title.clone();
+        if let Some(percentage) = work.percentage {
+            text.push_str(&format!(" {percentage}%"));
+        }
+        if let Some(message) = &work.message {
+            text.push_str(&format!(": {message}"));
+        }
+        Some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::time::Duration;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    fn progress(loading: &Loading, value: Value) {
+        loading.progress(&json!({"token": "t", "value": value}));
+    }
+
+    #[tokio::test]
+    async fn work_that_is_reported_is_waited_for_and_told() {
+        let rule = ReadyRule { progress: true, grace_ms: 20_000, ..ReadyRule::default() };
+        let loading = Loading::new(rule);
+        loading.opened();
+        assert!(!loading.wait(Instant::now()).await);
+        progress(&loading, json!({"kind": "begin", "title": "indexing", "percentage": 0}));
+        progress(&loading, json!({"kind": "report", "message": "3/7", "percentage": 43}));
+        assert_eq!(loading.describe().unwrap(), "indexing 43%: 3/7");
+        let waiting = loading.wait(Instant::now() + LONG);
+        let ending = async { progress(&loading, json!({"kind": "end"})) };
+        assert!(tokio::join!(waiting, ending).0);
+        assert_eq!(loading.describe(), None);
+    }
+
+    #[tokio::test]
+    async fn messages_and_status_must_both_hold() {
+        let rule = ReadyRule {
+            log_messages: vec!["source file".into()],
+            status_method: Some("x/status".into()),
+            status_field: Some("quiescent".into()),
+            ..ReadyRule::default()
+        };
+        let loading = Loading::new(rule);
+        loading.log_message("Found 3 source files");
+        assert!(!loading.is_ready());
+        loading.status("x/status", &json!({"quiescent": true}));
+        assert!(loading.wait(Instant::now() + LONG).await);
+    }
+
+    #[tokio::test]
+    async fn without_a_rule_and_after_the_time_it_is_ready() {
+        assert!(Loading::new(ReadyRule::default()).is_ready());
+        let rule = ReadyRule { log_messages: vec!["x".into()], timeout_s: 0, ..ReadyRule::default() };
+        assert!(Loading::new(rule).is_ready());
+    }
+}

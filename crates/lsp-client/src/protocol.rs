@@ -1,0 +1,251 @@
+//! The protocol's shapes that are read here: from `lsp_types` where those read real traffic, our own
+//! where an answer has many forms or a URI must be taken as it comes.
+//!
+//! `lsp_types` is named in no other file, so that it can be replaced in one place.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+pub(crate) use lsp_types::{DocumentSymbol, Position, Range, SymbolKind};
+
+/// A range in a file, whichever of the two forms it came in.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum AnyLocation {
+    Link {
+        #[serde(rename = "targetUri")]
+        uri: String,
+        #[serde(rename = "targetSelectionRange")]
+        range: Range,
+    },
+    Plain {
+        uri: String,
+        range: Range,
+    },
+}
+
+impl AnyLocation {
+    pub fn parts(self) -> (String, Range) {
+        match self {
+            Self::Link { uri, range } | Self::Plain { uri, range } => (uri, range),
+        }
+    }
+}
+
+/// One, many, or none (`null`).
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Many<T> {
+    Several(Vec<T>),
+    One(T),
+    None,
+}
+
+impl<T> Many<T> {
+    pub fn into_vec(self) -> Vec<T> {
+        match self {
+            Self::Several(items) => items,
+            Self::One(item) => vec![item],
+            Self::None => Vec::new(),
+        }
+    }
+}
+
+/// `SymbolInformation` and `WorkspaceSymbol`, whose range may be left out.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct FlatSymbol {
+    pub name: String,
+    pub kind: SymbolKind,
+    #[serde(default)]
+    pub container_name: Option<String>,
+    pub location: SymbolLocation,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct SymbolLocation {
+    pub uri: String,
+    #[serde(default)]
+    pub range: Option<Range>,
+}
+
+/// A text edit, annotated or not, or a snippet edit, which is taken as plain text.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Edit {
+    pub range: Range,
+    #[serde(default)]
+    new_text: Option<String>,
+    #[serde(default)]
+    insert_text_format: Option<i32>,
+    #[serde(default)]
+    snippet: Option<Snippet>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Snippet {
+    value: String,
+}
+
+impl Edit {
+    /// What stands in the range afterwards.
+    pub fn text(&self) -> String {
+        match (&self.snippet, &self.new_text) {
+            (Some(snippet), _) => plain(&snippet.value),
+            (None, Some(text)) if self.insert_text_format == Some(2) => plain(text),
+            (None, text) => text.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// The text of a snippet without its tab stops (LSP 3.17 §Snippet Syntax): `${1:name}` is `name`.
+fn plain(snippet: &str) -> String {
+    let mut out = String::new();
+    let mut chars = snippet.chars().peekable();
+    let mut depth = 0usize;
+    while let Some(char) = chars.next() {
+        match char {
+            '\\' => out.extend(chars.next()),
+            '$' if chars.peek() == Some(&'{') => {
+                chars.next();
+                while chars.next_if(char::is_ascii_alphanumeric).is_some() {}
+                match chars.next() {
+                    Some(':') => depth += 1,
+                    // A choice: the first is taken.
+                    Some('|') => {
+                        let mut first = true;
+                        for char in chars.by_ref().take_while(|&char| char != '}') {
+                            first &= !matches!(char, ',' | '|');
+                            if first {
+                                out.push(char);
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            '$' if chars.peek().is_some_and(char::is_ascii_digit) => {
+                while chars.next_if(char::is_ascii_digit).is_some() {}
+            }
+            '}' if depth > 0 => depth -= 1,
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// `WorkspaceEdit`, its operations in order.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RawWorkspaceEdit {
+    #[serde(default)]
+    pub changes: Option<BTreeMap<String, Vec<Edit>>>,
+    #[serde(default)]
+    pub document_changes: Option<Vec<DocumentChange>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum DocumentChange {
+    Operation(FileOperation),
+    #[serde(rename_all = "camelCase")]
+    Edit {
+        text_document: VersionedDocument,
+        edits: Vec<Edit>,
+    },
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct VersionedDocument {
+    pub uri: String,
+    #[serde(default)]
+    pub version: Option<i32>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub(crate) enum FileOperation {
+    Create {
+        uri: String,
+        #[serde(default)]
+        options: Options,
+    },
+    #[serde(rename_all = "camelCase")]
+    Rename {
+        old_uri: String,
+        new_uri: String,
+        #[serde(default)]
+        options: Options,
+    },
+    Delete {
+        uri: String,
+        #[serde(default)]
+        options: Options,
+    },
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Options {
+    pub overwrite: Option<bool>,
+    pub ignore_if_exists: Option<bool>,
+    pub ignore_if_not_exists: Option<bool>,
+}
+
+/// A diagnostic, in the parts that are shown; the whole goes back to the server in code actions.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct RawDiagnostic {
+    pub range: Range,
+    #[serde(default)]
+    pub severity: Option<u8>,
+    #[serde(default)]
+    pub code: Option<Value>,
+    #[serde(default)]
+    pub source: Option<String>,
+    pub message: Value,
+}
+
+/// A name for people, in lower case: `class`, `function`.
+pub(crate) fn kind_name(kind: SymbolKind) -> String {
+    // `Debug` of the type gives the name of the specification: `Class`, `EnumMember`.
+    format!("{kind:?}").to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snippets_are_taken_as_plain_text() {
+        for (snippet, text) in [
+            ("a$0b", "ab"),
+            ("f(${1:x}, ${2:y})$0", "f(x, y)"),
+            ("${1|one,two|}!", "one!"),
+            ("\\$1 {x}", "$1 {x}"),
+            ("${1:a${2:b}c}", "abc"),
+        ] {
+            assert_eq!(plain(snippet), text, "{snippet}");
+        }
+    }
+
+    #[test]
+    fn locations_come_in_many_forms() {
+        let count = |text: &str| serde_json::from_str::<Many<AnyLocation>>(text).unwrap().into_vec().len();
+        let range = r#"{"start":{"line":0,"character":0},"end":{"line":0,"character":1}}"#;
+        assert_eq!(count("null"), 0);
+        assert_eq!(count(&format!(r#"{{"uri":"file:///a","range":{range}}}"#)), 1);
+        assert_eq!(
+            count(&format!(
+                r#"[{{"targetUri":"file:///a","targetRange":{range},"targetSelectionRange":{range}}}]"#
+            )),
+            1
+        );
+    }
+
+    #[test]
+    fn kinds_have_names() {
+        assert_eq!(kind_name(SymbolKind::CLASS), "class");
+    }
+}

@@ -1,0 +1,433 @@
+//! One running server: starting it, asking it, ending it.
+//!
+//! Does not choose servers and does not start processes; the pool does. What must stay true: before a
+//! request is sent the server has the texts as they are now, and nothing is sent between those and the
+//! request.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use text::PositionEncoding;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use wire::{Peer, PeerOptions, RequestError, Room, codes};
+use workspace::{AbsPath, Document, ErrorCode, Process};
+
+use crate::capabilities;
+use crate::core::Core;
+use crate::definition::expand;
+use crate::documents::Synced;
+use crate::error::ServerError;
+use crate::handler::ServerHandler;
+
+/// How often a request is sent again when the server says that the text changed meanwhile.
+const RETRIES: usize = 10;
+/// How long the process of a closed stream may take to end before its last words are read.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// When an answer must be there, and who may no longer want it.
+#[derive(Clone, Copy)]
+pub(crate) struct Clock<'a> {
+    pub until: Instant,
+    pub total: Duration,
+    pub cancel: &'a CancellationToken,
+}
+
+impl Clock<'_> {
+    pub fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    /// The point at which `part` percent of the whole time are gone.
+    pub fn at(&self, part: u32) -> Instant {
+        self.until - self.total * (100 - part) / 100
+    }
+}
+
+pub(crate) struct Server {
+    pub core: Arc<Core>,
+    pub peer: Peer,
+    pub process: Process,
+    pub started: Instant,
+    used: Mutex<Instant>,
+    busy: AtomicUsize,
+    shutting_down: CancellationToken,
+}
+
+/// An answer with what is needed to read it.
+pub(crate) struct Asked {
+    pub method: String,
+    pub raw: Box<RawValue>,
+    pub snapshot: HashMap<AbsPath, Synced>,
+    pub encoding: PositionEncoding,
+}
+
+impl Server {
+    /// Speaks with a process that was just started: `initialize`, `initialized`, settings.
+    pub async fn start(
+        core: Core,
+        mut process: Process,
+        variables: &[(&str, String)],
+        deadline: Duration,
+        tracker: &TaskTracker,
+    ) -> Result<Arc<Self>, ServerError> {
+        let core = Arc::new(core);
+        let name = core.definition.name.clone();
+        let (Some(stdin), Some(stdout)) = (process.take_stdin(), process.take_stdout()) else {
+            return Err(ServerError::Start { server: name, reason: "it has no pipes".to_owned() });
+        };
+        let mut options = PeerOptions::new(name.clone());
+        options.observer = Some(Arc::<crate::traffic::Traffic>::clone(&core.traffic));
+        let handler = Arc::new(ServerHandler(Arc::clone(&core)));
+        let peer = Peer::spawn(stdout, stdin, handler, options, tracker);
+        let server = Arc::new(Self {
+            peer,
+            process,
+            started: Instant::now(),
+            used: Mutex::new(Instant::now()),
+            busy: AtomicUsize::new(0),
+            shutting_down: CancellationToken::new(),
+            core,
+        });
+        match server.initialize(variables, deadline).await {
+            Ok(()) => Ok(server),
+            Err(error) => {
+                server.peer.close("it did not start");
+                server.process.end(Duration::from_millis(200)).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn initialize(&self, variables: &[(&str, String)], deadline: Duration) -> Result<(), ServerError> {
+        let core = &self.core;
+        let uri = workspace::path_to_uri(core.root.as_path());
+        let mut params = json!({
+            "processId": std::process::id(),
+            "clientInfo": {"name": "pilcrow", "version": env!("CARGO_PKG_VERSION")},
+            "locale": "en",
+            "rootPath": core.root.to_string(),
+            "rootUri": uri,
+            "capabilities": capabilities::client(&core.definition.client_capabilities),
+            "trace": "off",
+            "workspaceFolders": core.workspace_folders(),
+        });
+        if let Some(options) = &core.definition.initialization_options {
+            params["initializationOptions"] = expand(options, variables);
+        }
+        let cancel = CancellationToken::new();
+        let clock = Clock { until: Instant::now() + deadline, total: deadline, cancel: &cancel };
+        let result = self.peer.request("initialize", &params, deadline, &cancel).await;
+        let raw = match result {
+            Ok(raw) => raw,
+            Err(error) => return Err(self.request_error(error, clock).await),
+        };
+        let result: Value = self.read("initialize", &raw)?;
+        core.capabilities().initialized(result["capabilities"].clone());
+        let told = async {
+            let room = self.peer.room().await?;
+            room.notify("initialized", &json!({}))?;
+            room.notify("workspace/didChangeConfiguration", &json!({"settings": core.settings}))
+        };
+        match told.await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(self.crashed("initialized").await),
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.core.definition.name
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.peer.is_closed().is_none() && !self.shutting_down.is_cancelled()
+    }
+
+    /// When it was last asked; now while it is being asked.
+    pub fn last_used(&self) -> Instant {
+        if self.busy.load(Ordering::Relaxed) > 0 {
+            return Instant::now();
+        }
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says why an answer may be incomplete; `None` once the server has loaded its project.
+    pub fn note(&self) -> Option<String> {
+        if self.core.loading.is_ready() {
+            return None;
+        }
+        Some(format!("{} is still loading: {}", self.name(), self.doing()))
+    }
+
+    /// What it is doing, for people.
+    pub fn doing(&self) -> String {
+        self.core
+            .loading
+            .describe()
+            .unwrap_or_else(|| "it has not said that the project is loaded".to_owned())
+    }
+
+    /// Opens `document` and waits until the server has loaded its project, or three quarters of the
+    /// time are gone; whether it has.
+    pub async fn wait_ready(
+        &self,
+        document: Option<&Document>,
+        clock: Clock<'_>,
+    ) -> Result<bool, ServerError> {
+        if let Some(document) = document {
+            self.open(document, clock).await?;
+        }
+        self.core.loading.opened();
+        tokio::select! {
+            biased;
+            () = clock.cancel.cancelled() => Err(ServerError::Cancelled),
+            _ = self.peer.closed() => Err(self.crashed("loading").await),
+            ready = self.core.loading.wait(clock.at(75)) => Ok(ready),
+        }
+    }
+
+    /// Makes the server see `document` as it is, and all that it has open.
+    pub async fn open(&self, document: &Document, clock: Clock<'_>) -> Result<Synced, ServerError> {
+        let fresh = self.read_open(Some(&document.path));
+        let room = self.room("textDocument/didOpen", clock).await?;
+        match self.sync(&room, &fresh, Some(document)) {
+            Ok(Some(synced)) => Ok(synced),
+            Ok(None) | Err(_) => Err(self.crashed("textDocument/didOpen").await),
+        }
+    }
+
+    /// Asks. `params` is given the document as the server has it.
+    pub async fn ask(
+        &self,
+        document: Option<&Document>,
+        method: &str,
+        clock: Clock<'_>,
+        params: impl Fn(Option<&Synced>, PositionEncoding) -> Value + Sync,
+    ) -> Result<Asked, ServerError> {
+        let _busy = Busy::new(self);
+        let encoding = self.core.capabilities().encoding();
+        let mut tries = 0;
+        loop {
+            let fresh = self.read_open(document.map(|document| &document.path));
+            let room = self.room(method, clock).await?;
+            let sent = {
+                let rule = self.core.sync_rule();
+                let mut documents = self.core.documents();
+                self.sync_locked(&mut documents, rule, &room, &fresh, document)
+                    .map_err(|closed| RequestError::Closed { method: method.to_owned(), closed })
+                    .and_then(|target| {
+                        let flight = room.request(method, &params(target.as_ref(), encoding))?;
+                        Ok((flight, documents.snapshot()))
+                    })
+            };
+            drop(room);
+            let (flight, snapshot) = match sent {
+                Ok(sent) => sent,
+                Err(error) => return Err(self.request_error(error, clock).await),
+            };
+            match flight.wait(clock.left(), clock.cancel).await {
+                Ok(raw) => return Ok(Asked { method: method.to_owned(), raw, snapshot, encoding }),
+                Err(RequestError::Rpc { error, .. })
+                    if tries < RETRIES
+                        && matches!(error.code, codes::CONTENT_MODIFIED | codes::SERVER_CANCELLED) =>
+                {
+                    tries += 1;
+                    tokio::task::yield_now().await;
+                }
+                Err(error) => return Err(self.request_error(error, clock).await),
+            }
+        }
+    }
+
+    /// Tells, in order with everything else.
+    pub async fn tell(&self, messages: &[(&str, Value)]) {
+        let told = async {
+            let room = self.peer.room().await?;
+            messages.iter().try_for_each(|(method, params)| room.notify(method, params))
+        };
+        if let Err(closed) = told.await {
+            tracing::debug!(server = self.name(), %closed, "not told");
+        }
+    }
+
+    /// Reads an answer.
+    pub fn read<T: DeserializeOwned>(&self, method: &str, raw: &RawValue) -> Result<T, ServerError> {
+        serde_json::from_str(raw.get()).map_err(|error| self.protocol(method, error.to_string()))
+    }
+
+    pub fn protocol(&self, method: &str, reason: String) -> ServerError {
+        ServerError::Protocol { server: self.name().to_owned(), method: method.to_owned(), reason }
+    }
+
+    pub fn refused(&self, code: ErrorCode, message: impl Into<String>) -> ServerError {
+        ServerError::Refused { server: self.name().to_owned(), message: message.into(), code }
+    }
+
+    /// The documents that the server has open, as they are now, but for `except`. Reads files.
+    fn read_open(&self, except: Option<&AbsPath>) -> Vec<(AbsPath, Option<Document>)> {
+        let paths = self.core.documents().paths();
+        let others = paths.into_iter().filter(|path| Some(path) != except);
+        others
+            .filter_map(|path| match self.core.workspace.document(&path) {
+                Ok(document) => Some((path, Some(document))),
+                Err(workspace::ReadError::NotFound { .. }) => Some((path, None)),
+                Err(error) => {
+                    tracing::debug!(server = self.name(), %error, "an open document is left as it was");
+                    None
+                }
+            })
+            .collect()
+    }
+
+    fn sync(
+        &self,
+        room: &Room,
+        fresh: &[(AbsPath, Option<Document>)],
+        document: Option<&Document>,
+    ) -> Result<Option<Synced>, wire::Closed> {
+        let rule = self.core.sync_rule();
+        let mut documents = self.core.documents();
+        self.sync_locked(&mut documents, rule, room, fresh, document)
+    }
+
+    fn sync_locked(
+        &self,
+        documents: &mut crate::documents::OpenDocuments,
+        rule: crate::documents::SyncRule,
+        room: &Room,
+        fresh: &[(AbsPath, Option<Document>)],
+        document: Option<&Document>,
+    ) -> Result<Option<Synced>, wire::Closed> {
+        let pushes = self.core.diagnostics.count();
+        let mut sync = |document: &Document| {
+            let language = self.core.definition.language_id(document.path.as_path()).unwrap_or("plaintext");
+            documents.sync(room, rule, document, language, pushes)
+        };
+        let mut gone = Vec::new();
+        for (path, document) in fresh {
+            match document {
+                Some(document) => {
+                    sync(document)?;
+                }
+                None => gone.push(path),
+            }
+        }
+        let target = document.map(&mut sync).transpose()?;
+        for path in gone {
+            documents.close(room, rule, path)?;
+        }
+        Ok(target)
+    }
+
+    /// Brings all open documents up to date and closes `closed`; for after a commit.
+    pub async fn refresh(&self, closed: &[AbsPath], messages: &[(&str, Value)]) {
+        let fresh = self.read_open(None);
+        let told = async {
+            let room = self.peer.room().await?;
+            let rule = self.core.sync_rule();
+            {
+                let mut documents = self.core.documents();
+                for path in closed {
+                    documents.close(&room, rule, path)?;
+                }
+            }
+            let fresh: Vec<_> = fresh.into_iter().filter(|(path, _)| !closed.contains(path)).collect();
+            self.sync(&room, &fresh, None)?;
+            messages.iter().try_for_each(|(method, params)| room.notify(method, params))
+        };
+        if let Err(closed) = told.await {
+            tracing::debug!(server = self.name(), %closed, "not told of a commit");
+        }
+    }
+
+    async fn room(&self, method: &str, clock: Clock<'_>) -> Result<Room, ServerError> {
+        tokio::select! {
+            biased;
+            () = clock.cancel.cancelled() => Err(ServerError::Cancelled),
+            room = tokio::time::timeout(clock.left(), self.peer.room()) => match room {
+                Ok(Ok(room)) => Ok(room),
+                Ok(Err(_)) => Err(self.crashed(method).await),
+                Err(_) => Err(self.timeout(method, clock.total)),
+            }
+        }
+    }
+
+    pub fn timeout(&self, method: &str, after: Duration) -> ServerError {
+        let detail = self.core.loading.describe().unwrap_or_default();
+        ServerError::Timeout { server: self.name().to_owned(), method: method.to_owned(), after, detail }
+    }
+
+    async fn request_error(&self, error: RequestError, clock: Clock<'_>) -> ServerError {
+        match error {
+            RequestError::Cancelled { .. } => ServerError::Cancelled,
+            RequestError::Deadline { method, .. } => self.timeout(&method, clock.total),
+            RequestError::Closed { method, .. } => self.crashed(&method).await,
+            RequestError::Encode { method, reason } => self.protocol(&method, reason),
+            RequestError::Rpc { method, error } => {
+                let code = match error.code {
+                    codes::METHOD_NOT_FOUND => ErrorCode::Unsupported,
+                    codes::CONTENT_MODIFIED => ErrorCode::StaleText,
+                    _ => ErrorCode::NotApplied,
+                };
+                self.refused(code, format!("{method}: {}", error.message))
+            }
+        }
+    }
+
+    /// What to say when the stream closed. Waits a little for the process, for its last words.
+    pub async fn crashed(&self, during: &str) -> ServerError {
+        if tokio::time::timeout(LAST_WORDS, self.process.exited()).await.is_err() {
+            tracing::debug!(server = self.name(), "its stream is closed but its process lives");
+        }
+        let stderr_tail = last_lines(&self.process.stderr_tail(), 20);
+        let server = self.name().to_owned();
+        ServerError::Crashed { server, during: during.to_owned(), stderr_tail }
+    }
+
+    /// `shutdown`, `exit`, then the end of the process and its group.
+    pub async fn shutdown(&self, deadline: Duration) {
+        self.shutting_down.cancel();
+        let polite = async {
+            let cancel = CancellationToken::new();
+            if let Err(error) = self.peer.request("shutdown", &(), deadline, &cancel).await {
+                tracing::debug!(server = self.name(), %error, "no answer to shutdown");
+            }
+            self.tell(&[("exit", Value::Null)]).await;
+            self.peer.flush().await;
+            self.process.exited().await
+        };
+        if tokio::time::timeout(deadline, polite).await.is_err() {
+            tracing::debug!(server = self.name(), "it did not end by itself");
+        }
+        self.peer.close("it was shut down");
+        self.process.end(Duration::from_millis(500)).await;
+    }
+}
+
+/// Marks a server as in use.
+struct Busy<'a>(&'a Server);
+
+impl<'a> Busy<'a> {
+    fn new(server: &'a Server) -> Self {
+        server.busy.fetch_add(1, Ordering::Relaxed);
+        Self(server)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        *self.0.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.0.busy.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The last `count` lines of a text.
+pub(crate) fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}

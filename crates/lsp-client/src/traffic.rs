@@ -1,0 +1,100 @@
+//! The last messages between us and one server, for people who ask why it is slow or wrong.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use wire::{Direction, Observer};
+
+/// Bytes kept for one server.
+const LIMIT: usize = 2 * 1024 * 1024;
+/// Bytes kept of one message.
+const MESSAGE: usize = 64 * 1024;
+
+/// One message, or bytes that were none.
+#[derive(Debug, Clone)]
+pub struct TrafficEntry {
+    /// Since the server was started.
+    pub at: Duration,
+    /// `None`: what was skipped.
+    pub direction: Option<Direction>,
+    /// The body, cut after 64 KiB.
+    pub body: String,
+}
+
+impl std::fmt::Display for TrafficEntry {
+    /// One line: when, which way, and the beginning of the body.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let way = match self.direction {
+            Some(Direction::Sent) => "→",
+            Some(Direction::Received) => "←",
+            None => "✗",
+        };
+        let body: String = self.body.chars().take(400).collect();
+        let cut = if body.len() < self.body.len() { "…" } else { "" };
+        write!(f, "{:>9.3} s {way} {body}{cut}", self.at.as_secs_f64())
+    }
+}
+
+pub(crate) struct Traffic {
+    started: Instant,
+    ring: Mutex<Ring>,
+}
+
+#[derive(Default)]
+struct Ring {
+    entries: VecDeque<TrafficEntry>,
+    bytes: usize,
+}
+
+impl Traffic {
+    pub fn new() -> Self {
+        Self { started: Instant::now(), ring: Mutex::default() }
+    }
+
+    pub fn entries(&self) -> Vec<TrafficEntry> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner).entries.iter().cloned().collect()
+    }
+
+    fn push(&self, direction: Option<Direction>, body: &[u8]) {
+        let mut text = String::from_utf8_lossy(&body[..body.len().min(MESSAGE)]).into_owned();
+        if body.len() > MESSAGE {
+            text.push_str(&format!("… ({} bytes)", body.len()));
+        }
+        let entry = TrafficEntry { at: self.started.elapsed(), direction, body: text };
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        ring.bytes += entry.body.len();
+        ring.entries.push_back(entry);
+        while ring.bytes > LIMIT {
+            let Some(oldest) = ring.entries.pop_front() else { break };
+            ring.bytes -= oldest.body.len();
+        }
+    }
+}
+
+impl Observer for Traffic {
+    fn message(&self, direction: Direction, body: &[u8]) {
+        self.push(Some(direction), body);
+    }
+
+    fn skipped(&self, what: &str) {
+        self.push(None, what.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ring_is_bounded() {
+        let traffic = Traffic::new();
+        for number in 0..100 {
+            traffic.message(Direction::Sent, number.to_string().repeat(100_000).as_bytes());
+        }
+        let entries = traffic.entries();
+        assert!(entries.iter().map(|entry| entry.body.len()).sum::<usize>() <= LIMIT);
+        assert!(entries.len() > 20);
+        assert!(entries[0].body.ends_with("… (200000 bytes)"));
+    }
+}

@@ -1,0 +1,165 @@
+//! A workspace in a temporary folder, and a pool with scripted servers for its `*.txt` files.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lsp_client::{
+    Definitions, NoHost, PoolLimits, PoolOptions, RequestCx, SearchPath, ServerDefinition, ServerPool,
+};
+use serde_json::{Value, json};
+use testing::language_server::{Script, executable};
+use tokio_util::sync::CancellationToken;
+use workspace::{
+    AbsPath, Document, Nobody, Policy, PolicyOptions, Processes, StateDir, TrustStore, Workspace,
+    WorkspaceEdit,
+};
+
+pub const LONG: Duration = Duration::from_secs(30);
+
+pub struct Bench {
+    folder: tempfile::TempDir,
+    pub workspace: Workspace,
+    pub pool: Arc<ServerPool>,
+}
+
+/// A server: name, script, and more of its definition.
+pub type Server<'a> = (&'a str, Script, &'a str);
+
+pub fn bench(files: &[(&str, &str)], script: Script) -> Bench {
+    build(files, vec![("scripted", script, "")], |_| ())
+}
+
+pub fn build(
+    files: &[(&str, &str)],
+    servers: Vec<Server<'_>>,
+    change: impl FnOnce(&mut PoolLimits),
+) -> Bench {
+    let folder = tempfile::tempdir().unwrap();
+    let mut definitions = Definitions::empty();
+    for (name, mut script, more) in servers {
+        let file = folder.path().join(format!("{name}.json"));
+        script.record = Some(folder.path().join(format!("{name}.record")));
+        std::fs::write(&file, serde_json::to_string(&script).unwrap()).unwrap();
+        let mut text = format!("name = {name:?}\n{more}\n");
+        if !more.contains("[command]") {
+            text.push_str(&format!("[command]\ncandidates = [{:?}]\nargs = [{file:?}]\n", executable()));
+        }
+        text = text.replace("$SCRIPT", &file.display().to_string());
+        text.push_str("[install]\nhow = \"page\"\ncommand = \"get it somewhere\"\n");
+        text.push_str("[[languages]]\nid = \"words\"\npatterns = [\"*.txt\"]\n");
+        definitions.insert(ServerDefinition::parse(&text, name, false).unwrap());
+    }
+    open(folder, files, definitions, |options| options.yes = true, change)
+}
+
+pub fn open(
+    folder: tempfile::TempDir,
+    files: &[(&str, &str)],
+    definitions: Definitions,
+    policy: impl FnOnce(&mut PolicyOptions),
+    change: impl FnOnce(&mut PoolLimits),
+) -> Bench {
+    let root = folder.path().join("project");
+    std::fs::create_dir_all(&root).unwrap();
+    for (name, text) in files {
+        let path = root.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let state = StateDir::new(AbsPath::new(folder.path().canonicalize().unwrap().join("state")).unwrap());
+    let (workspace, _) = Workspace::open(&root, &state, None).unwrap();
+    let mut options = PolicyOptions::new(TrustStore::new(state), workspace.root().clone());
+    policy(&mut options);
+    let mut limits = PoolLimits { search: SearchPath::default(), ..PoolLimits::default() };
+    change(&mut limits);
+    let options = PoolOptions {
+        workspace: workspace.clone(),
+        processes: Processes::new(None),
+        policy: Arc::new(Policy::new(options)),
+        approver: Arc::new(Nobody),
+        definitions: Arc::new(definitions),
+        host: Arc::new(NoHost),
+    };
+    Bench { folder, workspace, pool: ServerPool::with_limits(options, limits) }
+}
+
+impl Bench {
+    pub fn path(&self, name: &str) -> AbsPath {
+        self.workspace.root().join(name)
+    }
+
+    pub fn uri(&self, name: &str) -> String {
+        workspace::path_to_uri(self.path(name).as_path())
+    }
+
+    pub fn doc(&self, name: &str) -> Document {
+        self.workspace.document(&self.path(name)).unwrap()
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    /// A path beside the workspace.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// What a server got, in all its lives.
+    pub fn record(&self, server: &str) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.beside(&format!("{server}.record"))).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The parameters of each message of a method.
+    pub fn got(&self, server: &str, method: &str) -> Vec<Value> {
+        let record = self.record(server).into_iter().filter(|message| message["method"] == method);
+        record.map(|message| message["params"].clone()).collect()
+    }
+
+    /// All files as a plan would leave them: `path: text`, or `path: (gone)`.
+    pub fn outcome(&self, edit: WorkspaceEdit) -> Vec<String> {
+        let plan = self.workspace.plan(edit).unwrap();
+        let mut lines: Vec<String> = plan
+            .changes()
+            .iter()
+            .map(|change| {
+                let path = self.workspace.relative(&change.path);
+                match &change.after {
+                    Some(text) => format!("{path}: {text}"),
+                    None => format!("{path}: (gone)"),
+                }
+            })
+            .collect();
+        lines.sort();
+        lines
+    }
+}
+
+pub fn cx(deadline: Duration) -> RequestCx {
+    RequestCx { deadline, cancel: CancellationToken::new() }
+}
+
+/// `Range` of the protocol, on one line.
+pub fn range(line: u32, start: u32, end: u32) -> Value {
+    json!({"start": {"line": line, "character": start}, "end": {"line": line, "character": end}})
+}
+
+/// Waits until `condition` holds.
+#[track_caller]
+pub fn until(condition: impl Fn() -> bool + 'static, what: &'static str) -> impl Future<Output = ()> {
+    let started = Instant::now();
+    async move {
+        while !condition() {
+            assert!(started.elapsed() < LONG, "{what} did not come true");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// Whether a process is there and no zombie.
+pub fn alive(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.trim().is_empty() && !rest.trim().starts_with('Z'))
+}

@@ -1,0 +1,251 @@
+//! Servers start when needed, come back after a crash, and are gone when they should be.
+
+use std::time::{Duration, Instant};
+
+use lsp_client::{Definitions, ServerError, ServerState};
+use serde_json::{Value, json};
+use testing::language_server::{Script, Step};
+use workspace::{ChangeKind, Commit, CommitId, CommittedFile, ErrorCode, RunId};
+
+use crate::bench::{LONG, alive, bench, build, cx, open, until};
+
+fn hovers() -> Script {
+    Script::new(json!({"hoverProvider": true, "definitionProvider": true, "textDocumentSync": 2}))
+        .on("textDocument/hover", [Step::Result(json!({"contents": "${text}"}))])
+}
+
+#[tokio::test]
+async fn a_crash_is_told_at_once_and_the_next_call_works() {
+    let script = hovers()
+        .on("textDocument/definition", [Step::Stderr("panic: the roof is on fire\n".into()), Step::Crash(3)]);
+    let bench = bench(&[("a.txt", "abc")], script);
+    let doc = bench.doc("a.txt");
+    bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
+    let started = Instant::now();
+    let error = bench.pool.definition(&doc, 0, &cx(LONG)).await.unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(10));
+    assert_eq!(error.code(), ErrorCode::ServerCrashed);
+    let text = error.to_string();
+    assert!(text.contains("textDocument/definition") && text.contains("the roof is on fire"), "{text}");
+    let status = bench.pool.status().await;
+    assert!(matches!(&status[0].state, ServerState::Crashed { stderr_tail } if stderr_tail.contains("roof")));
+
+    // It starts again, with the document open.
+    let hover = bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
+    assert_eq!(hover.value.unwrap(), "abc");
+    assert_eq!(bench.got("scripted", "textDocument/didOpen").len(), 2);
+    let kept = bench.workspace.state().child("servers").unwrap().read("crash-scripted.log").unwrap().unwrap();
+    assert!(String::from_utf8(kept).unwrap().contains("textDocument/definition"));
+}
+
+#[tokio::test]
+async fn a_server_killed_from_outside_comes_back() {
+    let script = hovers().on("textDocument/definition", [Step::Never]);
+    let bench = bench(&[("a.txt", "abc")], script);
+    let doc = bench.doc("a.txt");
+    bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
+    let pid = bench.pool.status().await[0].pid.unwrap();
+    let cx_long = cx(LONG);
+    let asking = bench.pool.definition(&doc, 0, &cx_long);
+    let record = bench.beside("scripted.record");
+    let killing = async {
+        let asked = move || std::fs::read_to_string(&record).unwrap().contains("textDocument/definition");
+        until(asked, "the question").await;
+        let kill = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
+        assert!(kill.success());
+    };
+    let (answer, ()) = tokio::join!(asking, killing);
+    assert_eq!(answer.unwrap_err().code(), ErrorCode::ServerCrashed);
+    bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
+    assert_ne!(bench.pool.status().await[0].pid.unwrap(), pid);
+}
+
+#[tokio::test]
+async fn one_that_always_crashes_is_not_started_for_ever() {
+    let script = hovers().on("initialize", [Step::Stderr("no licence".into()), Step::Crash(1)]);
+    let bench = bench(&[("a.txt", "abc")], script);
+    let doc = bench.doc("a.txt");
+    let mut starting = None;
+    for _ in 0..6 {
+        let error = bench.pool.hover(&doc, 0, &cx(Duration::from_millis(2500))).await.unwrap_err();
+        match error {
+            ServerError::Crashed { stderr_tail, .. } => assert!(stderr_tail.contains("no licence")),
+            ServerError::Starting { detail, .. } => {
+                starting = Some(detail);
+                break;
+            }
+            other => panic!("{other}"),
+        }
+    }
+    let starting = starting.expect("the pool stops trying");
+    assert!(starting.contains("crashed"), "{starting}");
+}
+
+#[tokio::test]
+async fn many_questions_start_one_server() {
+    let bench = bench(&[("a.txt", "abc")], hovers());
+    let doc = bench.doc("a.txt");
+    let cx = cx(LONG);
+    let asks = (0..8).map(|_| bench.pool.hover(&doc, 0, &cx));
+    for answer in futures_util::future::join_all(asks).await {
+        answer.unwrap();
+    }
+    assert_eq!(bench.got("scripted", "initialize").len(), 1);
+}
+
+#[tokio::test]
+async fn every_package_has_its_own_server_within_the_budget() {
+    let files = [("p/mark", ""), ("p/a.txt", "p"), ("q/mark", ""), ("q/a.txt", "q"), ("r.txt", "r")];
+    let servers = vec![("scripted", hovers(), "[root]\nmarkers = [\"mark\"]")];
+    let bench = build(&files, servers, |limits| limits.warm = 2);
+    for name in ["p/a.txt", "q/a.txt", "p/a.txt", "r.txt"] {
+        bench.pool.hover(&bench.doc(name), 0, &cx(LONG)).await.unwrap();
+    }
+    let roots: Vec<Value> =
+        bench.got("scripted", "initialize").iter().map(|params| params["rootUri"].clone()).collect();
+    assert_eq!(
+        roots,
+        [bench.uri("p"), bench.uri("q"), workspace::path_to_uri(bench.workspace.root().as_path())]
+    );
+    let running = bench.pool.status().await.iter().filter(|status| status.pid.is_some()).count();
+    assert_eq!(running, 2, "the least recently used was stopped");
+}
+
+#[tokio::test]
+async fn shutdown_is_polite_and_final() {
+    let bench = bench(&[("a.txt", "abc")], hovers());
+    bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    let pid = bench.pool.status().await[0].pid.unwrap().to_string();
+    assert!(alive(&pid));
+    bench.pool.shutdown(Duration::from_secs(10)).await;
+    assert!(!alive(&pid));
+    let record = bench.record("scripted");
+    let methods: Vec<&str> = record.iter().rev().take(2).filter_map(|it| it["method"].as_str()).collect();
+    assert_eq!(methods, ["exit", "shutdown"]);
+    let error = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ServerStarting);
+}
+
+#[tokio::test]
+async fn a_server_that_will_not_go_is_ended_with_its_children() {
+    let folder = tempfile::tempdir().unwrap();
+    let (same, own) = (folder.path().join("same"), folder.path().join("own"));
+    let mut script = hovers()
+        .on("shutdown", [Step::Never])
+        .at_start(Step::Grandchild { own_group: false, pid_file: same.clone() })
+        .at_start(Step::Grandchild { own_group: true, pid_file: own.clone() });
+    script.stay = true;
+    let bench = bench(&[("a.txt", "abc")], script);
+    bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    let pids = [
+        bench.pool.status().await[0].pid.unwrap().to_string(),
+        std::fs::read_to_string(&same).unwrap(),
+        std::fs::read_to_string(&own).unwrap(),
+    ];
+    assert!(pids.iter().all(|pid| alive(pid)));
+    let started = Instant::now();
+    bench.pool.shutdown(Duration::from_secs(1)).await;
+    assert!(started.elapsed() < Duration::from_secs(10));
+    for pid in pids {
+        until(move || !alive(&pid), "the end of a process").await;
+    }
+}
+
+#[tokio::test]
+async fn an_idle_server_is_stopped_and_comes_back() {
+    let servers = vec![("scripted", hovers(), "")];
+    let bench = build(&[("a.txt", "abc")], servers, |limits| limits.idle = Duration::from_millis(200));
+    bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    let record = bench.beside("scripted.record");
+    until(move || std::fs::read_to_string(&record).unwrap().contains("\"exit\""), "the idle stop").await;
+    bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    assert_eq!(bench.got("scripted", "initialize").len(), 2);
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_named_with_what_to_do() {
+    let absent = |name| (name, hovers(), "[command]\ncandidates = [\"/no/such/server\"]");
+    let bench = build(&[("a.txt", "abc"), ("b.md", "")], vec![absent("one"), absent("two")], |_| ());
+    let error = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::MissingTool);
+    assert_eq!(error.to_string(), "one is not installed; install it: get it somewhere");
+    let error = bench.pool.hover(&bench.doc("b.md"), 0, &cx(LONG)).await.unwrap_err();
+    assert_eq!(error.to_string(), "no language server is defined for b.md");
+    let error = self::bench(&[("a.txt", "")], hovers());
+    let error = error.pool.rename(&error.doc("a.txt"), 0, "x", &cx(LONG)).await.unwrap_err();
+    assert_eq!(error.to_string(), "scripted does not offer rename");
+}
+
+#[tokio::test]
+async fn a_candidate_that_fails_its_probe_is_passed_over() {
+    let exe = testing::language_server::executable();
+    let more = format!(
+        "[command]\ncandidates = [\"/bin/false\", \"/usr/bin/env\"]\nprobe = [\"--version\"]\nargs = [{exe:?}, \"$SCRIPT\"]\n"
+    );
+    let bench = build(&[("a.txt", "abc")], vec![("scripted", hovers(), more.as_str())], |_| ());
+    bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+
+    let more = "[command]\ncandidates = [\"/bin/false\"]\nprobe = []\n";
+    let bench = build(&[("a.txt", "abc")], vec![("scripted", hovers(), more)], |_| ());
+    let error = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::MissingTool);
+    assert!(error.to_string().contains("/bin/false does not work"), "{error}");
+}
+
+#[tokio::test]
+async fn nothing_is_started_without_trust() {
+    let mut definitions = Definitions::empty();
+    let text = "name = \"s\"\n[command]\ncandidates = [\"/usr/bin/env\"]\n[install]\nhow = \"page\"\ncommand = \"x\"\n\
+        [[languages]]\nid = \"words\"\npatterns = [\"*.txt\"]\n";
+    definitions.insert(lsp_client::ServerDefinition::parse(text, "s", false).unwrap());
+    let bench = open(tempfile::tempdir().unwrap(), &[("a.txt", "abc")], definitions, |_| (), |_| ());
+    let error = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
+    assert!(matches!(&error, ServerError::Denied { denied, .. } if denied.nobody_to_ask), "{error}");
+}
+
+#[tokio::test]
+async fn servers_follow_a_commit() {
+    let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
+        "registerOptions": {"watchers": [{"globPattern": "**/*.txt"}]}}]});
+    let mut script = hovers()
+        .on("initialized", [Step::request("w", "client/registerCapability", watchers)])
+        .on("textDocument/definition", [Step::wait_for("response", 1), Step::Result(Value::Null)]);
+    script.capabilities["workspace"] = json!({"fileOperations": {"didRename": {"filters": []}}});
+    let bench = bench(&[("a.txt", "a"), ("b.txt", "b"), ("c.txt", "c")], script);
+    for name in ["a.txt", "b.txt", "c.txt"] {
+        bench.pool.definition(&bench.doc(name), 0, &cx(LONG)).await.unwrap();
+    }
+    bench.write("a.txt", "changed");
+    std::fs::remove_file(bench.path("b.txt")).unwrap();
+    std::fs::rename(bench.path("c.txt"), bench.path("d.txt")).unwrap();
+    bench.write("log.md", "");
+    let file =
+        |name: &str, kind| CommittedFile { path: bench.path(name), kind, edits: Vec::new(), version: None };
+    let commit = Commit {
+        id: CommitId("1".into()),
+        run: RunId::new(),
+        label: "test".into(),
+        files: vec![
+            file("a.txt", ChangeKind::Modified),
+            file("b.txt", ChangeKind::Deleted),
+            file("d.txt", ChangeKind::Renamed { from: bench.path("c.txt") }),
+            file("log.md", ChangeKind::Created),
+        ],
+        notes: Vec::new(),
+    };
+    bench.pool.did_commit(&commit).await;
+    // The next question comes after all that.
+    bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    let uris = |method: &str| -> Vec<Value> {
+        bench.got("scripted", method).iter().map(|params| params["textDocument"]["uri"].clone()).collect()
+    };
+    assert_eq!(uris("textDocument/didChange"), [bench.uri("a.txt")]);
+    let mut closed = uris("textDocument/didClose");
+    closed.sort_by_key(Value::to_string);
+    assert_eq!(closed, [bench.uri("b.txt"), bench.uri("c.txt")]);
+    let events = &bench.got("scripted", "workspace/didChangeWatchedFiles")[0]["changes"];
+    let event = |name: &str, kind: u8| json!({"uri": bench.uri(name), "type": kind});
+    assert_eq!(*events, json!([event("a.txt", 2), event("b.txt", 3), event("c.txt", 3), event("d.txt", 1)]));
+    let renamed = &bench.got("scripted", "workspace/didRenameFiles")[0]["files"];
+    assert_eq!(*renamed, json!([{"oldUri": bench.uri("c.txt"), "newUri": bench.uri("d.txt")}]));
+}

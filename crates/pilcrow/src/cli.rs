@@ -1,0 +1,222 @@
+//! The command line: what may be written on it. It decides nothing.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// A coding agent that lives in the editor.
+#[derive(Debug, Parser)]
+#[command(name = "pilcrow", version, about, max_term_width = 100, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Where and how a command works on a project.
+#[derive(Debug, Args, Clone)]
+pub struct Project {
+    /// The project's folder; else the nearest parent with `.git`, else the current folder
+    #[arg(short = 'C', value_name = "DIR", global = true)]
+    pub dir: Option<PathBuf>,
+}
+
+/// Output and permission, for commands that change things.
+#[derive(Debug, Args, Clone)]
+pub struct Consent {
+    /// Answer every question with yes, trust in the project included; lifts no denial
+    #[arg(long)]
+    pub yes: bool,
+    /// Print JSON, one value a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What Pilcrow does.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Work out a request and apply the answer
+    Run {
+        /// The request, in words
+        prompt: Option<String>,
+        /// The project
+        #[command(flatten)]
+        project: Project,
+        /// Consent
+        #[command(flatten)]
+        consent: Consent,
+        /// Which model: `planner`, `script:FILE`, or `PROVIDER/MODEL`
+        #[arg(long)]
+        model: Option<String>,
+        /// Print what the built-in planner understands
+        #[arg(long)]
+        help_planner: bool,
+    },
+    /// Call one tool without a model
+    Tool {
+        /// Its name; without one, or with --list, the tools are listed
+        name: Option<String>,
+        /// Its arguments, a JSON object
+        arguments: Option<String>,
+        /// Read calls from standard input, one JSON object a line: {"name", "arguments"}
+        #[arg(long, conflicts_with_all = ["name", "list"])]
+        batch: bool,
+        /// List the tools with their parameters
+        #[arg(long)]
+        list: bool,
+        /// The project
+        #[command(flatten)]
+        project: Project,
+        /// Consent
+        #[command(flatten)]
+        consent: Consent,
+    },
+    /// Show a file with the tag and the numbers that `edit` takes
+    Read {
+        /// The file
+        file: String,
+        /// First line, from 1
+        #[arg(long)]
+        offset: Option<u64>,
+        /// How many lines
+        #[arg(long)]
+        limit: Option<u64>,
+        /// The project
+        #[command(flatten)]
+        project: Project,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Apply a hashline patch from standard input
+    Edit {
+        /// The project
+        #[command(flatten)]
+        project: Project,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take back what the last run changed
+    Undo {
+        /// One commit instead of a run
+        #[arg(long, value_name = "ID")]
+        commit: Option<String>,
+        /// Show what could be taken back, newest first
+        #[arg(long)]
+        list: bool,
+        /// The project
+        #[command(flatten)]
+        project: Project,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take back the last undo
+    Redo {
+        /// The project
+        #[command(flatten)]
+        project: Project,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Trust a project: let its language servers run
+    Trust {
+        /// The folder; the current project without one
+        folder: Option<PathBuf>,
+        /// List what is trusted
+        #[arg(long, conflicts_with_all = ["folder", "remove"])]
+        list: bool,
+        /// Trust it no longer
+        #[arg(long)]
+        remove: bool,
+    },
+    /// Past conversations
+    Sessions {
+        /// What about them
+        #[command(subcommand)]
+        command: Sessions,
+        /// The project
+        #[command(flatten)]
+        project: Project,
+        /// Print JSON
+        #[arg(long, global = true)]
+        json: bool,
+    },
+    /// Language servers: what is known and what is there
+    Adapters {
+        /// What about them
+        #[command(subcommand)]
+        command: Adapters,
+        /// The project
+        #[command(flatten)]
+        project: Project,
+        /// Print JSON
+        #[arg(long, global = true)]
+        json: bool,
+    },
+    /// What is installed, what is missing, and the command that installs it
+    Doctor {
+        /// The project
+        #[command(flatten)]
+        project: Project,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the newest log lines
+    Logs {
+        /// How many
+        #[arg(long, default_value_t = 100)]
+        lines: usize,
+        /// Only lines that name this language server
+        #[arg(long, value_name = "NAME")]
+        server: Option<String>,
+    },
+    /// Settings and where each comes from
+    Config {
+        /// What about them
+        #[command(subcommand)]
+        command: Config,
+        /// The project
+        #[command(flatten)]
+        project: Project,
+        /// Print JSON
+        #[arg(long, global = true)]
+        json: bool,
+    },
+    /// Ends our children when we no longer can
+    #[command(name = "__guard", hide = true)]
+    Guard,
+}
+
+/// `pilcrow sessions …`
+#[derive(Debug, Subcommand)]
+pub enum Sessions {
+    /// List them, newest first
+    List,
+    /// Show one
+    Show {
+        /// Its id, or the beginning of it; the newest without one
+        id: Option<String>,
+    },
+}
+
+/// `pilcrow adapters …`
+#[derive(Debug, Subcommand)]
+pub enum Adapters {
+    /// Every definition
+    List,
+    /// What can be started here, and what would install the rest
+    Doctor,
+}
+
+/// `pilcrow config …`
+#[derive(Debug, Subcommand)]
+pub enum Config {
+    /// Every setting with its value and origin
+    Show,
+    /// The JSON Schema of config.toml
+    Schema,
+}

@@ -1,0 +1,55 @@
+//! `pilcrow undo` and `pilcrow redo`.
+
+use serde_json::json;
+use workspace::{CommitId, Undo};
+
+use super::{Exit, print};
+use crate::commands::tool::context;
+use crate::project::{Access, Project};
+use crate::{cli, output, stop};
+
+/// Takes back the last run, or one commit; with `redo` the last undo.
+pub async fn take_back(
+    commit: Option<String>,
+    redo: bool,
+    project: &cli::Project,
+    as_json: bool,
+) -> anyhow::Result<Exit> {
+    let project = Project::open(project, Access { yes: false, keep: false })?;
+    let cancel = stop::on_signal()?;
+    let which = match commit {
+        _ if redo => None,
+        Some(id) => Some(Undo::Commit(CommitId(id))),
+        None => Some(Undo::LastRun),
+    };
+    let cx = context(&project, &cancel, true);
+    let result = tools::take_back(&project.kit, &cx, which.as_ref()).await.unwrap_or_else(Into::into);
+    let exit = print(if redo { "redo" } else { "undo" }, &result, as_json);
+    project.close(cancel.is_cancelled()).await;
+    Ok(exit)
+}
+
+/// Shows what could be taken back.
+pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
+    let project = Project::open(project, Access { yes: false, keep: false })?;
+    let history = project.workspace.history()?;
+    for record in &history {
+        let files: Vec<String> = record.files.iter().map(|path| project.workspace.relative(path)).collect();
+        if as_json {
+            output::json(&json!({
+                "id": record.id, "run": record.run, "label": record.label, "at_ms": record.at_ms,
+                "files": files, "undone_by": record.undone_by,
+            }));
+            continue;
+        }
+        let at = jiff::Timestamp::from_millisecond(record.at_ms)
+            .map(|at| at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string())
+            .unwrap_or_default();
+        let undone = if record.undone_by.is_some() { " (undone)" } else { "" };
+        output::line(&format!("{}  {at}  {} [{} files]{undone}", record.id.0, record.label, files.len()));
+    }
+    if history.is_empty() && !as_json {
+        output::note("nothing was changed here yet");
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,181 @@
+//! One project with everything that works on it, composed from settings: the only place where the
+//! parts meet.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use agent::Registry;
+use agent::store::SessionStore;
+use anyhow::Context;
+use hashline::{Limits, SnapshotStore};
+use lsp_client::{Definitions, Host, MessageType, PoolLimits, PoolOptions, SearchPath, ServerPool};
+use tools::{KeptSnapshots, Kit};
+use workspace::{
+    AbsPath, Approver, Homes, Policy, PolicyOptions, Processes, RecoveryNote, TrustStore, Workspace,
+};
+
+use crate::config::Config;
+use crate::{cli, logging, output, terminal};
+
+/// How long servers get to end by themselves.
+const SHUTDOWN: Duration = Duration::from_secs(3);
+/// How long after Stop: the whole run ends within two seconds of it.
+const STOPPED: Duration = Duration::from_millis(600);
+
+/// Who may do what in this process.
+pub struct Access {
+    /// Every question is answered with yes.
+    pub yes: bool,
+    /// Snapshots outlive the process.
+    pub keep: bool,
+}
+
+/// An opened project.
+pub struct Project {
+    /// Settings in force.
+    pub config: Config,
+    /// Its files.
+    pub workspace: Workspace,
+    /// What may be done.
+    pub policy: Arc<Policy>,
+    /// Who is asked.
+    pub approver: Arc<dyn Approver>,
+    /// Every child process.
+    pub processes: Arc<Processes>,
+    /// Language servers.
+    pub servers: Arc<ServerPool>,
+    /// What the tools share.
+    pub kit: Arc<Kit>,
+    /// The tools.
+    pub registry: Registry,
+}
+
+impl Project {
+    /// Opens the project that the command line names. Blocks on the file system.
+    pub fn open(args: &cli::Project, access: Access) -> anyhow::Result<Self> {
+        let homes = Homes::from_env()?;
+        let root = root(args.dir.as_deref())?;
+        let (workspace, notes) = Workspace::open(&root, &homes.state, None)?;
+        for note in notes {
+            let RecoveryNote { path, detail, .. } = note;
+            output::note(&format!("pilcrow: an interrupted change of {path}: {detail}"));
+        }
+        let trust = TrustStore::new(homes.state.clone());
+        let trusted = access.yes || trust.is_trusted(workspace.root());
+        let config = settings(&homes, workspace.root(), trusted)?;
+        logging::start(&homes.state, config.log_filter())?;
+        let policy = Arc::new(Policy::new(PolicyOptions {
+            mode: config.mode(),
+            yes: access.yes,
+            rules: config.rules(),
+            trust,
+            root: workspace.root().clone(),
+            state: Some(workspace.state().clone()),
+        }));
+        let approver = terminal::approver();
+        let processes = Processes::new(std::env::current_exe().ok());
+        let servers = ServerPool::with_limits(
+            PoolOptions {
+                workspace: workspace.clone(),
+                processes: Arc::clone(&processes),
+                policy: Arc::clone(&policy),
+                approver: Arc::clone(&approver),
+                definitions: Arc::new(definitions(&homes, workspace.root(), trusted)),
+                host: Arc::new(LoggingHost),
+            },
+            PoolLimits {
+                search: search_path(&homes),
+                idle: config.idle_stop(),
+                warm: config.max_warm(),
+                ..PoolLimits::default()
+            },
+        );
+        let limits = Limits {
+            paths: config.snapshot_paths(),
+            versions: config.snapshot_versions(),
+            bytes: config.snapshot_bytes(),
+        };
+        let kit = Arc::new(Kit {
+            workspace: workspace.clone(),
+            servers: Arc::clone(&servers),
+            snapshots: Mutex::new(SnapshotStore::new(limits)),
+            kept: if access.keep { Some(KeptSnapshots::new(workspace.state())?) } else { None },
+            settings: tools::Settings {
+                line_checks: config.line_checks(),
+                diagnostics_wait: config.diagnostics_wait(),
+                ..tools::Settings::default()
+            },
+        });
+        let registry = Registry::new(tools::builtin(&kit))?;
+        Ok(Self { config, workspace, policy, approver, processes, servers, kit, registry })
+    }
+
+    /// Past and present conversations of this project.
+    pub fn sessions(&self) -> anyhow::Result<SessionStore> {
+        Ok(SessionStore::new(self.workspace.state().child("sessions")?))
+    }
+
+    /// Ends everything that was started. `stopped` when the person waits for it.
+    pub async fn close(&self, stopped: bool) {
+        let ends = if stopped { STOPPED } else { SHUTDOWN };
+        self.servers.shutdown(ends / 2).await;
+        let left = self.processes.end_all(ends / 2).await;
+        if !left.is_empty() {
+            output::note(&format!("pilcrow: these processes could not be ended: {left:?}"));
+        }
+    }
+}
+
+/// `-C DIR`, else the nearest parent with `.git`, else the current folder.
+pub fn root(dir: Option<&Path>) -> anyhow::Result<PathBuf> {
+    if let Some(dir) = dir {
+        return std::path::absolute(dir).with_context(|| format!("{} is no usable path", dir.display()));
+    }
+    #[expect(clippy::disallowed_methods, reason = "the command line looks at it, once, here")]
+    let current = std::env::current_dir().context("the current folder is not there; name one with -C DIR")?;
+    Ok(current
+        .ancestors()
+        .find(|parent| parent.join(".git").exists())
+        .map_or(current.clone(), Path::to_owned))
+}
+
+/// Settings in force; what is odd about them is said.
+pub fn settings(homes: &Homes, root: &AbsPath, trusted: bool) -> anyhow::Result<Config> {
+    let config = Config::load(&homes.config, Some(root), trusted, &[])?;
+    for warning in &config.warnings {
+        output::note(&format!("pilcrow: {warning}"));
+    }
+    Ok(config)
+}
+
+/// Every definition there is: ours, the person's, and a trusted project's.
+pub fn definitions(homes: &Homes, root: &AbsPath, trusted: bool) -> Definitions {
+    let person = homes.config.join("adapters/servers");
+    let project = trusted.then(|| root.join(".pilcrow/adapters/servers"));
+    let (definitions, problems) =
+        Definitions::load(Some(person.as_path()), project.as_ref().map(AbsPath::as_path));
+    for problem in problems {
+        output::note(&format!("pilcrow: {problem}"));
+    }
+    definitions
+}
+
+/// Where servers are looked for.
+pub fn search_path(homes: &Homes) -> SearchPath {
+    let managed = homes.data.path().join("adapters");
+    SearchPath { managed: Some(managed.into()), ..SearchPath::from_env() }
+}
+
+/// Servers' messages go to the log; nothing else is granted to them.
+struct LoggingHost;
+
+impl Host for LoggingHost {
+    fn message(&self, server: &str, kind: MessageType, text: &str) {
+        match kind {
+            MessageType::Error => tracing::info!(server, "error: {text}"),
+            MessageType::Warning => tracing::info!(server, "warning: {text}"),
+            _ => tracing::debug!(server, "{text}"),
+        }
+    }
+}

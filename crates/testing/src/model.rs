@@ -1,0 +1,249 @@
+//! A scripted model server on loopback: answers each request with the bytes it was given, in the pieces and with the
+//! faults it was given, and records what it got. It speaks HTTP/1.1 as far as a client of `POST /v1/chat/completions` needs it.
+//!
+//! The n-th request gets the n-th reply; a request beyond the last is answered with status 500.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+
+/// What one request is answered with.
+#[derive(Debug, Clone, Default)]
+pub struct Reply {
+    status: u16,
+    headers: Vec<(String, String)>,
+    before_headers: Vec<Step>,
+    steps: Vec<Step>,
+}
+
+/// One thing the server does.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Sends these bytes of the body at once.
+    Send(Vec<u8>),
+    /// Waits this long.
+    Wait(Duration),
+    /// Does nothing until the client goes away.
+    Hang,
+    /// Closes the connection in the middle of the body.
+    Cut,
+    /// Resets the connection.
+    Reset,
+}
+
+/// A request as the server got it.
+#[derive(Debug, Clone)]
+pub struct Received {
+    /// Method and path, as in `POST /v1/chat/completions`.
+    pub target: String,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body, null if it is not JSON.
+    pub body: Value,
+}
+
+/// A running server; dropping it ends it.
+#[derive(Debug)]
+pub struct ModelServer {
+    address: SocketAddr,
+    shared: Arc<Mutex<Shared>>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    replies: Vec<Reply>,
+    next: usize,
+    received: Vec<Received>,
+}
+
+impl Reply {
+    /// An event stream of these bytes, sent in pieces of `piece` bytes.
+    pub fn stream(bytes: impl AsRef<[u8]>, piece: usize) -> Reply {
+        let pieces = bytes.as_ref().chunks(piece.max(1)).map(|piece| Step::Send(piece.to_vec()));
+        Reply::status(200).header("content-type", "text/event-stream").steps(pieces)
+    }
+
+    /// A chat completion that says this text.
+    pub fn text(text: &str) -> Reply {
+        let chunk = |delta: Value, reason: Value| {
+            let chunk =
+                json!({"id": "r", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
+            format!("data: {chunk}\n\n")
+        };
+        let start = chunk(json!({"role": "assistant", "content": text}), Value::Null);
+        let end = chunk(json!({}), json!("stop"));
+        Reply::stream(format!("{start}{end}data: [DONE]\n\n"), usize::MAX)
+    }
+
+    /// An answer with this status and nothing else yet.
+    pub fn status(status: u16) -> Reply {
+        Reply { status, ..Reply::default() }
+    }
+
+    /// With this header.
+    pub fn header(mut self, name: &str, value: &str) -> Reply {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// With this further part of the body.
+    pub fn body(self, bytes: impl AsRef<[u8]>) -> Reply {
+        self.steps([Step::Send(bytes.as_ref().to_vec())])
+    }
+
+    /// With these further steps.
+    pub fn steps(mut self, steps: impl IntoIterator<Item = Step>) -> Reply {
+        self.steps.extend(steps);
+        self
+    }
+
+    /// With these steps before the headers are sent.
+    pub fn before_headers(mut self, steps: impl IntoIterator<Item = Step>) -> Reply {
+        self.before_headers.extend(steps);
+        self
+    }
+}
+
+impl ModelServer {
+    /// Starts a server on a free port of 127.0.0.1.
+    pub async fn start(replies: impl IntoIterator<Item = Reply>) -> io::Result<ModelServer> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let shared =
+            Arc::new(Mutex::new(Shared { replies: replies.into_iter().collect(), ..Shared::default() }));
+        let task = tokio::spawn(accept(listener, shared.clone()));
+        Ok(ModelServer { address, shared, task })
+    }
+
+    /// The base URL, with `/v1`.
+    pub fn base_url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// The requests so far, oldest first.
+    pub fn received(&self) -> Vec<Received> {
+        lock(&self.shared).received.clone()
+    }
+
+    /// How many replies have not been asked for; a test asserts that none is left.
+    pub fn unused(&self) -> usize {
+        let shared = lock(&self.shared);
+        shared.replies.len().saturating_sub(shared.next)
+    }
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Mutex<Shared>>) {
+    // The connections end with this task.
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let shared = shared.clone();
+        connections.spawn(async move {
+            // A client that goes away early is the client's affair.
+            serve(stream, &shared).await.ok();
+        });
+    }
+}
+
+async fn serve(mut stream: TcpStream, shared: &Mutex<Shared>) -> io::Result<()> {
+    let received = read_request(&mut stream).await?;
+    let reply = {
+        let mut shared = lock(shared);
+        shared.received.push(received);
+        shared.next += 1;
+        let at = shared.next - 1;
+        shared.replies.get(at).cloned().unwrap_or_else(|| Reply::status(500).body("no reply is left"))
+    };
+    for step in &reply.before_headers {
+        if !carry_out(step, &mut stream, false).await? {
+            return Ok(());
+        }
+    }
+    let mut head =
+        format!("HTTP/1.1 {} Scripted\r\nconnection: close\r\ntransfer-encoding: chunked\r\n", reply.status);
+    for (name, value) in &reply.headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    head.push_str("\r\n");
+    stream.write_all(head.as_bytes()).await?;
+    for step in &reply.steps {
+        if !carry_out(step, &mut stream, true).await? {
+            return Ok(());
+        }
+    }
+    stream.write_all(b"0\r\n\r\n").await?;
+    stream.shutdown().await
+}
+
+/// False when the connection is over.
+async fn carry_out(step: &Step, stream: &mut TcpStream, in_body: bool) -> io::Result<bool> {
+    match step {
+        Step::Send(bytes) if in_body => {
+            stream.write_all(format!("{:x}\r\n", bytes.len()).as_bytes()).await?;
+            stream.write_all(bytes).await?;
+            stream.write_all(b"\r\n").await?;
+            stream.flush().await?;
+        }
+        Step::Send(bytes) => stream.write_all(bytes).await?,
+        Step::Wait(duration) => tokio::time::sleep(*duration).await,
+        Step::Hang => {
+            let mut rest = [0; 64];
+            while stream.read(&mut rest).await? > 0 {}
+            return Ok(false);
+        }
+        Step::Cut => {
+            stream.shutdown().await?;
+            return Ok(false);
+        }
+        Step::Reset => {
+            stream.set_zero_linger()?;
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+async fn read_request(stream: &mut TcpStream) -> io::Result<Received> {
+    let mut bytes = Vec::new();
+    let head_end = loop {
+        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end;
+        }
+        if stream.read_buf(&mut bytes).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    };
+    let head = String::from_utf8_lossy(&bytes[..head_end]).into_owned();
+    let mut lines = head.split("\r\n");
+    let first = lines.next().unwrap_or_default();
+    let target = first.rsplit_once(' ').map_or(first, |(target, _)| target).to_owned();
+    let headers: Vec<(String, String)> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+        .collect();
+    let length = headers.iter().find(|(name, _)| name == "content-length");
+    let length: usize = length.and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
+    let mut body = bytes.split_off(head_end + 4);
+    while body.len() < length {
+        if stream.read_buf(&mut body).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(Received { target, headers, body: serde_json::from_slice(&body).unwrap_or(Value::Null) })
+}

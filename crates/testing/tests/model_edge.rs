@@ -1,0 +1,254 @@
+//! The HTTP edge of the models against the scripted server: clocks, retries, faults at each stage of a response, and what errors
+//! say. Every fault ends in exactly one final message, with what had come.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail by panicking")]
+
+use std::time::{Duration, Instant};
+
+use llm::protocol::openai_completions::{Endpoint, OpenAiCompletions};
+use llm::{
+    ApiKey, AssistantMessage, Clocks, ErrorKind, Message, Model, Request, RetryPolicy, StopReason,
+    StreamEvent,
+};
+use serde_json::json;
+use testing::model::{ModelServer, Reply, Step};
+use tokio_util::sync::CancellationToken;
+
+const KEY: &str = "sk-very-secret-1234";
+
+fn endpoint(base_url: &str) -> Endpoint {
+    Endpoint { api_key: ApiKey::new(KEY), ..Endpoint::new("scripted", base_url, "m") }
+}
+
+fn half() -> Vec<u8> {
+    let chunk = json!({"id": "r", "choices": [{"index": 0, "delta": {"content": "half"}}]});
+    format!("data: {chunk}\n\n").into_bytes()
+}
+
+struct Outcome {
+    message: AssistantMessage,
+    retries: Vec<u64>,
+}
+
+async fn ask(model: &OpenAiCompletions, cancel: CancellationToken) -> Outcome {
+    let request = Request { messages: vec![Message::user("hi")], ..Request::default() };
+    let mut stream = model.stream(request, cancel);
+    let mut retries = Vec::new();
+    let message = tokio::time::timeout(Duration::from_secs(30), async {
+        loop {
+            match stream.next().await.expect("a final event comes first") {
+                StreamEvent::Retrying { delay_ms, error, .. } => {
+                    assert!(!error.contains(KEY), "{error}");
+                    retries.push(delay_ms);
+                }
+                StreamEvent::Done { message } | StreamEvent::Error { message } => break message,
+                _ => {}
+            }
+        }
+    });
+    let message = AssistantMessage::clone(&message.await.expect("it ends"));
+    assert_eq!(stream.next().await, None);
+    let error = message.error_message.clone().unwrap_or_default();
+    assert!(!error.contains(KEY), "{error}");
+    Outcome { message, retries }
+}
+
+async fn answer(replies: Vec<Reply>, change: impl Fn(&mut Endpoint)) -> (Outcome, ModelServer) {
+    let server = ModelServer::start(replies).await.unwrap();
+    let mut endpoint = endpoint(&server.base_url());
+    change(&mut endpoint);
+    let outcome = ask(&OpenAiCompletions::new(endpoint), CancellationToken::new()).await;
+    (outcome, server)
+}
+
+/// The kind and text of the error that this reply comes to, without retries.
+async fn failing(reply: Reply) -> (ErrorKind, String, String) {
+    let (outcome, _) = answer(vec![reply], |endpoint| endpoint.retry.max_retries = 0).await;
+    let message = outcome.message;
+    assert_eq!(message.stop_reason, StopReason::Error);
+    let text = message.text();
+    (message.error_kind.unwrap(), message.error_message.unwrap(), text)
+}
+
+#[tokio::test]
+async fn a_stream_arrives_and_the_request_has_the_key_and_the_address() {
+    for piece in [1, 7, usize::MAX] {
+        let bytes = [half(), b"data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n".to_vec()]
+            .concat();
+        let (outcome, server) = answer(vec![Reply::stream(bytes, piece)], |_| ()).await;
+        assert_eq!(
+            (outcome.message.text().as_str(), outcome.message.stop_reason),
+            ("half", StopReason::Stop)
+        );
+        let received = &server.received()[0];
+        assert_eq!(received.target, "POST /v1/chat/completions");
+        assert_eq!(received.body["messages"], json!([{"role": "user", "content": "hi"}]));
+        assert!(received.headers.contains(&("authorization".into(), format!("Bearer {KEY}"))));
+        assert_eq!(server.unused(), 0);
+    }
+    let (_, server) = answer(vec![Reply::text("ok")], |endpoint| endpoint.api_key = None).await;
+    assert!(!server.received()[0].headers.iter().any(|(name, _)| name == "authorization"));
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_stream_is_understood() {
+    let whole = json!({"id": "r", "choices": [{"message": {"role": "assistant", "content": "whole"}, "finish_reason": "stop"}]});
+    let reply =
+        Reply::status(200).header("content-type", "application/json; charset=utf-8").body(whole.to_string());
+    let (outcome, _) = answer(vec![reply], |_| ()).await;
+    assert_eq!((outcome.message.text().as_str(), outcome.message.stop_reason), ("whole", StopReason::Stop));
+    let broken = Reply::status(200).header("content-type", "application/json").body("{\"choices\": [");
+    assert_eq!(failing(broken).await.0, ErrorKind::Protocol);
+}
+
+#[tokio::test]
+async fn connections_that_break_keep_what_came() {
+    for step in [Step::Cut, Step::Reset] {
+        let reply = Reply::stream(half(), usize::MAX).steps([Step::Wait(Duration::from_millis(50)), step]);
+        let (kind, error, text) = failing(reply).await;
+        assert_eq!((kind, text.as_str()), (ErrorKind::Network, "half"));
+        assert!(error.starts_with("the connection to scripted broke"), "{error}");
+    }
+    let (kind, error, text) = failing(Reply::stream(half(), usize::MAX)).await;
+    assert_eq!((kind, text.as_str()), (ErrorKind::Protocol, "half"));
+    assert_eq!(error, "the stream ended without finish_reason");
+}
+
+#[tokio::test]
+async fn error_answers_say_status_message_request_id_and_what_to_do() {
+    let reply = Reply::status(401)
+        .header("x-request-id", "req_7")
+        .body(json!({"error": {"message": format!("bad key {KEY}")}}).to_string());
+    let (kind, error, _) = failing(reply).await;
+    assert_eq!(kind, ErrorKind::Authentication);
+    assert_eq!(
+        error,
+        "scripted answered 401 Unauthorized: bad key [redacted:api-key] (request id req_7); check the API key"
+    );
+    let page = "<html><head><title>502 Bad Gateway</title></head><body>proxy</body></html>";
+    let (kind, error, _) = failing(Reply::status(502).header("content-type", "text/html").body(page)).await;
+    assert_eq!(
+        (kind, error.as_str()),
+        (ErrorKind::Provider, "scripted answered 502 Bad Gateway: 502 Bad Gateway proxy")
+    );
+    let (kind, error, _) = failing(Reply::status(200).header("content-type", "text/html").body(page)).await;
+    assert_eq!(kind, ErrorKind::Protocol);
+    assert!(error.contains("a web page instead of an event stream: 502 Bad Gateway proxy"), "{error}");
+    let (_, error, _) = failing(Reply::status(302).header("location", "http://127.0.0.1:1/")).await;
+    assert!(error.contains("redirects are not followed"), "{error}");
+    let (_, error, _) = failing(Reply::status(404).body("{\"error\":\"no model m\"}")).await;
+    assert!(error.ends_with("404 Not Found: no model m; check the base URL and the model's name"), "{error}");
+}
+
+#[tokio::test]
+async fn requests_that_do_not_stream_yet_are_made_again() {
+    let replies = vec![
+        Reply::status(429).header("retry-after-ms", "30").body("slow down"),
+        Reply::status(200).before_headers([Step::Reset]),
+        Reply::text("ok"),
+    ];
+    let (outcome, server) = answer(replies, |_| ()).await;
+    assert_eq!((outcome.message.text().as_str(), server.unused()), ("ok", 0));
+    assert_eq!(outcome.retries.len(), 2);
+    assert_eq!(outcome.retries[0], 30);
+    assert!((375..=1000).contains(&outcome.retries[1]), "{:?}", outcome.retries);
+}
+
+#[tokio::test]
+async fn retries_end_and_what_is_no_use_is_not_retried() {
+    let busy = || Reply::status(503).header("retry-after-ms", "1").body("busy");
+    let (outcome, server) = answer(vec![busy(), busy(), busy(), busy()], |_| ()).await;
+    assert_eq!((outcome.message.stop_reason, server.unused()), (StopReason::Error, 1), "two retries");
+    for reply in [
+        Reply::status(400).body("no"),
+        Reply::status(429).body("{\"error\":{\"code\":\"insufficient_quota\"}}"),
+        Reply::status(503).header("x-should-retry", "false"),
+        Reply::status(429).header("retry-after", "3600"),
+        Reply::stream(half(), 9).steps([Step::Reset]),
+    ] {
+        let (outcome, server) = answer(vec![reply, Reply::text("not asked")], |_| ()).await;
+        assert_eq!((outcome.retries.len(), server.unused()), (0, 1));
+        assert_eq!(outcome.message.stop_reason, StopReason::Error);
+    }
+    let (outcome, _) = answer(vec![Reply::status(429).header("retry-after", "3600")], |_| ()).await;
+    let error = outcome.message.error_message.unwrap();
+    assert!(error.contains("asked to wait 3600 s, more than the 60 s"), "{error}");
+}
+
+#[tokio::test]
+async fn silence_ends_by_the_clock_it_belongs_to() {
+    let clocks = Clocks {
+        connect: Duration::from_secs(30),
+        first_byte: Duration::from_millis(100),
+        idle: Duration::from_millis(150),
+    };
+    let cases = [
+        (Reply::status(200).before_headers([Step::Hang]), "no answer from scripted for 0.1 s", ""),
+        (Reply::stream("", 1).steps([Step::Hang]), "nothing came from scripted for 0.1 s", ""),
+        (
+            Reply::stream(half(), usize::MAX).steps([Step::Hang]),
+            "nothing came from scripted for 0.15 s",
+            "half",
+        ),
+    ];
+    for (reply, expected, text) in cases {
+        let (outcome, _) = answer(vec![reply], |endpoint| endpoint.clocks = Some(clocks)).await;
+        let message = outcome.message;
+        assert_eq!(message.error_kind, Some(ErrorKind::Timeout));
+        assert_eq!((message.error_message.as_deref(), message.text().as_str()), (Some(expected), text));
+    }
+}
+
+#[tokio::test]
+async fn pings_keep_a_stream_alive() {
+    let clocks = Clocks {
+        connect: Duration::from_secs(30),
+        first_byte: Duration::from_secs(30),
+        idle: Duration::from_millis(400),
+    };
+    let pings =
+        (0..12).flat_map(|_| [Step::Wait(Duration::from_millis(50)), Step::Send(b": ping\n\n".to_vec())]);
+    let reply = Reply::stream(half(), usize::MAX).steps(pings).body(b"data: [DONE]\n\n");
+    let (outcome, _) = answer(vec![reply], |endpoint| {
+        endpoint.clocks = Some(clocks);
+        endpoint.compat.finish_reason = false;
+    })
+    .await;
+    assert_eq!((outcome.message.text().as_str(), outcome.message.stop_reason), ("half", StopReason::Stop));
+}
+
+#[tokio::test]
+async fn cancel_ends_at_once_at_every_stage() {
+    let long = Duration::from_secs(60);
+    for reply in [
+        Reply::status(200).before_headers([Step::Hang]),
+        Reply::status(503).header("retry-after", "50"),
+        Reply::stream(half(), usize::MAX).steps([Step::Wait(long)]),
+    ] {
+        let server = ModelServer::start([reply]).await.unwrap();
+        let model = OpenAiCompletions::new(endpoint(&server.base_url()));
+        let cancel = CancellationToken::new();
+        let when_asked = async {
+            while server.received().is_empty() {
+                tokio::task::yield_now().await;
+            }
+            cancel.cancel();
+            Instant::now()
+        };
+        let (outcome, cancelled) = tokio::join!(ask(&model, cancel.clone()), when_asked);
+        assert_eq!(outcome.message.stop_reason, StopReason::Aborted);
+        assert!(cancelled.elapsed() < Duration::from_secs(5), "{:?}", cancelled.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named() {
+    let gone = ModelServer::start([]).await.unwrap().base_url();
+    let mut endpoint = endpoint(&gone);
+    endpoint.retry = RetryPolicy { max_retries: 0, ..RetryPolicy::default() };
+    let message = ask(&OpenAiCompletions::new(endpoint), CancellationToken::new()).await.message;
+    assert_eq!(message.error_kind, Some(ErrorKind::Network));
+    let error = message.error_message.unwrap();
+    assert!(error.starts_with(&format!("cannot reach scripted at {gone}/chat/completions")), "{error}");
+    assert!(error.ends_with("is the server running?"), "{error}");
+}

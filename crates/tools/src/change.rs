@@ -1,0 +1,192 @@
+//! From a proposed edit to committed files: planned, permitted, committed, shown to the language
+//! servers, and reported with what it broke or mended. The one way in which tools change files.
+
+use std::sync::Arc;
+
+use agent::{ToolCx, ToolResult};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use workspace::{ChangeKind, Commit, CommitError, ErrorCode, Plan, PlanError, WorkspaceEdit};
+
+use crate::verify::Baseline;
+use crate::{Failure, Kit, shown};
+
+/// The longest diff that a result holds; the rest is counted.
+const MAX_DIFF_LINES: usize = 200;
+
+/// How a change is made and told.
+pub(crate) struct Change<'a> {
+    /// One line for people.
+    pub label: &'a str,
+    /// Whether single places are counted (a rename) rather than lines.
+    pub places: bool,
+    /// Whether it is made, or only shown.
+    pub apply: bool,
+}
+
+/// What is to change, and what is known about it.
+pub(crate) struct Proposed {
+    pub edit: WorkspaceEdit,
+    /// The language server that proposes it.
+    pub server: Option<String>,
+    /// How sure it is.
+    pub note: Option<String>,
+}
+
+/// A change that was made, or shown.
+pub(crate) struct Done {
+    pub text: String,
+    pub details: Value,
+    pub applied: bool,
+}
+
+impl From<Done> for ToolResult {
+    fn from(done: Done) -> Self {
+        ToolResult::text(done.text).with_details(done.details)
+    }
+}
+
+/// Makes what `propose` proposes. When files move between plan and commit it is asked once more,
+/// then the change is refused.
+pub(crate) async fn make<'a>(
+    kit: &'a Kit,
+    cx: &ToolCx,
+    change: Change<'_>,
+    propose: impl Fn() -> BoxFuture<'a, Result<Proposed, Failure>> + Send + Sync,
+) -> Result<Done, Failure> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let Proposed { mut edit, server, note } = propose().await?;
+        edit.label = change.label.to_owned();
+        let plan = match kit.workspace.plan(edit) {
+            Err(PlanError::Stale { .. }) if attempts == 1 => continue,
+            plan => plan?,
+        };
+        if plan.is_empty() {
+            return Ok(nothing(&change, server.as_deref(), note.as_deref()));
+        }
+        let summary = summary(kit, &plan, &change, server.as_deref());
+        if !change.apply {
+            let text = format!("not applied: {summary}\n{}", cut(&plan.diff(kit.workspace.root())));
+            return Ok(Done { text, details: details(kit, &plan, None), applied: false });
+        }
+        let committed = commit(kit, cx, plan).await;
+        let Committed { commit, plan, verdict } = match committed {
+            Err(Refused::Moved) if attempts == 1 => continue,
+            other => other?,
+        };
+        let mut text = format!("{summary}\n");
+        for line in note.iter().map(|note| format!("note: {note}")).chain(commit.notes.iter().cloned()) {
+            text.push_str(&format!("{line}\n"));
+        }
+        text.push_str(&verdict.text);
+        return Ok(Done { text, details: details(kit, &plan, Some((&commit, verdict.details))), applied: true });
+    }
+}
+
+fn nothing(change: &Change<'_>, server: Option<&str>, note: Option<&str>) -> Done {
+    let by = server.map(|server| format!(", says {server}")).unwrap_or_default();
+    let note = note.map(|note| format!(" ({note})")).unwrap_or_default();
+    Done {
+        text: format!("{}: nothing to change{by}{note}\n", change.label),
+        details: json!({ "files": [] }),
+        applied: false,
+    }
+}
+
+/// A plan that became real.
+pub(crate) struct Committed {
+    pub commit: Arc<Commit>,
+    pub plan: Plan,
+    pub verdict: crate::verify::Verdict,
+}
+
+/// Why a plan did not become real.
+pub(crate) enum Refused {
+    /// Files changed since it was made: plan again.
+    Moved,
+    /// For good.
+    Failed(Failure),
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Moved => {
+                Failure::new(ErrorCode::StaleText, "the files changed again while the edit was planned; nothing was written, try again")
+            }
+            Refused::Failed(failure) => failure,
+        }
+    }
+}
+
+/// Permits and commits `plan`, keeps servers and snapshots in step, and says what it broke.
+pub(crate) async fn commit(kit: &Kit, cx: &ToolCx, plan: Plan) -> Result<Committed, Refused> {
+    let permit = cx.permit(&plan).await.map_err(|denied| Refused::Failed(denied.into()))?;
+    let baseline = Baseline::take(kit, &plan, cx).await;
+    if cx.cancel.is_cancelled() {
+        return Err(Refused::Failed(Failure::new(ErrorCode::Cancelled, "cancelled before anything was written")));
+    }
+    let commit = kit.workspace.commit(plan.clone(), permit, &cx.run).await.map_err(|error| match error {
+        CommitError::Moved { .. } => Refused::Moved,
+        error => Refused::Failed(error.into()),
+    })?;
+    kit.servers.did_commit(&commit).await;
+    shown::keep_in_step(kit, &plan);
+    let verdict = baseline.compare(kit, &plan, cx).await;
+    Ok(Committed { commit, plan, verdict })
+}
+
+fn summary(kit: &Kit, plan: &Plan, change: &Change<'_>, server: Option<&str>) -> String {
+    let by = server.map(|server| format!(" ({server})")).unwrap_or_default();
+    let (files, added, removed) = plan.counts();
+    let places: usize = plan.changes().iter().map(|file| file.edits.len()).sum();
+    let amount = if change.places { format!("{places} places") } else { format!("+{added} -{removed} lines") };
+    let noun = if files == 1 { "file" } else { "files" };
+    let mut out = format!("{}: {amount} in {files} {noun}{by}", change.label);
+    for file in plan.changes() {
+        let what = match &file.kind {
+            ChangeKind::Modified if change.places => format!("{}", file.edits.len()),
+            ChangeKind::Modified => "changed".to_owned(),
+            ChangeKind::Created => "created".to_owned(),
+            ChangeKind::Deleted => "deleted".to_owned(),
+            ChangeKind::Renamed { from } => format!("moved from {}", kit.shown(from)),
+        };
+        out.push_str(&format!("\n  {}: {what}", kit.shown(&file.path)));
+    }
+    out
+}
+
+/// A diff for the model, not longer than is useful.
+pub(crate) fn cut(diff: &str) -> String {
+    let count = diff.lines().count();
+    if count <= MAX_DIFF_LINES {
+        return diff.to_owned();
+    }
+    let shown: Vec<&str> = diff.lines().take(MAX_DIFF_LINES).collect();
+    format!("{}\n… {} more lines of the diff", shown.join("\n"), count - MAX_DIFF_LINES)
+}
+
+fn details(kit: &Kit, plan: &Plan, made: Option<(&Commit, Value)>) -> Value {
+    let files: Vec<Value> = plan
+        .changes()
+        .iter()
+        .map(|file| {
+            let (kind, from) = match &file.kind {
+                ChangeKind::Modified => ("modified", None),
+                ChangeKind::Created => ("created", None),
+                ChangeKind::Deleted => ("deleted", None),
+                ChangeKind::Renamed { from } => ("renamed", Some(kit.shown(from))),
+            };
+            json!({ "path": kit.shown(&file.path), "kind": kind, "from": from, "edits": file.edits.len() })
+        })
+        .collect();
+    let diff = plan.diff(kit.workspace.root());
+    match made {
+        Some((commit, diagnostics)) => {
+            json!({ "commit": commit.id, "run": commit.run, "files": files, "diff": diff, "diagnostics": diagnostics })
+        }
+        None => json!({ "files": files, "diff": diff }),
+    }
+}

@@ -1,0 +1,237 @@
+//! The tool `edit`: a hashline patch over one or more files, all or nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use agent::{Tool, ToolCx, ToolResult};
+use futures_util::future::BoxFuture;
+use hashline::{Current, Documents, FileOp, Note, Options, Patch, Reason, Refusal, SectionPlan};
+use llm::ToolDefinition;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use workspace::{AbsPath, Document, Effects, ErrorCode, Operation, PlanError, ReadError, WorkspaceEdit, Writes};
+
+use crate::change::{self, Refused};
+use crate::{Failure, Kit, arguments, shown};
+
+/// The tool.
+pub struct Edit {
+    kit: Arc<Kit>,
+    definition: ToolDefinition,
+}
+
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    patch: String,
+}
+
+impl Edit {
+    /// The tool over `kit`.
+    pub fn new(kit: Arc<Kit>) -> Self {
+        let definition = ToolDefinition {
+            name: "edit".to_owned(),
+            label: "Edit".to_owned(),
+            description: hashline::EDIT_DESCRIPTION.trim().to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": { "patch": { "type": "string", "description": "the patch" } },
+                "required": ["patch"],
+            }),
+        };
+        Self { kit, definition }
+    }
+}
+
+impl Tool for Edit {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn effects(&self, _: &Value) -> Effects {
+        Effects { reads: true, writes: Writes::Unknown, ..Effects::default() }
+    }
+
+    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
+    }
+}
+
+impl Edit {
+    async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+        let args: Arguments = arguments(args)?;
+        let kit = &*self.kit;
+        let (mut patch, notes) = Patch::parse(&args.patch).map_err(|error| {
+            Failure::new(ErrorCode::InvalidPatch, format!("not applied, nothing was changed: {error}"))
+                .with_data(json!({ "reason": error.reason(), "line": error.line }))
+        })?;
+        canonical(kit, &mut patch)?;
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let now = Now::look(kit, &patch);
+            let options = Options { checks: kit.settings.line_checks };
+            let planned = kit.with_snapshots(|store| hashline::plan(&patch, store, &now, options));
+            let planned = planned.map_err(|refusal| refused(kit, &patch, &refusal))?;
+            let plan = match kit.workspace.plan(now.edit(kit, &planned.sections)?) {
+                Err(PlanError::Stale { .. }) if attempts == 1 => continue,
+                plan => plan?,
+            };
+            if plan.is_empty() {
+                let told: Vec<String> = planned.sections.iter().map(|section| told(kit, section)).collect();
+                return Ok(ToolResult::text(told.concat()).with_details(json!({ "files": [] })));
+            }
+            let done = match change::commit(kit, cx, plan).await {
+                Err(Refused::Moved) if attempts == 1 => continue,
+                done => done?,
+            };
+            return Ok(outcome(kit, &planned.sections, &notes, &done));
+        }
+    }
+}
+
+/// Paths as the store knows them, whatever spelling the model chose.
+fn canonical(kit: &Kit, patch: &mut Patch) -> Result<(), Failure> {
+    for section in &mut patch.sections {
+        section.path = kit.shown(&kit.workspace.resolve(&section.path)?);
+        if let FileOp::Rename { to } = &mut section.file_op {
+            *to = kit.shown(&kit.workspace.resolve(to)?);
+        }
+        if let Some(kept) = &kit.kept {
+            kept.restore(kit, &section.path);
+        }
+    }
+    let mut paths: Vec<&str> = patch.sections.iter().map(|section| section.path.as_str()).collect();
+    paths.sort_unstable();
+    if let Some(twice) = paths.windows(2).find(|pair| pair[0] == pair[1]) {
+        let path = twice[0];
+        return Err(Failure::new(
+            ErrorCode::InvalidPatch,
+            format!("two sections name the same file, {path}; write one section with all its operations"),
+        ));
+    }
+    Ok(())
+}
+
+/// The files of a patch as they are now.
+struct Now {
+    documents: HashMap<String, Result<Document, ReadError>>,
+}
+
+impl Now {
+    fn look(kit: &Kit, patch: &Patch) -> Self {
+        let mut documents = HashMap::new();
+        for section in &patch.sections {
+            let mut look = |path: &str| {
+                let document = kit.workspace.document(&kit.workspace.root().join(path));
+                documents.insert(path.to_owned(), document);
+            };
+            look(&section.path);
+            if let FileOp::Rename { to } = &section.file_op {
+                look(to);
+            }
+        }
+        Self { documents }
+    }
+
+    fn edit(&self, kit: &Kit, sections: &[SectionPlan]) -> Result<WorkspaceEdit, Failure> {
+        let paths: Vec<&str> = sections.iter().map(|section| section.path.as_str()).collect();
+        let mut edit = WorkspaceEdit { label: format!("edit {}", paths.join(", ")), operations: Vec::new() };
+        for section in sections {
+            let Some(Ok(document)) = self.documents.get(&section.path) else { continue };
+            let (path, expected) = (document.path.clone(), document.version);
+            if !section.edits.is_empty() && section.file_op != FileOp::Remove {
+                edit.operations.push(Operation::Edit { path: path.clone(), expected, edits: section.edits.clone() });
+            }
+            match &section.file_op {
+                FileOp::Keep => {}
+                FileOp::Remove => edit.operations.push(Operation::Delete { path, expected }),
+                FileOp::Rename { to } => {
+                    let to: AbsPath = kit.workspace.resolve(to)?;
+                    edit.operations.push(Operation::Rename { from: path, to, expected: None, replaces: None });
+                }
+            }
+        }
+        Ok(edit)
+    }
+}
+
+impl Documents for Now {
+    fn current(&self, path: &str) -> Current {
+        match self.documents.get(path) {
+            Some(Ok(document)) => Current::Text(document.text.clone()),
+            Some(Err(ReadError::NotUtf8 { .. })) => Current::NotUtf8,
+            Some(Err(ReadError::TooLarge { .. })) => Current::TooLarge,
+            Some(Err(_)) | None => Current::Missing,
+        }
+    }
+}
+
+fn refused(kit: &Kit, patch: &Patch, refusal: &Refusal) -> Failure {
+    // The lines a refusal shows are good for the next edit, in the next process too.
+    if let Some(kept) = &kit.kept {
+        for section in &patch.sections {
+            kept.keep(kit, &section.path);
+        }
+    }
+    let code = match refusal.reason {
+        Reason::UnknownTag => ErrorCode::UnknownTag,
+        Reason::Stale | Reason::CheckMismatch => ErrorCode::StaleText,
+        Reason::UnseenLines => ErrorCode::UnseenLines,
+        Reason::Ambiguous => ErrorCode::Ambiguous,
+        Reason::ParseRegression => ErrorCode::ParseRegression,
+        Reason::NotUtf8 => ErrorCode::NotUtf8,
+        Reason::TooLarge => ErrorCode::TooLarge,
+        Reason::Unsupported => ErrorCode::Unsupported,
+        Reason::Exists => ErrorCode::Conflict,
+        Reason::NotFound => not_found(kit, patch),
+        _ => ErrorCode::InvalidPatch,
+    };
+    Failure::new(code, refusal.render()).with_data(json!(refusal))
+}
+
+/// A folder where a file is expected is no file, rather than nothing.
+fn not_found(kit: &Kit, patch: &Patch) -> ErrorCode {
+    let folder = patch.sections.iter().any(|section| {
+        let document = kit.workspace.document(&kit.workspace.root().join(&section.path));
+        matches!(document, Err(ReadError::NotAFile { .. }))
+    });
+    if folder { ErrorCode::NotAFile } else { ErrorCode::NotFound }
+}
+
+fn told(kit: &Kit, section: &SectionPlan) -> String {
+    let notes: Vec<String> = section.notes.iter().map(|note| format!("note: {}\n", note.message)).collect();
+    let newest = kit.with_snapshots(|store| store.newest(&section.path));
+    let tag = newest.map_or(section.tag, |newest| newest.tag());
+    format!("{}nothing to change, it stands there already\n{}", shown::header_row(&section.path, tag), notes.concat())
+}
+
+fn outcome(kit: &Kit, sections: &[SectionPlan], notes: &[Note], done: &change::Committed) -> ToolResult {
+    let mut text = String::new();
+    let mut files = Vec::new();
+    for section in sections {
+        let path = match &section.file_op {
+            FileOp::Rename { to } => to,
+            _ => &section.path,
+        };
+        // What the disk or the editor made of it is what the model is shown.
+        let now = kit.workspace.document(&kit.workspace.root().join(path)).ok();
+        let read_back = now.map_or_else(|| section.new_text.clone(), |document| document.text);
+        let told = kit.with_snapshots(|store| hashline::outcome(store, section, read_back, kit.settings.line_checks));
+        text.push_str(&told.text);
+        if let Some(kept) = &kit.kept {
+            kept.keep(kit, path);
+        }
+        files.push(json!({
+            "path": path, "tag": told.tag, "strategy": section.strategy, "edits": section.edits.len(),
+        }));
+    }
+    for note in notes.iter().map(|note| &note.message).chain(&done.commit.notes) {
+        text.push_str(&format!("note: {note}\n"));
+    }
+    text.push_str(&done.verdict.text);
+    let details = json!({
+        "commit": done.commit.id, "run": done.commit.run, "files": files,
+        "diff": done.plan.diff(kit.workspace.root()), "diagnostics": done.verdict.details,
+    });
+    ToolResult::text(text).with_details(details)
+}

@@ -1,0 +1,262 @@
+//! How the answers of language servers are told: short, in lines that can be edited, with what was
+//! left out counted.
+
+use std::collections::BTreeMap;
+
+use lsp_client::{Answer, Diagnostic, Diagnostics, Location, ServerError, ServerLog, ServerState, ServerStatus, Severity, Symbol};
+use serde_json::{Value, json};
+use text::LineIndex;
+use workspace::{AbsPath, Document, Version};
+
+use crate::words::{Holding, occurrences};
+use crate::{Kit, shown};
+
+/// At most this many places are shown with their lines.
+const MAX_PLACES: usize = 100;
+/// At most this many symbols are listed.
+const MAX_SYMBOLS: usize = 300;
+/// At most this many diagnostics are listed.
+const MAX_DIAGNOSTICS: usize = 100;
+/// At most this many messages of a log are shown.
+const MAX_MESSAGES: usize = 40;
+/// At most this many places left over by a rename are listed.
+const MAX_LEFT: usize = 12;
+
+pub(super) fn heading(title: &str, count: usize, server: &str, note: Option<&str>) -> String {
+    let amount = match count {
+        0 => "none found".to_owned(),
+        1 => "1 place".to_owned(),
+        count => format!("{count} places"),
+    };
+    with_note(&format!("{title}: {amount} ({server})"), note) + "\n"
+}
+
+pub(super) fn with_note(text: &str, note: Option<&str>) -> String {
+    match note {
+        Some(note) => format!("{text}\nnote: {note}"),
+        None => text.to_owned(),
+    }
+}
+
+/// Places by file, each line in the form that `edit` takes.
+pub(super) fn locations(kit: &Kit, places: &[Location]) -> String {
+    let mut by_file: BTreeMap<&AbsPath, Vec<usize>> = BTreeMap::new();
+    for place in places.iter().take(MAX_PLACES) {
+        by_file.entry(&place.path).or_default().push(place.line);
+    }
+    let mut out = String::new();
+    for (path, mut lines) in by_file {
+        lines.sort_unstable();
+        lines.dedup();
+        match inside(kit, path) {
+            Some(document) => out.push_str(&shown::lines(kit, &document, &lines)),
+            None => {
+                // Of another project or the language itself: shown, not to be edited.
+                for place in places.iter().filter(|place| place.path == *path) {
+                    out.push_str(&format!("{path}:{}: {}\n", place.line, place.line_text.trim()));
+                }
+            }
+        }
+    }
+    if places.len() > MAX_PLACES {
+        out.push_str(&format!("… and {} more places; name a `file` to narrow it\n", places.len() - MAX_PLACES));
+    }
+    out
+}
+
+fn inside(kit: &Kit, path: &AbsPath) -> Option<Document> {
+    if !path.starts_with(kit.workspace.root()) {
+        return None;
+    }
+    kit.workspace.document(path).ok()
+}
+
+pub(super) fn symbols(
+    kit: &Kit,
+    document: &Document,
+    answer: &Answer<Vec<Symbol>>,
+    query: Option<&str>,
+) -> (String, Vec<Value>) {
+    let index = LineIndex::new(&document.text);
+    let query = query.map(str::to_lowercase);
+    let mut rows = Vec::new();
+    flatten(&answer.value, 0, &mut |symbol, depth| {
+        let wanted = query.as_ref().is_none_or(|query| symbol.name.to_lowercase().contains(query));
+        if wanted {
+            rows.push((index.line_of(symbol.selection.start) + 1, depth, symbol));
+        }
+    });
+    let file = kit.shown(&document.path);
+    let mut out = with_note(
+        &format!("{} symbols in {file} ({})", rows.len(), answer.server),
+        answer.note.as_deref(),
+    ) + "\n";
+    for (line, depth, symbol) in rows.iter().take(MAX_SYMBOLS) {
+        let indent = "  ".repeat(*depth);
+        out.push_str(&format!("{line}: {indent}{} {}\n", symbol.kind, symbol.name));
+    }
+    if rows.len() > MAX_SYMBOLS {
+        out.push_str(&format!("… and {} more; narrow it with `query`\n", rows.len() - MAX_SYMBOLS));
+    }
+    let list = rows
+        .iter()
+        .map(|(line, _, symbol)| json!({ "path": symbol.path, "kind": symbol.kind, "line": line }))
+        .collect();
+    (out, list)
+}
+
+fn flatten<'a>(symbols: &'a [Symbol], depth: usize, each: &mut impl FnMut(&'a Symbol, usize)) {
+    for symbol in symbols {
+        each(symbol, depth);
+        flatten(&symbol.children, depth + 1, each);
+    }
+}
+
+/// What a file's answer is when its server gave none.
+pub(super) fn unanswered(version: Version, error: &ServerError) -> Answer<Diagnostics> {
+    let value = Diagnostics { version, items: Vec::new(), pending: Vec::new(), failed: vec![error.to_string()] };
+    Answer { value, server: String::new(), note: None }
+}
+
+pub(super) fn diagnostics(
+    kit: &Kit,
+    answers: &[(&Document, Answer<Diagnostics>)],
+    unchecked: usize,
+) -> (String, Value) {
+    let mut rows = Vec::new();
+    let mut list = Vec::new();
+    let (mut errors, mut warnings, mut others) = (0, 0, 0);
+    for (document, answer) in answers {
+        let index = LineIndex::new(&document.text);
+        for item in &answer.value.items {
+            match item.severity {
+                Severity::Error => errors += 1,
+                Severity::Warning => warnings += 1,
+                _ => others += 1,
+            }
+            let line = index.line_of(item.range.start);
+            let source = index.line(&document.text, line).map(|range| document.text[range].trim()).unwrap_or_default();
+            rows.push((item.severity, format!("{}:{}: {}\n    {source}\n", kit.shown(&document.path), line + 1, headline(item))));
+            list.push(json!({
+                "path": kit.shown(&document.path), "line": line + 1, "severity": item.severity.to_string(),
+                "code": item.code, "source": item.source, "message": item.message,
+            }));
+        }
+    }
+    // The worst first; within a severity as they stand in the files.
+    rows.sort_by_key(|(severity, _)| *severity);
+    let mut servers: Vec<&str> = answers.iter().map(|(_, answer)| answer.server.as_str()).filter(|it| !it.is_empty()).collect();
+    servers.sort_unstable();
+    servers.dedup();
+    let mut out = format!("{errors} errors, {warnings} warnings, {others} hints in {} files", answers.len());
+    if !servers.is_empty() {
+        out.push_str(&format!(" ({})", servers.join(", ")));
+    }
+    out.push('\n');
+    for (_, row) in rows.iter().take(MAX_DIAGNOSTICS) {
+        out.push_str(row);
+    }
+    if rows.len() > MAX_DIAGNOSTICS {
+        out.push_str(&format!("… and {} more; name a `file`\n", rows.len() - MAX_DIAGNOSTICS));
+    }
+    let (mut pending, mut failed) = (Vec::new(), Vec::new());
+    for (document, answer) in answers {
+        for server in &answer.value.pending {
+            pending.push(format!("{}: {server}", kit.shown(&document.path)));
+        }
+        for why in &answer.value.failed {
+            failed.push(format!("{}: {why}", kit.shown(&document.path)));
+        }
+        if let Some(note) = &answer.note {
+            out.push_str(&format!("note: {}: {note}\n", kit.shown(&document.path)));
+        }
+    }
+    if !pending.is_empty() {
+        out.push_str(&format!("pending, so not known yet:\n  {}\n", pending.join("\n  ")));
+    }
+    if !failed.is_empty() {
+        out.push_str(&format!("not asked:\n  {}\n", failed.join("\n  ")));
+    }
+    if unchecked > 0 {
+        out.push_str(&format!("not checked: {unchecked} more files; name a `file`\n"));
+    }
+    (out, json!({ "diagnostics": list, "pending": pending, "failed": failed, "not_checked": unchecked }))
+}
+
+/// Where a renamed thing's old name still stands: strings, comments, other things of that name.
+pub(super) fn left_over(kit: &Kit, old_name: &str, holding: &Holding) -> String {
+    let mut places = Vec::new();
+    for document in &holding.documents {
+        let index = LineIndex::new(&document.text);
+        for range in occurrences(&document.text, old_name) {
+            places.push(format!("{}:{}", kit.shown(&document.path), index.line_of(range.start) + 1));
+        }
+    }
+    if places.is_empty() {
+        return String::new();
+    }
+    let count = places.len();
+    places.dedup();
+    let more = if places.len() > MAX_LEFT { format!(" and {} more", places.len() - MAX_LEFT) } else { String::new() };
+    places.truncate(MAX_LEFT);
+    let cut = if holding.cut { " (not every file was searched)" } else { "" };
+    format!("`{old_name}` still stands at {count} places that are not this symbol or are text{cut}: {}{more}\n", places.join(", "))
+}
+
+pub(super) fn status(kit: &Kit, servers: &[ServerStatus]) -> (String, Value) {
+    if servers.is_empty() {
+        return ("no language server was needed yet; they start when first asked\n".to_owned(), json!({ "servers": [] }));
+    }
+    let mut out = String::new();
+    let mut list = Vec::new();
+    for server in servers {
+        let (state, detail) = match &server.state {
+            ServerState::Stopped => ("stopped", String::new()),
+            ServerState::Starting => ("starting", String::new()),
+            ServerState::Running { loading: None } => ("running", String::new()),
+            ServerState::Running { loading: Some(loading) } => ("running", loading.clone()),
+            ServerState::Crashed { stderr_tail } => ("crashed", stderr_tail.clone()),
+        };
+        let root = kit.shown(&server.root);
+        out.push_str(&format!("{} for {root}: {state}", server.name));
+        if let Some(uptime) = server.uptime {
+            out.push_str(&format!(" for {} s, {} documents open", uptime.as_secs(), server.open_documents));
+        }
+        if !detail.is_empty() {
+            out.push_str(&format!(" ({detail})"));
+        }
+        out.push('\n');
+        list.push(json!({
+            "name": server.name, "root": root, "state": state, "detail": detail, "pid": server.pid,
+            "open_documents": server.open_documents, "failures": server.failures,
+        }));
+    }
+    (out, json!({ "servers": list }))
+}
+
+/// What is kept of a server's life: its error stream and the newest messages.
+pub(super) fn log(kit: &Kit, log: &ServerLog) -> String {
+    let mut out = format!("{} for {}\nerror stream:\n{}\n", log.name, kit.shown(&log.root), tail(&log.stderr_tail, 100));
+    let skipped = log.traffic.len().saturating_sub(MAX_MESSAGES);
+    out.push_str(&format!("messages ({skipped} earlier ones left out):\n"));
+    for entry in &log.traffic[skipped..] {
+        out.push_str(&format!("{entry}\n"));
+    }
+    out
+}
+
+/// One line for one diagnostic.
+pub(crate) fn headline(item: &Diagnostic) -> String {
+    let source = item.source.as_deref().unwrap_or(&item.server);
+    let code = item.code.as_ref().map(|code| format!(" [{code}]")).unwrap_or_default();
+    format!("{}: {}{code} ({source})", item.severity, item.message.trim().replace('\n', "\n    "))
+}
+
+/// The last lines of a text.
+fn tail(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let skipped = lines.len().saturating_sub(count);
+    let mut out = if skipped > 0 { format!("… {skipped} earlier lines\n") } else { String::new() };
+    out.push_str(&lines[skipped..].join("\n"));
+    out
+}

@@ -1,0 +1,339 @@
+//! From the words a person uses for a place to the place itself: a file and a symbol's name path,
+//! a line to settle a tie, or line and column. What names several things is an error that lists
+//! them; it is never guessed.
+
+use std::ops::Range;
+
+use lsp_client::{RequestCx, Symbol};
+use serde_json::json;
+use text::{LineIndex, Position, PositionEncoding};
+use workspace::{Document, ErrorCode};
+
+use super::Arguments;
+use crate::words::{is_word, occurrences};
+use crate::{Failure, Kit};
+
+/// At most this many files are asked for their symbols when no file was named.
+const MAX_FILES: usize = 60;
+/// At most this many occurrences of a name are asked for their definition.
+const MAX_OCCURRENCES: usize = 24;
+/// At most this many declarations of one name are compared with each other.
+const MAX_TWINS: usize = 8;
+/// At most this many candidates are listed.
+const MAX_LISTED: usize = 20;
+
+/// A place in a document.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    /// The document.
+    pub document: Document,
+    /// The name's bytes; empty where only a position was given between words.
+    pub range: Range<usize>,
+}
+
+impl Target {
+    /// The name at the place.
+    pub fn name(&self) -> &str {
+        &self.document.text[self.range.clone()]
+    }
+
+    /// `file:line` for people.
+    pub fn shown(&self, kit: &Kit) -> String {
+        shown(kit, &self.document, self.range.start)
+    }
+}
+
+fn shown(kit: &Kit, document: &Document, offset: usize) -> String {
+    let line = LineIndex::new(&document.text).line_of(offset) + 1;
+    format!("{}:{line}", kit.shown(&document.path))
+}
+
+/// The place that the arguments name.
+pub(crate) async fn resolve(kit: &Kit, args: &Arguments, cx: &RequestCx) -> Result<Target, Failure> {
+    match (&args.file, &args.symbol) {
+        (None, None) => Err(Failure::new(
+            ErrorCode::InvalidArguments,
+            "name a place: `symbol`, with `file` where you know it, or `file`, `line` and `column`",
+        )),
+        (None, Some(symbol)) => everywhere(kit, symbol, cx).await,
+        (Some(file), symbol) => {
+            let document = kit.document(file)?;
+            match (symbol, args.line) {
+                (Some(symbol), Some(line)) => on_line(kit, document, symbol, line, args.column),
+                (Some(symbol), None) => in_file(kit, document, symbol, cx).await,
+                (None, Some(line)) => at(document, line, args.column),
+                (None, None) => Err(Failure::new(
+                    ErrorCode::InvalidArguments,
+                    format!("say which place of {file}: `symbol`, or `line` and `column`"),
+                )),
+            }
+        }
+    }
+}
+
+/// Line and column, both from 1, the column in characters.
+fn at(document: Document, line: u64, column: Option<u64>) -> Result<Target, Failure> {
+    let index = LineIndex::new(&document.text);
+    let bytes = line_bytes(&document, &index, line)?;
+    let offset = match column {
+        Some(column) => {
+            let character = u32::try_from(column.saturating_sub(1)).unwrap_or(u32::MAX);
+            let position = Position { line: u32::try_from(line - 1).unwrap_or(u32::MAX), character };
+            index.offset(&document.text, position, PositionEncoding::Utf32).unwrap_or(bytes.end)
+        }
+        None => {
+            let content = &document.text[bytes.clone()];
+            bytes.start + content.len() - content.trim_start().len()
+        }
+    };
+    let before = document.text[..offset].chars().rev().take_while(|&c| is_word(c)).map(char::len_utf8).sum::<usize>();
+    let after = document.text[offset..].chars().take_while(|&c| is_word(c)).map(char::len_utf8).sum::<usize>();
+    Ok(Target { document, range: offset - before..offset + after })
+}
+
+fn line_bytes(document: &Document, index: &LineIndex, line: u64) -> Result<Range<usize>, Failure> {
+    let number = usize::try_from(line).unwrap_or(usize::MAX);
+    number.checked_sub(1).and_then(|line| index.line(&document.text, line)).ok_or_else(|| {
+        Failure::new(
+            ErrorCode::InvalidArguments,
+            format!("line {line} does not exist: {} has {} lines, counted from 1", document.path, index.line_count()),
+        )
+    })
+}
+
+/// `name` or `name#2` on a line.
+fn on_line(kit: &Kit, document: Document, symbol: &str, line: u64, column: Option<u64>) -> Result<Target, Failure> {
+    let (name, wanted) = split(symbol);
+    let last = last_segment(name);
+    let index = LineIndex::new(&document.text);
+    let bytes = line_bytes(&document, &index, line)?;
+    let mut found: Vec<Range<usize>> =
+        occurrences(&document.text[bytes.clone()], last).map(|at| bytes.start + at.start..bytes.start + at.end).collect();
+    if let Some(column) = column {
+        let offset = at(document.clone(), line, Some(column))?.range.start;
+        found.retain(|range| range.start <= offset && offset <= range.end);
+    }
+    match (wanted, found.len()) {
+        (Some(wanted), count) if wanted >= 1 && wanted <= count => {
+            Ok(Target { range: found.swap_remove(wanted - 1), document })
+        }
+        (None, 1) => Ok(Target { range: found.swap_remove(0), document }),
+        (_, 0) => Err(Failure::new(
+            ErrorCode::NotFound,
+            format!("`{last}` does not stand on line {line} of {}; read the file for its lines as they are now", kit.shown(&document.path)),
+        )),
+        (wanted, count) => Err(Failure::new(
+            ErrorCode::Ambiguous,
+            match wanted {
+                Some(wanted) => format!("line {line} holds `{last}` {count} times, not {wanted}"),
+                None => format!("line {line} holds `{last}` {count} times; say which: `{last}#1` to `{last}#{count}`"),
+            },
+        )),
+    }
+}
+
+/// A name path among a file's symbols; else the one thing that the name's occurrences mean.
+async fn in_file(kit: &Kit, document: Document, symbol: &str, cx: &RequestCx) -> Result<Target, Failure> {
+    let (name, wanted) = split(symbol);
+    let declared = declarations(kit, &document, name, cx).await?;
+    let found = choose(kit, symbol, wanted, declared, cx).await?;
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    // Not a symbol the server lists: a parameter, a local variable, an imported name.
+    let last = last_segment(name);
+    let mut meanings: Vec<(Target, Vec<(String, usize)>)> = Vec::new();
+    for range in occurrences(&document.text, last).take(MAX_OCCURRENCES) {
+        let answer = kit.servers.definition(&document, range.start, cx).await?;
+        let mut means: Vec<(String, usize)> =
+            answer.value.iter().map(|place| (place.path.to_string(), place.range.start)).collect();
+        means.sort();
+        if !means.is_empty() && !meanings.iter().any(|(_, other)| *other == means) {
+            meanings.push((Target { document: document.clone(), range }, means));
+        }
+    }
+    let mut targets: Vec<Target> = meanings.into_iter().map(|(target, _)| target).collect();
+    match (targets.len(), wanted) {
+        (1, None) => Ok(targets.swap_remove(0)),
+        (0, _) => Err(Failure::new(
+            ErrorCode::NotFound,
+            format!("{} holds nothing named `{name}`; `symbols` lists what it holds", kit.shown(&document.path)),
+        )),
+        (count, Some(wanted)) if (1..=count).contains(&wanted) => Ok(targets.swap_remove(wanted - 1)),
+        _ => Err(ambiguous(kit, symbol, &targets)),
+    }
+}
+
+/// A name path anywhere in the workspace.
+async fn everywhere(kit: &Kit, symbol: &str, cx: &RequestCx) -> Result<Target, Failure> {
+    let (name, wanted) = split(symbol);
+    let last = last_segment(name).to_owned();
+    let holding = crate::words::files_with(kit, &last, cx).await?;
+    let mut declared = Vec::new();
+    let mut asked = 0;
+    let mut unserved = None;
+    for document in &holding.documents {
+        if asked == MAX_FILES {
+            break;
+        }
+        match declarations(kit, document, name, cx).await {
+            Ok(found) => {
+                asked += 1;
+                declared.extend(found);
+            }
+            // A file that no server knows cannot declare it as far as anybody can tell.
+            Err(failure) if matches!(failure.code, ErrorCode::Unsupported) => {}
+            Err(failure) if matches!(failure.code, ErrorCode::MissingTool) => unserved = Some(failure),
+            Err(failure) => return Err(failure),
+        }
+    }
+    if let Some(found) = choose(kit, symbol, wanted, declared, cx).await? {
+        return Ok(found);
+    }
+    if let Some(failure) = unserved.filter(|_| asked == 0) {
+        return Err(failure);
+    }
+    let cut = if holding.cut || holding.documents.len() > asked { "; not every file was asked, name the `file`" } else { "" };
+    Err(Failure::new(
+        ErrorCode::NotFound,
+        match holding.documents.len() {
+            0 => format!("no file of {} holds the word `{last}`{cut}", kit.workspace.root()),
+            files => format!("no declaration of `{name}` was found; {files} files hold the word `{last}`{cut}"),
+        },
+    ))
+}
+
+/// The whole extent of a symbol of a file: its declaration with its body.
+pub(crate) async fn extent(kit: &Kit, document: &Document, name: &str, cx: &RequestCx) -> Result<Range<usize>, Failure> {
+    let (plain, wanted) = split(name);
+    let symbols = kit.servers.symbols(document, cx).await?;
+    let mut found = Vec::new();
+    collect(&symbols.value, plain, &mut |symbol| found.push((symbol.selection.clone(), symbol.range.clone())));
+    let at = match (wanted, found.len()) {
+        (None, 1) => 0,
+        (Some(wanted), count) if (1..=count).contains(&wanted) => wanted - 1,
+        (_, 0) => {
+            let shown = kit.shown(&document.path);
+            return Err(Failure::new(ErrorCode::NotFound, format!("{shown} holds no symbol `{plain}`; `symbols` lists them")));
+        }
+        _ => {
+            let targets: Vec<Target> =
+                found.into_iter().map(|(range, _)| Target { document: document.clone(), range }).collect();
+            return Err(ambiguous(kit, name, &targets));
+        }
+    };
+    Ok(found.swap_remove(at).1)
+}
+
+/// Where a file declares `name`.
+async fn declarations(kit: &Kit, document: &Document, name: &str, cx: &RequestCx) -> Result<Vec<Target>, Failure> {
+    let symbols = kit.servers.symbols(document, cx).await?;
+    let mut found = Vec::new();
+    collect(&symbols.value, name, &mut |symbol| {
+        found.push(Target { document: document.clone(), range: narrowed(document, symbol, last_segment(name)) });
+    });
+    Ok(found)
+}
+
+/// The name inside the range that a server calls a symbol's own: some give more than the name.
+fn narrowed(document: &Document, symbol: &Symbol, name: &str) -> Range<usize> {
+    let inside = document.text.get(symbol.selection.clone()).unwrap_or_default();
+    match occurrences(inside, name).next() {
+        Some(at) => symbol.selection.start + at.start..symbol.selection.start + at.end,
+        None => symbol.selection.clone(),
+    }
+}
+
+fn collect(symbols: &[Symbol], name: &str, found: &mut impl FnMut(&Symbol)) {
+    for symbol in symbols {
+        let path = symbol.path.as_str();
+        let suffix = path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with(['.', ':']));
+        if suffix || path.replace("::", ".") == name.replace("::", ".") {
+            found(symbol);
+        }
+        collect(&symbol.children, name, found);
+    }
+}
+
+/// The one declaration that is meant; `None` when there is none.
+async fn choose(
+    kit: &Kit,
+    symbol: &str,
+    wanted: Option<usize>,
+    mut found: Vec<Target>,
+    cx: &RequestCx,
+) -> Result<Option<Target>, Failure> {
+    if let Some(wanted) = wanted {
+        return match found.len() {
+            0 => Ok(None),
+            count if (1..=count).contains(&wanted) => Ok(Some(found.swap_remove(wanted - 1))),
+            _ => Err(ambiguous(kit, symbol, &found)),
+        };
+    }
+    if found.len() > 1 && !one_symbol(kit, &found, cx).await? {
+        return Err(ambiguous(kit, symbol, &found));
+    }
+    Ok(if found.is_empty() { None } else { Some(found.swap_remove(0)) })
+}
+
+/// Whether declarations of one name are one symbol (overloads, a definition in each branch): all
+/// have the same references.
+async fn one_symbol(kit: &Kit, found: &[Target], cx: &RequestCx) -> Result<bool, Failure> {
+    let together = found.len() <= MAX_TWINS && found.iter().all(|target| target.document.path == found[0].document.path);
+    if !together {
+        return Ok(false);
+    }
+    let mut first: Option<Vec<(String, usize)>> = None;
+    for target in found {
+        let answer = kit.servers.references(&target.document, target.range.start, true, cx).await?;
+        let mut places: Vec<(String, usize)> =
+            answer.value.iter().map(|place| (place.path.to_string(), place.range.start)).collect();
+        places.sort();
+        places.dedup();
+        match &first {
+            None => first = Some(places),
+            Some(first) if *first == places => {}
+            Some(_) => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+fn ambiguous(kit: &Kit, symbol: &str, found: &[Target]) -> Failure {
+    let candidates: Vec<String> = found
+        .iter()
+        .take(MAX_LISTED)
+        .map(|target| {
+            let index = LineIndex::new(&target.document.text);
+            let line = index.line(&target.document.text, index.line_of(target.range.start)).unwrap_or_default();
+            format!("{}: {}", target.shown(kit), target.document.text[line].trim())
+        })
+        .collect();
+    let more = found.len().saturating_sub(MAX_LISTED);
+    let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
+    Failure::new(
+        ErrorCode::Ambiguous,
+        format!(
+            "`{symbol}` means {} things; name one with `file` and `line`:\n  {}{more}",
+            found.len(),
+            candidates.join("\n  ")
+        ),
+    )
+    .with_data(json!({ "candidates": candidates }))
+}
+
+/// `name#2` as a name and a number.
+fn split(symbol: &str) -> (&str, Option<usize>) {
+    match symbol.rsplit_once('#') {
+        Some((name, number)) if !name.is_empty() => match number.parse() {
+            Ok(number) => (name, Some(number)),
+            Err(_) => (symbol, None),
+        },
+        _ => (symbol, None),
+    }
+}
+
+/// The last name of a name path: `c` of `a.b.c` and of `a::c`.
+fn last_segment(name: &str) -> &str {
+    name.rsplit(['.', ':', '/']).next().unwrap_or(name)
+}

@@ -1,0 +1,311 @@
+//! The planner's small grammar: a sentence in plain words to a job. Pure.
+//!
+//! It understands what it understands and says so about the rest; it never guesses. Names may be
+//! quoted with backticks or quotes, a quoted name may hold spaces. Words are read in any case.
+
+/// A job that needs no model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Job {
+    /// `rename A to B [in FILE]`
+    Rename {
+        /// The symbol, perhaps as a name path: `Class.method`.
+        symbol: String,
+        /// Its new name.
+        new_name: String,
+        /// Where it is, if the person said so.
+        place: Place,
+    },
+    /// `move FILE to FILE`
+    MoveFile {
+        /// From here.
+        from: String,
+        /// To there.
+        to: String,
+    },
+    /// `find references of A`, `find the definition of A`, `symbols in FILE`, …
+    Find {
+        /// What is asked, as the `lsp` tool's action.
+        action: &'static str,
+        /// About this.
+        symbol: String,
+        /// Where it is, if the person said so.
+        place: Place,
+    },
+    /// `organize imports in FILE`, `format FILE`
+    Tidy {
+        /// As the `lsp` tool's action.
+        action: &'static str,
+        /// This file.
+        file: String,
+    },
+    /// `explain the diagnostics [in FILE]`
+    Diagnostics {
+        /// This file, or all.
+        file: Option<String>,
+    },
+    /// `undo`
+    Undo,
+}
+
+/// A file and perhaps a line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place {
+    /// As the person wrote it.
+    pub file: Option<String>,
+    /// 1-based.
+    pub line: Option<u64>,
+}
+
+/// Every sentence that is understood, for people.
+pub const HELP: &str = "\
+rename A to B [in FILE[:LINE]]
+move FILE to FILE
+find references of A [in FILE[:LINE]]
+find the definition of A [in FILE[:LINE]]
+describe A [in FILE[:LINE]]
+list symbols in FILE
+organize imports in FILE
+format FILE
+explain the diagnostics [in FILE]
+undo";
+
+/// The job that `prompt` asks for, or `None` when it is not in the grammar.
+pub fn parse(prompt: &str) -> Option<Job> {
+    let words = words(prompt)?;
+    let mut cursor = Cursor { words: &words, at: 0 };
+    let job = cursor.job()?;
+    // A sentence that goes on says more than was understood.
+    cursor.skip(&["please", "now", "everywhere"]);
+    (cursor.at == words.len()).then_some(job)
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Word {
+    text: String,
+    quoted: bool,
+}
+
+/// Splits at blanks; a quoted run is one word. `None` when a quote is left open.
+fn words(prompt: &str) -> Option<Vec<Word>> {
+    let mut out = Vec::new();
+    let mut rest = prompt.trim();
+    while !rest.is_empty() {
+        let quote = rest.chars().next().filter(|c| matches!(c, '`' | '"' | '\''));
+        let (text, after) = match quote {
+            Some(quote) => {
+                let end = rest[1..].find(quote)? + 1;
+                let after = &rest[end + 1..];
+                // What follows a closing quote belongs to the name only as `:12`.
+                let tail = after.find(char::is_whitespace).map_or(after, |at| &after[..at]);
+                let tail_kept = if tail.starts_with(':') { tail.trim_end_matches(['.', ',', '!', '?']) } else { "" };
+                (format!("{}{tail_kept}", &rest[1..end]), &after[tail.len()..])
+            }
+            None => {
+                let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+                (rest[..end].to_owned(), &rest[end..])
+            }
+        };
+        out.push(Word { text, quoted: quote.is_some() });
+        rest = after.trim_start();
+    }
+    // The sentence's own mark at its end is no part of a name.
+    if let Some(last) = out.last_mut()
+        && !last.quoted
+    {
+        last.text = last.text.trim_end_matches(['.', '!', '?']).to_owned();
+        if last.text.is_empty() {
+            out.pop();
+        }
+    }
+    Some(out)
+}
+
+struct Cursor<'a> {
+    words: &'a [Word],
+    at: usize,
+}
+
+impl Cursor<'_> {
+    fn job(&mut self) -> Option<Job> {
+        self.skip(&["please", "can", "could", "you", "now"]);
+        if self.take(&["rename"]) {
+            self.noun();
+            let symbol = self.name()?;
+            self.expect(&["to", "as", "into"])?;
+            let new_name = self.name()?;
+            self.skip(&["everywhere"]);
+            return Some(Job::Rename { symbol, new_name, place: self.place()? });
+        }
+        if self.take(&["move"]) {
+            self.skip(&["the", "file", "module"]);
+            let from = self.name()?;
+            self.expect(&["to", "into"])?;
+            return Some(Job::MoveFile { from, to: self.name()? });
+        }
+        if self.take(&["organize", "organise", "sort"]) {
+            self.skip(&["the", "all"]);
+            self.expect(&["imports", "import"])?;
+            self.expect(&["in", "of"])?;
+            self.skip(&["the", "file"]);
+            return Some(Job::Tidy { action: "organize_imports", file: self.name()? });
+        }
+        if self.take(&["format", "reformat"]) {
+            self.skip(&["the", "file"]);
+            return Some(Job::Tidy { action: "format", file: self.name()? });
+        }
+        if self.take(&["undo", "revert"]) {
+            self.skip(&["that", "it", "the", "last", "run", "change", "changes"]);
+            return Some(Job::Undo);
+        }
+        if self.take(&["describe"]) {
+            self.noun();
+            let symbol = self.name()?;
+            return Some(Job::Find { action: "hover", symbol, place: self.place()? });
+        }
+        self.question()
+    }
+
+    /// Sentences that look something up.
+    fn question(&mut self) -> Option<Job> {
+        let verb = self.take(&["find", "show", "list", "explain", "what", "where", "go", "check", "get"]);
+        self.skip(&["me", "are", "is", "to", "all", "the", "current", "every"]);
+        if self.take(&["diagnostics", "diagnostic", "errors", "error", "problems", "problem", "warnings"]) {
+            self.skip(&["and", "warnings", "errors"]);
+            return Some(Job::Diagnostics { file: self.place()?.file });
+        }
+        if self.take(&["references", "reference", "usages", "uses", "users"]) {
+            return self.about("references");
+        }
+        if self.take(&["definition", "declaration"]) {
+            return self.about("definition");
+        }
+        if self.take(&["symbols", "outline"]) {
+            let file = self.place()?.file?;
+            return Some(Job::Find { action: "symbols", symbol: String::new(), place: Place { file: Some(file), line: None } });
+        }
+        // `where is A defined`, `where is A used`
+        if verb && self.words.first().is_some_and(|word| word.text.eq_ignore_ascii_case("where")) {
+            self.noun();
+            let symbol = self.name()?;
+            let action = if self.take(&["defined", "declared"]) {
+                "definition"
+            } else {
+                self.expect(&["used", "referenced", "called"])?;
+                "references"
+            };
+            return Some(Job::Find { action, symbol, place: self.place()? });
+        }
+        None
+    }
+
+    fn about(&mut self, action: &'static str) -> Option<Job> {
+        self.expect(&["of", "to", "for"])?;
+        self.noun();
+        let symbol = self.name()?;
+        Some(Job::Find { action, symbol, place: self.place()? })
+    }
+
+    /// `[in|of FILE[:LINE]]`; `None` when the word `in` has no file after it.
+    fn place(&mut self) -> Option<Place> {
+        if !self.take(&["in", "of", "from", "at"]) {
+            return Some(Place::default());
+        }
+        self.skip(&["the", "file"]);
+        let name = self.name()?;
+        if let Some((file, line)) = name.rsplit_once(':')
+            && let Ok(line) = line.parse()
+        {
+            return Some(Place { file: Some(file.to_owned()), line: Some(line) });
+        }
+        Some(Place { file: Some(name), line: None })
+    }
+
+    /// Skips what a person says before a name: `the function`.
+    fn noun(&mut self) {
+        self.skip(&["the"]);
+        let next_is_a_name =
+            self.words.get(self.at + 1).is_some_and(|next| !["to", "as", "into", "in"].contains(&next.text.to_lowercase().as_str()));
+        if next_is_a_name {
+            self.skip(&["function", "method", "class", "variable", "symbol", "constant", "type", "struct", "field"]);
+        }
+    }
+
+    fn name(&mut self) -> Option<String> {
+        let word = self.words.get(self.at)?;
+        self.at += 1;
+        let text = if word.quoted { word.text.as_str() } else { word.text.trim_end_matches(',').trim_end_matches("()") };
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    fn take(&mut self, any: &[&str]) -> bool {
+        let found = self.words.get(self.at).is_some_and(|word| {
+            !word.quoted && any.iter().any(|option| word.text.trim_end_matches(',').eq_ignore_ascii_case(option))
+        });
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, any: &[&str]) -> Option<()> {
+        self.take(any).then_some(())
+    }
+
+    fn skip(&mut self, any: &[&str]) {
+        while self.take(any) {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(file: &str, line: Option<u64>) -> Place {
+        Place { file: Some(file.to_owned()), line }
+    }
+
+    #[track_caller]
+    fn check(prompt: &str, job: impl Into<Option<Job>>) {
+        assert_eq!(parse(prompt), job.into(), "{prompt}");
+    }
+
+    fn rename(symbol: &str, new_name: &str, place: Place) -> Job {
+        Job::Rename { symbol: symbol.to_owned(), new_name: new_name.to_owned(), place }
+    }
+
+    #[test]
+    fn renames() {
+        check("rename want_bytes to to_bytes", rename("want_bytes", "to_bytes", Place::default()));
+        check("Please rename the function `a` to `b`.", rename("a", "b", Place::default()));
+        check("rename Class.method to other in src/a.py:12", rename("Class.method", "other", place("src/a.py", Some(12))));
+        check("rename f() to g() in \"my file.py\":3", rename("f", "g", place("my file.py", Some(3))));
+        check("rename to to into", rename("to", "into", Place::default()));
+        check("rename class to kind", rename("class", "kind", Place::default()));
+        check("rename a", None);
+        check("rename a to b and then delete everything", None);
+        check("rename `a to b", None);
+    }
+
+    #[test]
+    fn looks_up() {
+        let find = |action, symbol: &str, place| Job::Find { action, symbol: symbol.to_owned(), place };
+        check("find references of foo", find("references", "foo", Place::default()));
+        check("Find all references to the function foo in a.rs", find("references", "foo", place("a.rs", None)));
+        check("show me the definition of Foo.bar", find("definition", "Foo.bar", Place::default()));
+        check("where is foo defined?", find("definition", "foo", Place::default()));
+        check("where is foo used in a.py", find("references", "foo", place("a.py", None)));
+        check("list symbols in a.py", find("symbols", "", place("a.py", None)));
+        check("describe foo", find("hover", "foo", Place::default()));
+    }
+
+    #[test]
+    fn the_rest() {
+        check("move src/a.py to src/b.py", Job::MoveFile { from: "src/a.py".into(), to: "src/b.py".into() });
+        check("organize imports in a.py", Job::Tidy { action: "organize_imports", file: "a.py".into() });
+        check("format 'a b.py'", Job::Tidy { action: "format", file: "a b.py".into() });
+        check("explain the diagnostics in a.py", Job::Diagnostics { file: Some("a.py".into()) });
+        check("explain diagnostics", Job::Diagnostics { file: None });
+        check("undo the last run", Job::Undo);
+        check("write me a poem", None);
+        check("", None);
+        check("…", None);
+    }
+}

@@ -1,0 +1,194 @@
+//! The built-in planner: a model that needs no key. It reads the prompt by a small grammar
+//! ([`grammar`]) and answers with tool calls, so the same loop, policy, events and surfaces are
+//! used as with any model. It never guesses: what it does not understand it says.
+
+pub mod grammar;
+
+use llm::{
+    AssistantMessage, Content, Message, MessageStream, Model, ModelInfo, Request, StopReason, StreamEvent, ToolCall,
+    ToolResultMessage,
+};
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use grammar::{Job, Place};
+
+/// The model called `planner`.
+#[derive(Debug)]
+pub struct Planner {
+    info: ModelInfo,
+}
+
+impl Planner {
+    /// A planner; it holds no state of its own, the transcript is all it knows.
+    pub fn new() -> Self {
+        Self {
+            info: ModelInfo {
+                provider: "pilcrow".to_owned(),
+                id: "planner".to_owned(),
+                api: "planner".to_owned(),
+                images: false,
+                context_window: None,
+            },
+        }
+    }
+}
+
+impl Default for Planner {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Model for Planner {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn stream(&self, request: Request, cancel: CancellationToken) -> MessageStream {
+        let ModelInfo { api, provider, id, .. } = &self.info;
+        let empty = AssistantMessage::empty(api, provider, id);
+        let message = answer(empty.clone(), &request.messages);
+        MessageStream::spawn(empty, cancel, move |writer| async move { writer.push(StreamEvent::end(message)) })
+    }
+}
+
+/// The next message of the transcript. Pure.
+fn answer(mut message: AssistantMessage, transcript: &[Message]) -> AssistantMessage {
+    let Some(asked) = transcript.iter().rposition(|entry| matches!(entry, Message::User(_))) else {
+        return fail(message, "nothing was asked".to_owned(), "empty transcript");
+    };
+    let results: Vec<&ToolResultMessage> = transcript[asked..]
+        .iter()
+        .filter_map(|entry| match entry {
+            Message::ToolResult(result) => Some(result),
+            _ => None,
+        })
+        .collect();
+    let Some(job) = grammar::parse(&transcript[asked].text()) else {
+        return fail(message, unknown(), "the built-in planner did not understand the request");
+    };
+    match results.last() {
+        None => {
+            let (tool, arguments) = call(&job);
+            let id = format!("planner-{asked}");
+            message.content =
+                vec![Content::ToolCall(ToolCall { id, name: tool.to_owned(), arguments, arguments_error: None, thought_signature: None })];
+            message.stop_reason = StopReason::ToolUse;
+            message
+        }
+        Some(result) => {
+            let text: Vec<&str> = result
+                .content
+                .iter()
+                .filter_map(|content| match content {
+                    Content::Text { text, .. } => Some(text.as_str()),
+                    _ => None,
+                })
+                .collect();
+            let text = text.join("\n");
+            if result.is_error {
+                return fail(message, text, "the request was not carried out");
+            }
+            message.content = vec![Content::text(text)];
+            message
+        }
+    }
+}
+
+fn fail(mut message: AssistantMessage, text: String, error: &str) -> AssistantMessage {
+    message.content = vec![Content::text(text)];
+    message.stop_reason = StopReason::Error;
+    message.error_message = Some(error.to_owned());
+    message
+}
+
+fn unknown() -> String {
+    let jobs: Vec<String> = grammar::HELP.lines().map(|line| format!("  {line}")).collect();
+    format!(
+        "No model is configured, and the built-in planner does not understand this. It understands:\n{}\n\
+         For anything else configure a model: docs/guide/configuration.md says how, `pilcrow config show` what is set.",
+        jobs.join("\n")
+    )
+}
+
+/// The tool call that does `job`.
+fn call(job: &Job) -> (&'static str, Map<String, Value>) {
+    let (tool, arguments) = match job {
+        Job::Rename { symbol, new_name, place } => {
+            ("lsp", with_place(json!({ "action": "rename", "symbol": symbol, "new_name": new_name }), place))
+        }
+        Job::MoveFile { from, to } => ("lsp", json!({ "action": "rename_file", "file": from, "to": to })),
+        Job::Find { action: "symbols", place, .. } => ("lsp", with_place(json!({ "action": "symbols" }), place)),
+        Job::Find { action, symbol, place } => ("lsp", with_place(json!({ "action": action, "symbol": symbol }), place)),
+        Job::Tidy { action, file } => ("lsp", json!({ "action": action, "file": file })),
+        Job::Diagnostics { file } => {
+            let place = Place { file: file.clone(), line: None };
+            ("lsp", with_place(json!({ "action": "diagnostics" }), &place))
+        }
+        Job::Undo => ("undo", json!({})),
+    };
+    match arguments {
+        Value::Object(arguments) => (tool, arguments),
+        _ => (tool, Map::new()),
+    }
+}
+
+fn with_place(mut arguments: Value, place: &Place) -> Value {
+    if let Some(file) = &place.file {
+        arguments["file"] = json!(file);
+    }
+    if let Some(line) = place.line {
+        arguments["line"] = json!(line);
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(transcript: &[Message]) -> AssistantMessage {
+        answer(AssistantMessage::empty("planner", "pilcrow", "planner"), transcript)
+    }
+
+    fn result(text: &str, is_error: bool) -> Message {
+        Message::ToolResult(ToolResultMessage {
+            tool_call_id: "planner-0".to_owned(),
+            tool_name: "lsp".to_owned(),
+            content: vec![Content::text(text)],
+            details: Value::Null,
+            is_error,
+            timestamp: 0,
+        })
+    }
+
+    #[test]
+    fn a_job_becomes_a_call_and_its_result_the_answer() {
+        let prompt = Message::user("rename a to b in x.py:3");
+        let first = ask(std::slice::from_ref(&prompt));
+        let calls: Vec<_> = first.tool_calls().collect();
+        assert_eq!(calls[0].name, "lsp");
+        let arguments = json!({ "action": "rename", "symbol": "a", "new_name": "b", "file": "x.py", "line": 3 });
+        assert_eq!(Value::Object(calls[0].arguments.clone()), arguments);
+        assert_eq!(first.stop_reason, StopReason::ToolUse);
+        let last = ask(&[prompt, Message::Assistant(first), result("renamed", false)]);
+        assert_eq!((last.text().as_str(), last.stop_reason), ("renamed", StopReason::Stop));
+    }
+
+    #[test]
+    fn what_failed_or_is_not_understood_ends_in_an_error_that_says_so() {
+        let prompt = Message::user("rename a to b");
+        let first = ask(std::slice::from_ref(&prompt));
+        let last = ask(&[prompt, Message::Assistant(first), result("no symbol a", true)]);
+        assert_eq!((last.text().as_str(), last.stop_reason), ("no symbol a", StopReason::Error));
+        let last = ask(&[Message::user("make it faster")]);
+        assert!(last.text().contains("rename A to B") && last.stop_reason == StopReason::Error);
+    }
+
+    #[test]
+    fn an_earlier_prompt_does_not_answer_a_later_one() {
+        let last = ask(&[Message::user("undo"), result("undone", false), Message::user("undo")]);
+        assert_eq!(last.tool_calls().count(), 1);
+    }
+}

@@ -1,0 +1,100 @@
+//! Lines as the model is shown them, and the memory of what it was shown.
+
+use std::ops::RangeInclusive;
+
+use hashline::Tag;
+use workspace::{ChangeKind, Document, Plan};
+
+use crate::Kit;
+
+/// Lines of a text as people count them: a final line end opens no further line.
+pub(crate) fn line_count(text: &str) -> usize {
+    hashline::Lines::new(text.into()).count()
+}
+
+/// The header and these lines (from 1, ascending) in the form that `edit` takes; they count as
+/// shown from now on.
+pub(crate) fn lines(kit: &Kit, document: &Document, lines: &[usize]) -> String {
+    let path = kit.shown(&document.path);
+    let ranges = ranges(lines);
+    if let Some(kept) = &kit.kept {
+        kept.restore(kit, &path);
+    }
+    let text = kit.with_snapshots(|store| {
+        let tag = store.record(&path, document.text.clone());
+        store.show(&path, tag, &ranges, kit.settings.line_checks).unwrap_or_default()
+    });
+    let Some(kept) = &kit.kept else { return text };
+    kept.keep(kit, &path);
+    // A tag for other processes is long: it means the same text in each of them.
+    let rows = text.split_once('\n').map_or("", |(_, rows)| rows);
+    header_row(&path, Tag::long(&document.text)) + rows
+}
+
+/// The header alone, for a file whose whole text the model knows because it wrote it.
+pub(crate) fn header(kit: &Kit, document: &Document) -> String {
+    let path = kit.shown(&document.path);
+    let tag = kit.with_snapshots(|store| {
+        let tag = store.record(&path, document.text.clone());
+        store.see(&path, tag, 1..=usize::MAX);
+        tag
+    });
+    header_row(&path, tag)
+}
+
+pub(crate) fn header_row(path: &str, tag: Tag) -> String {
+    format!("[{path}#{tag}]\n")
+}
+
+/// Whether the model was shown every line of the document as it is now.
+pub(crate) fn was_read(kit: &Kit, document: &Document) -> bool {
+    let path = kit.shown(&document.path);
+    if let Some(kept) = &kit.kept {
+        kept.restore(kit, &path);
+    }
+    kit.with_snapshots(|store| match store.newest(&path) {
+        Some(newest) if **newest.text() == *document.text => store.has_seen_all(&path, newest.tag()),
+        _ => false,
+    })
+}
+
+/// After a commit: what the model knows of the files goes on through the edits that were made.
+pub(crate) fn keep_in_step(kit: &Kit, plan: &Plan) {
+    kit.with_snapshots(|store| {
+        for change in plan.changes() {
+            let path = kit.shown(&change.path);
+            if let ChangeKind::Renamed { from } = &change.kind {
+                store.renamed(&kit.shown(from), &path);
+            }
+            match (&change.before, &change.after) {
+                (Some(before), Some(after)) if store.newest(&path).is_some() => {
+                    store.record_edit(&path, before, &change.edits, after.clone());
+                }
+                (_, None) => store.removed(&path),
+                _ => {}
+            }
+        }
+    });
+}
+
+fn ranges(lines: &[usize]) -> Vec<RangeInclusive<usize>> {
+    let mut out: Vec<RangeInclusive<usize>> = Vec::new();
+    for &line in lines {
+        match out.last_mut() {
+            Some(last) if *last.end() + 1 == line => *last = *last.start()..=line,
+            _ => out.push(line..=line),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbouring_lines_are_one_range() {
+        assert_eq!(ranges(&[1, 2, 3, 7, 9, 10]), [1..=3, 7..=7, 9..=10]);
+        assert_eq!(ranges(&[]), []);
+    }
+}

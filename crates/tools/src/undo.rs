@@ -1,0 +1,133 @@
+//! The tool `undo`: takes back what the agent changed, on the text as it is now.
+
+use std::sync::Arc;
+
+use agent::{Tool, ToolCx, ToolResult};
+use futures_util::future::BoxFuture;
+use llm::ToolDefinition;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use workspace::{Commit, CommitError, CommitId, Effects, ErrorCode, RunId, Skipped, Undo, UndoPlan, Writes};
+
+use crate::{Failure, Kit, arguments, shown};
+
+/// The tool.
+pub struct UndoTool {
+    kit: Arc<Kit>,
+    definition: ToolDefinition,
+}
+
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    commit: Option<String>,
+}
+
+impl UndoTool {
+    /// The tool over `kit`.
+    pub fn new(kit: Arc<Kit>) -> Self {
+        let definition = ToolDefinition {
+            name: "undo".to_owned(),
+            label: "Undo".to_owned(),
+            description: include_str!("undo.md").trim().to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "commit": { "type": "string", "description": "one commit instead of the last run" },
+                },
+                "required": [],
+            }),
+        };
+        Self { kit, definition }
+    }
+}
+
+impl Tool for UndoTool {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn effects(&self, _: &Value) -> Effects {
+        Effects { reads: true, writes: Writes::Unknown, ..Effects::default() }
+    }
+
+    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
+    }
+}
+
+impl UndoTool {
+    async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+        let args: Arguments = arguments(args)?;
+        let which = args.commit.map_or(Undo::LastRun, |id| Undo::Commit(CommitId(id)));
+        take_back(&self.kit, cx, Some(&which)).await
+    }
+}
+
+/// Takes back `which`, or with `None` the last undo. A person's own command comes with a context
+/// that was invoked, so that nothing is asked.
+///
+/// # Errors
+/// [`Failure`] when there is nothing to take back, or it is not permitted.
+pub async fn take_back(kit: &Kit, cx: &ToolCx, which: Option<&Undo>) -> Result<ToolResult, Failure> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let undo = match which {
+            Some(which) => kit.workspace.plan_undo(which)?,
+            None => kit.workspace.plan_redo()?,
+        };
+        let permit = cx.permit(&undo.plan).await?;
+        match carry_out(kit, undo, permit, &cx.run).await {
+            Err(CommitError::Moved { .. }) if attempts == 1 => {}
+            done => return Ok(done?.into()),
+        }
+    }
+}
+
+struct Undone {
+    text: String,
+    details: Value,
+    complete: bool,
+}
+
+impl From<Undone> for ToolResult {
+    fn from(undone: Undone) -> Self {
+        if undone.complete {
+            return ToolResult::text(undone.text).with_details(undone.details);
+        }
+        // What was left must not look like success.
+        ToolResult::error(ErrorCode::PartlyReverted, undone.text).with_details(undone.details)
+    }
+}
+
+async fn carry_out(kit: &Kit, undo: UndoPlan, permit: workspace::Permit, run: &RunId) -> Result<Undone, CommitError> {
+    let (plan, skipped) = (undo.plan.clone(), undo.skipped.clone());
+    let undone = undo.undoes.clone();
+    let commit: Option<Arc<Commit>> = if plan.is_empty() && !skipped.is_empty() {
+        None
+    } else {
+        Some(kit.workspace.commit_undo(undo, permit, run).await?)
+    };
+    let mut text = plan.label().to_owned();
+    if let Some(commit) = &commit {
+        kit.servers.did_commit(commit).await;
+        shown::keep_in_step(kit, &plan);
+        for file in plan.changes() {
+            text.push_str(&format!("\n  {}", kit.shown(&file.path)));
+        }
+        for note in &commit.notes {
+            text.push_str(&format!("\n{note}"));
+        }
+    } else {
+        text.push_str(": nothing could be taken back");
+    }
+    for Skipped { path, reason } in &skipped {
+        text.push_str(&format!("\nleft as it is: {}: {reason}", kit.shown(path)));
+    }
+    let left: Vec<Value> =
+        skipped.iter().map(|left| json!({ "path": kit.shown(&left.path), "reason": left.reason })).collect();
+    let files: Vec<String> = plan.changes().iter().map(|file| kit.shown(&file.path)).collect();
+    let details =
+        json!({ "commit": commit.as_ref().map(|commit| &commit.id), "undoes": undone, "files": files, "left": left });
+    Ok(Undone { text, details, complete: skipped.is_empty() })
+}

@@ -1,0 +1,105 @@
+//! The tool `write`: a new file, or the whole text of a file that was read in this session.
+
+use std::sync::Arc;
+
+use agent::{Tool, ToolCx, ToolResult};
+use futures_util::future::BoxFuture;
+use llm::ToolDefinition;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use workspace::{Effects, ErrorCode, Operation, ReadError, WorkspaceEdit, Writes};
+
+use crate::change::{self, Change};
+use crate::{Failure, Kit, arguments, shown};
+
+/// The tool.
+pub struct Write {
+    kit: Arc<Kit>,
+    definition: ToolDefinition,
+}
+
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    path: String,
+    content: String,
+    #[serde(default)]
+    overwrite: bool,
+}
+
+impl Write {
+    /// The tool over `kit`.
+    pub fn new(kit: Arc<Kit>) -> Self {
+        let definition = ToolDefinition {
+            name: "write".to_owned(),
+            label: "Write".to_owned(),
+            description: include_str!("write.md").trim().to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "path": { "type": "string", "description": "relative to the workspace" },
+                    "content": { "type": "string", "description": "the whole text" },
+                    "overwrite": { "type": "boolean", "description": "replace a file that was read before" },
+                },
+                "required": ["path", "content"],
+            }),
+        };
+        Self { kit, definition }
+    }
+}
+
+impl Tool for Write {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn effects(&self, args: &Value) -> Effects {
+        let path = args["path"].as_str().and_then(|path| self.kit.workspace.resolve(path).ok());
+        let writes = path.map_or(Writes::Unknown, |path| Writes::Paths(vec![path]));
+        Effects { reads: true, writes, ..Effects::default() }
+    }
+
+    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
+    }
+}
+
+impl Write {
+    async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+        let args: Arguments = arguments(args)?;
+        let kit = &*self.kit;
+        let path = kit.workspace.resolve(&args.path)?;
+        let shown_path = kit.shown(&path);
+        let label = format!("write {shown_path}");
+        let change = Change { label: &label, places: false, apply: true };
+        let done = change::make(kit, cx, change, || {
+            Box::pin(async {
+                let replaces = match kit.workspace.document(&path) {
+                    Err(ReadError::NotFound { .. }) => None,
+                    Err(error) => return Err(error.into()),
+                    Ok(_) if !args.overwrite => {
+                        return Err(Failure::new(
+                            ErrorCode::Conflict,
+                            format!("{shown_path} exists; change it with `edit`, or read it and write with overwrite: true"),
+                        ));
+                    }
+                    Ok(document) if !shown::was_read(kit, &document) => {
+                        return Err(Failure::new(
+                            ErrorCode::StaleText,
+                            format!("{shown_path} was not read in this session as it is now; read it first, then overwrite"),
+                        ));
+                    }
+                    Ok(document) => Some(document.version),
+                };
+                let operations = vec![Operation::Create { path: path.clone(), text: args.content.clone(), replaces }];
+                let edit = WorkspaceEdit { label: String::new(), operations };
+                Ok(change::Proposed { edit, server: None, note: None })
+            })
+        })
+        .await?;
+        let tag = match kit.workspace.document(&path) {
+            Ok(document) => shown::header(kit, &document),
+            Err(_) => String::new(),
+        };
+        Ok(ToolResult::text(format!("{tag}{}", done.text)).with_details(done.details))
+    }
+}

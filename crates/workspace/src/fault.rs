@@ -1,0 +1,34 @@
+//! Places where a debug build ends itself, to prove that a crash there is survived.
+//!
+//! `PILCROW_FAULT=commit:<step>[:n]`; the steps are listed in `docs/formats/journal.md`. A release
+//! build has none of them.
+
+/// Ends the process by `SIGKILL`, as a crash would, when the environment names this step. Steps that
+/// happen once a file count from 1.
+pub(crate) fn point(step: &str, n: Option<usize>) {
+    #[cfg(debug_assertions)]
+    {
+        use std::sync::OnceLock;
+        static ARMED: OnceLock<Option<String>> = OnceLock::new();
+        let Some(armed) = ARMED.get_or_init(|| std::env::var("PILCROW_FAULT").ok()) else {
+            return;
+        };
+        let named = match n {
+            Some(n) => *armed == format!("commit:{step}:{n}"),
+            None => *armed == format!("commit:{step}"),
+        };
+        if named {
+            let myself = rustix::process::getpid();
+            if let Err(error) = rustix::process::kill_process(myself, rustix::process::Signal::KILL) {
+                tracing::error!(%error, "the fault point could not end the process");
+            }
+            loop {
+                std::thread::park();
+            }
+        }
+    }
+    #[cfg(not(debug_assertions))]
+    {
+        let _ = (step, n);
+    }
+}

@@ -1,0 +1,198 @@
+//! Commits that reach into an editor: a scripted one, which answers what the test says.
+
+use std::sync::Mutex;
+
+use futures_util::future::BoxFuture;
+
+use super::*;
+use crate::{ContentHash, Document, Editor, ErrorCode, FileChange, Owner, Settled};
+
+/// Holds `*.open` files with unsaved text; refuses those whose path is listed.
+#[derive(Default)]
+struct Scripted {
+    texts: Mutex<BTreeMap<AbsPath, String>>,
+    refuses: Mutex<BTreeMap<AbsPath, Settled>>,
+    cannot_revert: Mutex<bool>,
+    reverted: Mutex<Vec<AbsPath>>,
+}
+
+impl Editor for Scripted {
+    fn documents(&self) -> Vec<Document> {
+        let paths: Vec<AbsPath> = self.texts.lock().unwrap().keys().cloned().collect();
+        paths.iter().filter_map(|path| self.document(path)).collect()
+    }
+
+    fn document(&self, path: &AbsPath) -> Option<Document> {
+        let texts = self.texts.lock().unwrap();
+        let text = texts.get(path)?;
+        Some(Document {
+            path: path.clone(),
+            uri: crate::path_to_uri(path.as_path()),
+            text: text.as_str().into(),
+            bom: false,
+            version: Version { hash: ContentHash::of(text.as_bytes()), editor: Some(text.len() as i32) },
+            owner: Owner::Editor { dirty: true },
+        })
+    }
+
+    fn apply<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+        Box::pin(async move {
+            let mut texts = self.texts.lock().unwrap();
+            let refuses = self.refuses.lock().unwrap();
+            let settle = |change: &FileChange| match refuses.get(&change.path) {
+                Some(settled) => settled.clone(),
+                None => {
+                    let text = texts.get_mut(&change.path).unwrap();
+                    *text = text::apply(text, &change.edits).unwrap();
+                    Settled::Landed
+                }
+            };
+            changes.iter().map(settle).collect()
+        })
+    }
+
+    fn revert<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+        Box::pin(async move {
+            if *self.cannot_revert.lock().unwrap() {
+                return changes.iter().map(|_| Settled::Absent { reason: Some("busy".into()) }).collect();
+            }
+            let mut texts = self.texts.lock().unwrap();
+            for change in changes {
+                texts.insert(change.path.clone(), change.before.as_deref().unwrap().to_owned());
+                self.reverted.lock().unwrap().push(change.path.clone());
+            }
+            changes.iter().map(|_| Settled::Landed).collect()
+        })
+    }
+}
+
+/// `x.open` and `y.open` are open with the text "unsaved"; `disk` is not.
+fn fixture() -> (Fixture, Arc<Scripted>) {
+    let mut fixture = Fixture::new(&[("x.open", "saved"), ("y.open", "saved"), ("disk", "saved")]);
+    let editor = Arc::new(Scripted::default());
+    for path in ["x.open", "y.open"] {
+        editor.texts.lock().unwrap().insert(fixture.path(path), "unsaved".to_owned());
+    }
+    let root = fixture.folder.as_path().join("root");
+    let port: Arc<dyn Editor> = editor.clone();
+    fixture.workspace = Workspace::open(&root, &state(fixture.folder.as_path()), Some(port)).unwrap().0;
+    (fixture, editor)
+}
+
+fn all(fixture: &Fixture) -> Vec<Operation> {
+    vec![
+        fixture.replace("x.open", "un", "X"),
+        fixture.replace("y.open", "un", "Y"),
+        fixture.replace("disk", "saved", "D"),
+    ]
+}
+
+fn open_texts(editor: &Scripted) -> Vec<String> {
+    editor.texts.lock().unwrap().values().cloned().collect()
+}
+
+#[test]
+fn an_open_file_changes_in_the_editor_and_not_on_the_disk() {
+    let (fixture, editor) = fixture();
+    let commit = fixture.commit(all(&fixture)).unwrap();
+    assert_eq!(open_texts(&editor), ["Xsaved", "Ysaved"]);
+    assert_eq!(["x.open", "y.open", "disk"].map(|path| fixture.text(path)), ["saved", "saved", "D"]);
+    let version = commit.files.iter().find(|file| file.path == fixture.path("x.open")).unwrap().version;
+    assert_eq!(version, Some(Version { hash: ContentHash::of(b"Xsaved"), editor: Some(6) }));
+    fixture.undo();
+    assert_eq!(open_texts(&editor), ["unsaved", "unsaved"]);
+    assert_eq!(["x.open", "disk"].map(|path| fixture.text(path)), ["saved", "saved"]);
+}
+
+#[test]
+fn what_the_editor_refuses_takes_all_back() {
+    let (fixture, editor) = fixture();
+    let before = fixture.files();
+    let refused = Settled::Absent { reason: Some("read-only view".to_owned()) };
+    editor.refuses.lock().unwrap().insert(fixture.path("y.open"), refused);
+    match fixture.commit(all(&fixture)) {
+        Err(error @ CommitError::NotApplied { .. }) => {
+            assert_eq!(error.code(), ErrorCode::NotApplied);
+            let text = error.to_string();
+            assert!(
+                text.contains("y.open") && text.contains("read-only view") && !text.contains("x.open"),
+                "{text}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(*editor.reverted.lock().unwrap(), [fixture.path("x.open")]);
+    assert_eq!((open_texts(&editor), fixture.files()), (vec!["unsaved".to_owned(); 2], before));
+    assert!(fixture.workspace.history().unwrap().is_empty());
+}
+
+#[test]
+fn what_cannot_be_taken_back_is_told() {
+    let (fixture, editor) = fixture();
+    editor.refuses.lock().unwrap().insert(fixture.path("y.open"), Settled::Absent { reason: None });
+    *editor.cannot_revert.lock().unwrap() = true;
+    match fixture.commit(all(&fixture)) {
+        Err(CommitError::PartlyReverted { details }) => {
+            assert!(
+                details.iter().any(|line| line.contains("x.open") && line.contains("busy")),
+                "{details:?}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    editor.refuses.lock().unwrap().insert(fixture.path("y.open"), Settled::Unknown);
+    *editor.cannot_revert.lock().unwrap() = false;
+    let error = fixture.commit(vec![fixture.replace("y.open", "un", "Y")]).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::PartlyReverted, "nobody knows whether it landed");
+}
+
+#[test]
+fn a_failure_on_the_disk_takes_the_editor_back() {
+    let (fixture, editor) = fixture();
+    std::fs::create_dir(fixture.path("full")).unwrap();
+    let before = fixture.files();
+    // It can be made ready, but a folder takes its place before it is put there.
+    struct Meddler(Arc<Scripted>, AbsPath);
+    impl Editor for Meddler {
+        fn documents(&self) -> Vec<Document> {
+            self.0.documents()
+        }
+        fn document(&self, path: &AbsPath) -> Option<Document> {
+            self.0.document(path)
+        }
+        fn apply<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+            write(self.1.join("inside").as_path(), "in the way");
+            self.0.apply(changes)
+        }
+        fn revert<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+            self.0.revert(changes)
+        }
+    }
+    let meddler = Arc::new(Meddler(editor.clone(), fixture.path("new")));
+    let root = fixture.folder.as_path().join("root");
+    let workspace = Workspace::open(&root, &state(fixture.folder.as_path()), Some(meddler)).unwrap().0;
+    let operations = [all(&fixture), vec![fixture.create("new", "text")]].concat();
+    let plan = workspace.plan(WorkspaceEdit { label: String::new(), operations }).unwrap();
+    let permit = permit(&plan);
+    let error = block_on(workspace.commit(plan, permit, &RunId::new())).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::PartlyReverted, "the folder in the way is somebody's: {error}");
+    assert!(error.to_string().contains("a folder is there now"), "{error}");
+    assert_eq!(open_texts(&editor), ["unsaved", "unsaved"]);
+    let mut files = fixture.files();
+    assert_eq!(files.remove("new/inside"), Some(b"in the way".to_vec()));
+    assert_eq!(files, before);
+}
+
+#[test]
+fn a_file_opened_or_typed_in_since_is_planned_again() {
+    let (fixture, editor) = fixture();
+    let plan = fixture.plan(all(&fixture)).unwrap();
+    editor.texts.lock().unwrap().insert(fixture.path("x.open"), "unsaved!".to_owned());
+    editor.texts.lock().unwrap().insert(fixture.path("disk"), "saved".to_owned());
+    match fixture.commit_plan(&RunId::new(), plan) {
+        Err(CommitError::Moved { paths }) => {
+            assert_eq!(paths, [fixture.path("disk"), fixture.path("x.open")])
+        }
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,55 @@
+//! `cargo xtask bench`: builds what is measured, measures it, and says how busy the machine was.
+//!
+//! Figures only: nothing fails for being slow, since a figure belongs to a machine and its load.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::exec;
+use crate::steps::Steps;
+use crate::tidy;
+
+const DEADLINE: Duration = Duration::from_secs(60 * 60);
+
+/// Arguments of `bench`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only this: startup, size, references or commit.
+    #[arg(value_parser = ["startup", "size", "references", "commit"])]
+    area: Option<String>,
+    /// Measure the dev build, which takes less time to make; its figures are not those of a release.
+    #[arg(long)]
+    dev: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut steps = Steps::new();
+    let profile = if args.dev { "dev" } else { "release" };
+    steps.run(&format!("build pilcrow ({profile}) and what measures it"), || {
+        exec::show_ok(&mut cargo(&["build", "--package", "pilcrow", "--profile", profile]), DEADLINE)?;
+        exec::show_ok(&mut cargo(&["build", "--package", "tests", "--bin", "bench"]), DEADLINE)?;
+        Ok(((), String::new()))
+    })?;
+    let target = tidy::target_directory()?;
+    let folder = if args.dev { "debug" } else { "release" };
+    let before = load()?;
+    let mut bench = Command::new(target.join("debug/bench"));
+    bench.env("PILCROW_BIN", target.join(folder).join("pilcrow")).args(&args.area);
+    exec::show_ok(&mut bench, DEADLINE)?;
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    println!("{profile} build, {cores} cores, load {before} before and {} after", load()?);
+    Ok(())
+}
+
+fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(tidy::root()).args(args);
+    command
+}
+
+fn load() -> Result<String> {
+    let text = std::fs::read_to_string("/proc/loadavg").context("cannot read the machine's load")?;
+    Ok(text.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
+}

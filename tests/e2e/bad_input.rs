@@ -1,0 +1,216 @@
+//! Bad input: a clear error with its code each, nothing written, and the exit status as documented.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tests::{Batch, Sandbox, built, sandbox};
+
+fn project() -> Sandbox {
+    let sandbox =
+        Sandbox::with(&[("a.txt", "one\ntwo\n"), ("a.py", "def greet(): ...\n"), ("folder/b.txt", "b\n")]);
+    sandbox.write("latin.txt", b"caf\xe9\n");
+    fs::write(sandbox.beside("outside.txt"), "outside\n").expect("a file outside");
+    symlink(sandbox.beside("outside.txt"), sandbox.project().join("link.txt")).expect("a link");
+    symlink(sandbox.beside("user"), sandbox.project().join("link folder")).expect("a link");
+    sandbox
+}
+
+/// The call fails with this code and exit 1, its text holds `says`, and no file changes.
+#[track_caller]
+fn check(name: &str, arguments: Value, code: &str, says: &str) {
+    let sandbox = project();
+    let start = sandbox.tree();
+    let answer = sandbox.tool(name, &arguments);
+    let said = answer.fails(code);
+    assert_eq!(answer.exit, Some(1), "{said}");
+    assert!(said.contains(says), "{says} is missing in: {said}");
+    assert_eq!(sandbox.tree(), start, "{arguments} wrote something");
+    assert_eq!(fs::read_to_string(sandbox.beside("outside.txt")).expect("still there"), "outside\n");
+    assert!(
+        fs::read_dir(sandbox.beside("user")).expect("still there").next().is_none(),
+        "{arguments} wrote outside"
+    );
+}
+
+#[test]
+fn an_unknown_tag_shows_the_current_lines() {
+    check("edit", json!({"patch": "[a.txt#0F0F]\nPUT 1zz:\n+x\n"}), "unknown_tag", "one");
+}
+
+#[test]
+fn a_patch_that_cannot_be_read() {
+    check("edit", json!({"patch": "please change the first line"}), "invalid_patch", "");
+    check("edit", json!({"patch": ""}), "invalid_patch", "");
+}
+
+#[test]
+fn a_path_outside_the_workspace() {
+    check("read", json!({"path": "../outside.txt"}), "denied", "outside");
+    check("write", json!({"path": "../new.txt", "content": "x"}), "denied", "outside");
+    check("write", json!({"path": "/etc/pilcrow-test", "content": "x"}), "denied", "outside");
+}
+
+#[test]
+fn a_path_that_leaves_through_a_link() {
+    check("read", json!({"path": "link.txt"}), "denied", "outside");
+    check("write", json!({"path": "link.txt", "content": "x", "overwrite": true}), "denied", "outside");
+    check("write", json!({"path": "link folder/new.txt", "content": "x"}), "denied", "outside");
+    check("write", json!({"path": "link folder/../outside.txt", "content": "x"}), "denied", "outside");
+}
+
+#[test]
+fn what_is_not_there() {
+    check("read", json!({"path": "no such.txt"}), "not_found", "no such.txt");
+}
+
+#[test]
+fn a_folder_where_a_file_is_expected() {
+    check("write", json!({"path": "folder", "content": "x", "overwrite": true}), "not_a_file", "folder");
+    check("lsp", json!({"action": "hover", "file": "folder", "line": 1}), "not_a_file", "folder");
+}
+
+#[test]
+fn what_is_not_utf8() {
+    check("read", json!({"path": "latin.txt"}), "not_utf8", "latin.txt");
+}
+
+#[test]
+fn arguments_that_are_not_what_the_tool_takes() {
+    check("read", json!({}), "invalid_arguments", "path");
+    check("read", json!({"path": 7}), "invalid_arguments", "path");
+    check("lsp", json!({"action": "no such action"}), "invalid_arguments", "action");
+}
+
+#[test]
+fn a_missing_server_is_named_with_what_installs_it() {
+    let mut sandbox = project();
+    let nowhere = sandbox.beside("no tools").display().to_string();
+    sandbox.variables.insert("PILCROW_TOOLS".to_owned(), nowhere);
+    sandbox.variables.insert("PATH".to_owned(), "/usr/bin:/bin".to_owned());
+    let answer =
+        sandbox.tool("lsp", &json!({"action": "hover", "file": "a.py", "line": 1, "symbol": "greet"}));
+    let said = answer.fails("missing_tool");
+    assert_eq!(answer.exit, Some(1));
+    assert!(said.contains("pip install"), "{said}");
+}
+
+#[test]
+fn malformed_json_is_wrong_use() {
+    let sandbox = project();
+    let ran = sandbox.run(&["tool", "read", "{\"path\":", "--yes", "--json"]).expect(2);
+    assert!(ran.all().contains("JSON"), "{ran:?}");
+    let ran = sandbox.run(&["tool", "no_such_tool", "{}", "--yes", "--json"]).expect(2);
+    assert!(ran.all().contains("no_such_tool"), "{ran:?}");
+}
+
+#[test]
+fn a_batch_goes_on_after_a_line_it_cannot_read() {
+    let sandbox = project();
+    let mut batch = Batch::start(&sandbox);
+    for line in
+        ["{\"name\":", "[]", "{\"name\": \"read\"}", "{\"name\": \"no_such_tool\", \"arguments\": {}}"]
+    {
+        assert!(batch.send(line));
+        let answer = batch.answer(sandbox::DEADLINE).expect("it goes on");
+        assert_eq!(answer.value["is_error"], json!(true), "{line}: {:#}", answer.value);
+        assert!(answer.error().is_some(), "{line}: {:#}", answer.value);
+    }
+    assert!(batch.call("read", &json!({"path": "a.txt"})).ok().contains("one"));
+}
+
+#[test]
+fn a_read_only_file_is_refused() {
+    let mut sandbox = project();
+    let file = sandbox.project().join("a.txt");
+    sandbox.drop_root();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).expect("mode");
+    let start = sandbox.tree();
+    let mut batch = Batch::start(&sandbox);
+    let patch = batch.view("a.txt").put("one", "uno");
+    let said = batch.edit(&patch).fails("read_only");
+    assert!(said.contains("a.txt"), "{said}");
+    assert_eq!(sandbox.tree(), start);
+    assert_eq!(file.metadata().expect("meta").permissions().mode() & 0o777, 0o444);
+}
+
+#[test]
+fn a_new_file_in_a_read_only_folder_is_refused_and_an_old_one_is_written_in_place() {
+    let mut sandbox = project();
+    let folder = sandbox.project().join("folder");
+    sandbox.drop_root();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).expect("mode");
+    let start = sandbox.tree();
+    let said = sandbox.tool("write", &json!({"path": "folder/new.txt", "content": "x"})).fails("read_only");
+    assert!(said.contains("folder"), "{said}");
+    assert_eq!(sandbox.tree(), start);
+
+    let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&path.metadata().expect("meta"));
+    let before = inode(&folder.join("b.txt"));
+    let mut batch = Batch::start(&sandbox);
+    let patch = batch.view("folder/b.txt").put("b", "B");
+    batch.edit(&patch).ok();
+    assert_eq!(sandbox.read("folder/b.txt"), "B\n");
+    assert_eq!(inode(&folder.join("b.txt")), before, "it was replaced, not written in place");
+    sandbox.run(&["undo"]).expect(0);
+    assert_eq!(sandbox.tree(), start);
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("mode");
+}
+
+#[test]
+fn the_mode_of_an_edited_file_stays() {
+    let sandbox = project();
+    let file = sandbox.project().join("a.txt");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o751)).expect("mode");
+    let mut batch = Batch::start(&sandbox);
+    let patch = batch.view("a.txt").put("one", "uno");
+    batch.edit(&patch).ok();
+    assert_eq!(file.metadata().expect("meta").permissions().mode() & 0o777, 0o751);
+}
+
+/// A write of 64 KiB while the project's or Pilcrow's own disk is a tiny full one, mounted where
+/// only this process and its children see it.
+fn on_a_full_disk(test: &str, project_is_full: bool) {
+    let mut unshare = vec!["unshare", "--mount"];
+    if !rustix::process::geteuid().is_root() {
+        unshare.extend(["--user", "--map-root-user"]);
+    }
+    let possible =
+        Command::new(unshare[0]).args(&unshare[1..]).args(["mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
+    if !possible.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: {test} (this machine lets nobody mount a tmpfs)");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let script = r#"
+        mount -t tmpfs -o size=256k tmpfs "$DISK" && printf 'here\n' > "$PROJECT/a.txt" || exit 9
+        head -c 1000000 /dev/zero > "$DISK/fill" 2> "$NOTES"
+        "$PILCROW" tool write "$ARGUMENTS" --yes --json -C "$PROJECT"
+        echo "exit $?"
+        ls -A "$PROJECT" | grep -vx fill
+    "#;
+    let full = if project_is_full { sandbox.project() } else { sandbox.home() };
+    let mut command = Command::new(unshare[0]);
+    sandbox.prepare(&mut command);
+    command.args(&unshare[1..]).args(["sh", "-c", script]);
+    command.env("PROJECT", sandbox.project()).env("DISK", full).env("NOTES", sandbox.beside("notes"));
+    command.env("PILCROW", built::pilcrow());
+    command.env("ARGUMENTS", json!({"path": "new.txt", "content": "x".repeat(65536)}).to_string());
+    let ran = sandbox::finish(command.spawn().expect("unshare starts"), sandbox::DEADLINE);
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(lines.get(1..), Some(&["exit 1", "a.txt"][..]), "{ran:?}");
+    let answer: Value = serde_json::from_str(lines[0]).expect("an answer");
+    assert_eq!(answer["error"]["code"], json!("disk_full"), "{answer:#}");
+}
+
+#[test]
+fn a_full_disk_is_said_and_leaves_nothing() {
+    on_a_full_disk("a_full_disk_is_said_and_leaves_nothing", true);
+}
+
+#[test]
+fn a_full_disk_of_our_own_is_said_and_leaves_the_project_alone() {
+    on_a_full_disk("a_full_disk_of_our_own_is_said_and_leaves_the_project_alone", false);
+}

@@ -1,0 +1,84 @@
+//! Stopping: Ctrl-C during a request that is never answered, and `kill -9` of Pilcrow itself. In
+//! both cases nothing that was started stays.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+use tests::processes::kill;
+use tests::{Sandbox, Scripted, sandbox, wait_for};
+
+/// A long time for a busy machine; what is promised is measured apart from it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server that never answers, and what it started: one process in its group or out of it.
+fn silent(own_group: bool) -> (Sandbox, Scripted) {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
+    let pid_file = sandbox.beside("grandchild");
+    let script = json!({
+        "start": [{"grandchild": {"own_group": own_group, "pid_file": pid_file}}],
+        "methods": {"textDocument/references": [["never"]]},
+    });
+    let scripted = Scripted::install(&mut sandbox, &[script]);
+    (sandbox, scripted)
+}
+
+#[test]
+fn ctrl_c_ends_a_run_in_two_seconds_and_leaves_no_process() {
+    let (sandbox, scripted) = silent(true);
+    let prompt = "find references of greet in a.py:1";
+    let child =
+        sandbox.command(&["run", prompt, "--yes", "--model", "planner"]).spawn().expect("pilcrow starts");
+    let pid = child.id();
+    assert!(wait_for(PATIENCE, || scripted.got("textDocument/references") > 0), "the request was never sent");
+    let living = sandbox.mark().living();
+    assert!(living.iter().any(|found| found.command.contains("sleep")), "no grandchild: {living:?}");
+
+    let asked = Instant::now();
+    kill(pid, Signal::INT);
+    let ran = sandbox::finish(child, PATIENCE);
+    let took = asked.elapsed();
+    assert!(!ran.status.success(), "a cancelled run says that it went well: {ran:?}");
+    assert!(ran.signal().is_none(), "it was ended, it did not end: {ran:?}");
+    assert!(took <= Duration::from_secs(2), "it took {took:?}: {ran:?}");
+    // It is the run's own end that leaves nothing, not some later cleaning.
+    sandbox.mark().none_left(Duration::from_millis(500));
+}
+
+#[test]
+fn after_kill_9_the_servers_are_ended_too() {
+    let (sandbox, scripted) = silent(false);
+    let prompt = "find references of greet in a.py:1";
+    let child =
+        sandbox.command(&["run", prompt, "--yes", "--model", "planner"]).spawn().expect("pilcrow starts");
+    assert!(wait_for(PATIENCE, || scripted.got("textDocument/references") > 0), "the request was never sent");
+    assert!(sandbox.mark().living().len() >= 3, "{:?}", sandbox.mark().living());
+    kill(child.id(), Signal::KILL);
+    let ran = sandbox::finish(child, PATIENCE);
+    assert_eq!(ran.signal(), Some(9));
+    sandbox.mark().none_left(Duration::from_secs(10));
+}
+
+#[test]
+fn a_run_that_ends_well_leaves_no_process() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
+    let pid_file = sandbox.beside("grandchild");
+    let script = json!({
+        "start": [{"grandchild": {"own_group": true, "pid_file": pid_file}}],
+        "methods": {"textDocument/references": [[{"result": []}]]},
+    });
+    let scripted = Scripted::install(&mut sandbox, &[script]);
+    sandbox.run(&["run", "find references of greet in a.py:1", "--yes", "--model", "planner"]);
+    assert_eq!(scripted.got("textDocument/references"), 1);
+    assert_eq!(scripted.got("exit"), 1, "the server was not asked to end");
+    sandbox.mark().none_left(Duration::from_millis(500));
+}
+
+#[test]
+fn a_deadline_is_kept_and_the_server_is_told() {
+    let (sandbox, scripted) = silent(false);
+    let arguments =
+        json!({"action": "references", "file": "a.py", "line": 1, "symbol": "greet", "timeout": 1});
+    sandbox.tool("lsp", &arguments).fails("timeout");
+    assert!(scripted.got("$/cancelRequest") > 0, "the server was not told");
+}

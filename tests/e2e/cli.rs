@@ -1,0 +1,89 @@
+//! The command line itself: exit status, permission without anybody to ask, trust, output.
+
+use serde_json::{Value, json};
+use tests::Sandbox;
+
+#[test]
+fn help_and_version_answer_and_wrong_use_is_2() {
+    let sandbox = Sandbox::new();
+    let version = sandbox.run_anywhere(&["--version"]).expect(0);
+    assert!(version.stdout.starts_with("pilcrow "), "{version:?}");
+    let help = sandbox.run_anywhere(&["--help"]).expect(0);
+    for command in [
+        "run", "tool", "read", "edit", "undo", "redo", "trust", "sessions", "adapters", "doctor", "logs",
+        "config",
+    ] {
+        assert!(help.stdout.contains(&format!("\n  {command} ")), "{command} is missing in {}", help.stdout);
+    }
+    sandbox.run_anywhere(&[]).expect(2);
+    sandbox.run(&["no-such-command"]).expect(2);
+    sandbox.run(&["run", "x", "--no-such-flag"]).expect(2);
+}
+
+#[test]
+fn without_a_terminal_and_without_yes_what_would_ask_is_denied_with_3() {
+    let sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
+    let start = sandbox.tree();
+    let ran = sandbox.run(&["run", "rename greet to welcome in a.py:1", "--model", "planner"]).expect(3);
+    assert!(
+        ran.all().contains("--yes") || ran.all().contains("pilcrow trust"),
+        "what to do is missing: {ran:?}"
+    );
+    assert_eq!(sandbox.tree(), start);
+    sandbox.mark().none_left(std::time::Duration::from_secs(2));
+}
+
+#[test]
+fn trust_is_given_listed_and_taken_back() {
+    let sandbox = Sandbox::with(&[("a.txt", "x\n")]);
+    let project = sandbox.project().display().to_string();
+    assert!(!sandbox.run_anywhere(&["trust", "--list"]).expect(0).stdout.contains(&project));
+    sandbox.run_anywhere(&["trust", &project]).expect(0);
+    assert!(sandbox.run_anywhere(&["trust", "--list"]).expect(0).stdout.contains(&project));
+    sandbox.run_anywhere(&["trust", "--remove", &project]).expect(0);
+    assert!(!sandbox.run_anywhere(&["trust", "--list"]).expect(0).stdout.contains(&project));
+}
+
+#[test]
+fn json_output_is_json_lines() {
+    let sandbox = Sandbox::with(&[("a.txt", "x\n")]);
+    let ran = sandbox.run(&["run", "undo", "--yes", "--json", "--model", "planner"]);
+    assert!(!ran.stdout.is_empty(), "{ran:?}");
+    for line in ran.stdout.lines() {
+        serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    }
+}
+
+#[test]
+fn the_schema_is_a_schema_and_settings_have_origins() {
+    let sandbox = Sandbox::with(&[("a.txt", "x\n")]);
+    let schema: Value =
+        serde_json::from_str(&sandbox.run(&["config", "schema"]).expect(0).stdout).expect("JSON");
+    assert_eq!(schema["type"], json!("object"));
+    let shown = sandbox.run(&["config", "show"]).expect(0);
+    assert!(shown.stdout.contains("default"), "no origin in {}", shown.stdout);
+}
+
+#[test]
+fn a_session_can_be_shown() {
+    let sandbox = Sandbox::with(&[("a.txt", "x\n")]);
+    sandbox.run(&["run", "say something that the planner cannot do", "--yes", "--model", "planner"]);
+    let shown = sandbox.run(&["sessions", "show"]).expect(0);
+    assert!(shown.stdout.contains("say something that the planner cannot do"), "{shown:?}");
+    sandbox.run(&["sessions", "list"]).expect(0);
+}
+
+#[test]
+fn reading_leaves_the_project_as_it_is() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    let start = sandbox.tree();
+    let shown = sandbox.run(&["read", "a.txt"]).expect(0);
+    assert!(shown.stdout.starts_with("[a.txt#"), "{shown:?}");
+    assert_eq!(sandbox.tree(), start, "something of ours was written into the project");
+}
+
+#[test]
+fn a_project_configuration_that_nobody_trusts_is_not_used() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n"), (".pilcrow/config.toml", "no_such_key = 1\n")]);
+    sandbox.run(&["read", "a.txt"]).expect(0);
+}

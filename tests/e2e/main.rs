@@ -1,0 +1,13 @@
+//! Everything that is promised at the command line, seen from outside. One binary, a module a promise.
+
+#![expect(clippy::disallowed_methods, reason = "tests write their fixtures and start programs")]
+
+mod bad_input;
+mod cancel;
+mod cli;
+mod crash;
+mod nasty_rename;
+mod real_servers;
+mod server_death;
+mod stale_edit;
+mod undo;

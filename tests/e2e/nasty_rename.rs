@@ -1,0 +1,130 @@
+//! A rename with a real server on everything that goes wrong in renames: an alias import, a method
+//! of the same name, the name in strings and comments, characters outside the basic plane before it
+//! on the line, CRLF, a byte order mark, a path with a space, no final line end.
+//!
+//! What is expected is written out by hand, byte for byte.
+
+use serde_json::json;
+use tests::{Sandbox, slow};
+
+/// Path, bytes before, bytes after.
+const FILES: &[(&str, &str, &str)] = &[
+    (
+        "pyproject.toml",
+        "[project]\nname = \"nasty\"\nversion = \"0\"\n",
+        "[project]\nname = \"nasty\"\nversion = \"0\"\n",
+    ),
+    ("notes.md", "greet is said here too\n", "greet is said here too\n"),
+    ("app/__init__.py", "", ""),
+    (
+        "app/names.py",
+        "\"\"\"Where greet lives.\"\"\"\n\n\ndef greet(name: str) -> str:\n    \"\"\"greet someone; the word greet stays.\"\"\"\n    # greet is in a comment too\n    return \"greet \" + name\n\n\nclass Machine:\n    def greet(self) -> str:\n        return \"beep\"\n",
+        "\"\"\"Where greet lives.\"\"\"\n\n\ndef welcome(name: str) -> str:\n    \"\"\"greet someone; the word greet stays.\"\"\"\n    # greet is in a comment too\n    return \"greet \" + name\n\n\nclass Machine:\n    def greet(self) -> str:\n        return \"beep\"\n",
+    ),
+    (
+        "app/alias.py",
+        "from app.names import greet as hello\n\nprint(hello(\"x\"))\n",
+        "from app.names import welcome as hello\n\nprint(hello(\"x\"))\n",
+    ),
+    (
+        "app/crlf.py",
+        "from app.names import Machine, greet\r\n\r\n\r\ndef main() -> None:\r\n    print(greet(\"a\"), Machine().greet())\r\n",
+        "from app.names import Machine, welcome\r\n\r\n\r\ndef main() -> None:\r\n    print(welcome(\"a\"), Machine().greet())\r\n",
+    ),
+    (
+        "app/bom.py",
+        "\u{feff}from app.names import greet\n\nVALUE = greet(\"bom\")\n",
+        "\u{feff}from app.names import welcome\n\nVALUE = welcome(\"bom\")\n",
+    ),
+    (
+        "app/astral.py",
+        "from app import names\n\nTEXT = \"\u{1d53e}\u{1f600}\", names.greet(\"\u{1d11e}\"), \"greet\"\nPAIR = (\"\u{1f600}\u{1f600}\", names.greet(\"x\"), names.greet(\"y\"))\n",
+        "from app import names\n\nTEXT = \"\u{1d53e}\u{1f600}\", names.welcome(\"\u{1d11e}\"), \"greet\"\nPAIR = (\"\u{1f600}\u{1f600}\", names.welcome(\"x\"), names.welcome(\"y\"))\n",
+    ),
+    (
+        "sub folder/uses it.py",
+        "from app.names import greet\n\ngreet(\"space\")",
+        "from app.names import welcome\n\nwelcome(\"space\")",
+    ),
+];
+
+fn project() -> Sandbox {
+    let sandbox = Sandbox::new();
+    for (path, before, _) in FILES {
+        sandbox.write(path, before);
+    }
+    sandbox
+}
+
+#[track_caller]
+fn holds(sandbox: &Sandbox, which: impl Fn(&(&str, &str, &str)) -> String) {
+    for file in FILES {
+        assert_eq!(sandbox.read(file.0), which(file), "{}", file.0);
+    }
+    let files = sandbox.tree().keys().filter(|path| !path.ends_with('/')).count();
+    assert_eq!(files, FILES.len(), "{:?}", sandbox.tree().keys());
+}
+
+#[test]
+fn a_rename_is_right_and_touches_no_other_byte() {
+    if !slow("a_rename_is_right_and_touches_no_other_byte") {
+        return;
+    }
+    let sandbox = project();
+    let start = sandbox.tree();
+    let prompt = "rename greet to welcome in app/names.py:4";
+    sandbox.run(&["run", prompt, "--yes", "--model", "planner"]).expect(0);
+    holds(&sandbox, |(_, _, after)| (*after).to_owned());
+
+    sandbox.run(&["undo"]).expect(0);
+    assert_eq!(sandbox.tree(), start, "undo did not give every byte back");
+
+    sandbox.run(&["redo"]).expect(0);
+    holds(&sandbox, |(_, _, after)| (*after).to_owned());
+    sandbox.mark().none_left(std::time::Duration::from_secs(10));
+}
+
+#[test]
+fn a_method_of_the_same_name_is_another_symbol() {
+    if !slow("a_method_of_the_same_name_is_another_symbol") {
+        return;
+    }
+    let sandbox = project();
+    let rename = |symbol: &str, new_name: &str| {
+        sandbox.tool(
+            "lsp",
+            &json!({"action": "rename", "file": "app/names.py", "symbol": symbol, "new_name": new_name}),
+        )
+    };
+    rename("Machine.greet", "beep").ok();
+    holds(&sandbox, |(path, before, _)| match *path {
+        "app/names.py" => before.replace("def greet(self)", "def beep(self)"),
+        "app/crlf.py" => before.replace("Machine().greet()", "Machine().beep()"),
+        _ => (*before).to_owned(),
+    });
+    let start = sandbox.tree();
+    rename("no_such_name", "x").fails("not_found");
+    assert_eq!(sandbox.tree(), start);
+}
+
+#[test]
+fn every_use_is_found() {
+    if !slow("every_use_is_found") {
+        return;
+    }
+    let sandbox = project();
+    let found = sandbox
+        .tool("lsp", &json!({"action": "references", "file": "app/names.py", "symbol": "greet", "line": 4}));
+    let said = found.ok();
+    for path in [
+        "app/names.py",
+        "app/alias.py",
+        "app/crlf.py",
+        "app/bom.py",
+        "app/astral.py",
+        "sub folder/uses it.py",
+    ] {
+        assert!(said.contains(path), "{path} is missing in: {said}");
+    }
+    assert!(!said.contains("notes.md"), "{said}");
+}

@@ -1,0 +1,53 @@
+//! A language server that dies in the middle of a request: said so, and the next call works.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tests::processes::kill;
+use tests::{Batch, Sandbox, Scripted, wait_for};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn references() -> Value {
+    json!({"action": "references", "file": "a.py", "line": 1, "symbol": "greet"})
+}
+
+fn one_place() -> Value {
+    json!({"result": [{
+        "uri": "${params.textDocument.uri}",
+        "range": {"start": {"line": 2, "character": 0}, "end": {"line": 2, "character": 5}},
+    }]})
+}
+
+#[test]
+fn a_killed_server_is_an_error_and_the_next_call_works() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n\ngreet()\n")]);
+    let scripts = [
+        json!({"methods": {"textDocument/references": [["never"]]}}),
+        json!({"methods": {"textDocument/references": [[one_place()]]}}),
+    ];
+    let scripted = Scripted::install(&mut sandbox, &scripts);
+    let mut batch = Batch::start(&sandbox);
+    assert!(batch.send(&json!({"name": "lsp", "arguments": references()}).to_string()));
+    assert!(wait_for(PATIENCE, || scripted.got("textDocument/references") > 0), "the request was never sent");
+    let living = sandbox.mark().living();
+    let server = living.iter().find(|found| found.command.contains("scripted-language-server"));
+    kill(server.unwrap_or_else(|| panic!("no server in {living:?}")).pid, Signal::KILL);
+
+    let answer = batch.answer(PATIENCE).expect("the batch goes on");
+    answer.fails("server_crashed");
+    let said = batch.call("lsp", &references()).ok();
+    assert!(said.contains("a.py") && said.contains("greet()"), "{said}");
+    assert!(batch.end().0.success());
+    sandbox.mark().none_left(Duration::from_secs(2));
+}
+
+#[test]
+fn a_server_that_cannot_start_says_why() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
+    let dying = json!({"start": [{"stderr": "no licence found\n"}, {"crash": 3}]});
+    Scripted::install(&mut sandbox, &[dying]);
+    let said = sandbox.tool("lsp", &references()).fails("server_crashed");
+    assert!(said.contains("no licence found"), "its last words are missing: {said}");
+}

@@ -1,0 +1,76 @@
+//! An edit of a text that is not there any more: refused with the current lines under a fresh tag,
+//! nothing written, and the edit that uses them goes through.
+
+use serde_json::json;
+use tests::batch::View;
+use tests::{Batch, Sandbox};
+
+#[test]
+fn a_stale_edit_is_refused_with_what_is_needed_to_try_again() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\nthree\n"), ("b.txt", "other\n")]);
+    let mut batch = Batch::start(&sandbox);
+    let shown = batch.view("a.txt");
+    let other = batch.view("b.txt");
+    assert_eq!(
+        shown.lines.iter().map(|line| line.text.as_str()).collect::<Vec<_>>(),
+        ["one", "two", "three"]
+    );
+
+    // The very line that the edit means has changed: no way of carrying it over is right.
+    sandbox.write("a.txt", "one\nTWO by someone else\nthree\n");
+    let start = sandbox.tree();
+    let patch = format!("{}{}", other.put("other", "OTHER"), shown.put("two", "zwei"));
+    let refusal = batch.edit(&patch).fails("stale_text");
+    assert_eq!(sandbox.tree(), start, "a refused edit wrote something");
+    assert!(refusal.contains("TWO by someone else"), "the current line is not shown: {refusal}");
+
+    let fresh = View::parse(&refusal);
+    assert_ne!(fresh.header, shown.header, "the tag is not a fresh one: {refusal}");
+    batch.edit(&fresh.put("TWO by someone else", "zwei")).ok();
+    assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");
+    assert_eq!(sandbox.read("b.txt"), "other\n");
+    assert!(batch.end().0.success());
+}
+
+#[test]
+fn the_tag_in_an_edits_answer_is_good_for_the_next_edit() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\nthree\n")]);
+    let mut batch = Batch::start(&sandbox);
+    let shown = batch.view("a.txt");
+    let said = batch.edit(&shown.put("two", "zwei")).ok();
+    let next = View::parse(&said);
+    batch.edit(&next.put("zwei", "deux")).ok();
+    assert_eq!(sandbox.read("a.txt"), "one\ndeux\nthree\n");
+}
+
+#[test]
+fn bytes_around_an_edit_stay_as_they_are() {
+    let sandbox = Sandbox::new();
+    sandbox.write("crlf.txt", "\u{feff}one\r\ntwo\r\nthree \u{1f600}");
+    let mut batch = Batch::start(&sandbox);
+    let shown = batch.view("crlf.txt");
+    batch.edit(&shown.put("two", "zwei")).ok();
+    assert_eq!(sandbox.read("crlf.txt"), "\u{feff}one\r\nzwei\r\nthree \u{1f600}");
+}
+
+#[test]
+fn a_file_that_changed_since_it_was_read_is_not_replaced_whole() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    let mut batch = Batch::start(&sandbox);
+    batch.view("a.txt");
+    sandbox.write("a.txt", "someone else\n");
+    let refused = batch.call("write", &json!({"path": "a.txt", "content": "mine\n", "overwrite": true}));
+    refused.fails("stale_text");
+    assert_eq!(sandbox.read("a.txt"), "someone else\n");
+}
+
+#[test]
+fn what_one_process_showed_the_next_one_can_edit_once() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\nthree\n")]);
+    let patch = View::parse(&sandbox.run(&["read", "a.txt"]).expect(0).stdout).put("two", "zwei");
+    sandbox.run_with_input(&["edit"], &patch).expect(0);
+    assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");
+    let again = sandbox.run_with_input(&["edit"], &patch).expect(1);
+    assert!(again.all().contains("zwei"), "the current line is not shown: {again:?}");
+    assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");
+}

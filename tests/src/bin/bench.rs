@@ -1,0 +1,288 @@
+//! Measures the built `pilcrow`: start-up, size, `references` over a scripted server, commits.
+//!
+//! Started by `cargo xtask bench`, which builds what is measured and names it in `PILCROW_BIN`.
+//! It prints figures with their meaning and aim and asserts none of them.
+
+#![expect(clippy::disallowed_methods, reason = "a measuring tool starts what it measures")]
+#![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
+#![expect(clippy::unwrap_used, reason = "a measurement that cannot go on should end with where it stood")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tests::{Batch, Sandbox, Scripted, built, wait_for};
+
+const STARTS: usize = 200;
+const REQUESTS: usize = 300;
+const SERVER_DELAY_MS: u64 = 20;
+const COMMITS: usize = 12;
+
+fn main() {
+    let area = std::env::args().nth(1);
+    let wanted = |name: &str| area.as_deref().is_none_or(|area| area == name);
+    println!("{:<38} {:>12}  {:<14} meaning", "figure", "value", "aim");
+    if wanted("startup") {
+        startup();
+    }
+    if wanted("size") {
+        size();
+    }
+    if wanted("references") {
+        references();
+    }
+    if wanted("commit") {
+        commits();
+    }
+}
+
+fn row(figure: &str, value: String, aim: &str, meaning: &str) {
+    println!("{figure:<38} {value:>12}  {aim:<14} {meaning}");
+}
+
+/// Sorted times; percentiles are taken of them.
+struct Times(Vec<Duration>);
+
+impl Times {
+    fn of(count: usize, mut once: impl FnMut() -> Duration) -> Times {
+        let mut times: Vec<Duration> = (0..count).map(|_| once()).collect();
+        times.sort();
+        Times(times)
+    }
+
+    fn percentile(&self, percent: usize) -> f64 {
+        let at = (self.0.len() * percent / 100).min(self.0.len() - 1);
+        self.0[at].as_secs_f64() * 1000.0
+    }
+}
+
+fn startup() {
+    let version = || {
+        let mut command = Command::new(built::pilcrow());
+        command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let times = Times::of(STARTS, || {
+        let started = Instant::now();
+        assert!(version().status().expect("pilcrow starts").success());
+        started.elapsed()
+    });
+    let meaning = format!("wall time of pilcrow --version, from spawn to reaped, {STARTS} runs");
+    row("start-up, median", format!("{:.2} ms", times.percentile(50)), "3 ms", &meaning);
+    row("start-up, p95", format!("{:.2} ms", times.percentile(95)), "", "");
+    let peaks: Vec<u64> = (0..5).map(|_| peak_memory(version())).collect();
+    let peak = peaks.iter().max().unwrap();
+    row(
+        "start-up, peak memory",
+        format!("{:.1} MiB", *peak as f64 / 1024.0),
+        "10 MiB",
+        "most resident memory (VmHWM) when it writes its answer, of 5 runs",
+    );
+}
+
+/// Peak resident memory in KiB of a program that prints one line and ends. Its output goes to a
+/// full pipe, so that it stands still at the write and can be looked at.
+fn peak_memory(mut command: Command) -> u64 {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut filler = writer.try_clone().unwrap();
+    // More than a pipe holds: this thread too stands still until the pipe is read.
+    let fill = std::thread::spawn(move || filler.write_all(&vec![b'.'; 1 << 20]));
+    let mut child = command.stdout(writer).spawn().expect("pilcrow starts");
+    drop(command);
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    let mut quiet = 0;
+    assert!(wait_for(Duration::from_secs(30), || {
+        let text = fs::read_to_string(&status).unwrap();
+        let field = |name: &str| {
+            text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("").trim().to_owned()
+        };
+        let now = field("VmHWM:").trim_end_matches(" kB").parse().unwrap_or(0);
+        // Asleep with the same peak ten looks in a row: it waits for the pipe.
+        quiet = if now > 0 && now == peak && field("State:").starts_with('S') { quiet + 1 } else { 0 };
+        peak = now;
+        quiet >= 10
+    }));
+    let mut rest = Vec::new();
+    reader.read_to_end(&mut rest).unwrap();
+    fill.join().unwrap().unwrap();
+    assert!(child.wait().unwrap().success());
+    peak
+}
+
+fn size() {
+    let bytes = built::pilcrow().metadata().expect("pilcrow is built").len();
+    let meaning = format!("{}", built::pilcrow().display());
+    row("binary", format!("{:.2} MiB", bytes as f64 / 1048576.0), "20 MiB", &meaning);
+}
+
+fn references() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n\ngreet()\n")]);
+    let place = json!({
+        "uri": "${params.textDocument.uri}",
+        "range": {"start": {"line": 2, "character": 0}, "end": {"line": 2, "character": 5}},
+    });
+    let script = json!({"methods": {"textDocument/references": [[{"delay_ms": SERVER_DELAY_MS}, {"result": [place]}]]}});
+    Scripted::install(&mut sandbox, &[script]);
+
+    let mut raw = RawClient::start(&sandbox);
+    raw.references();
+    let server = Times::of(REQUESTS, || raw.references());
+    drop(raw);
+
+    let arguments = json!({"action": "references", "file": "a.py", "line": 1, "symbol": "greet"});
+    let mut batch = Batch::start(&sandbox);
+    // The first call starts the server.
+    batch.call("lsp", &arguments).ok();
+    let ours = Times::of(REQUESTS, || {
+        let started = Instant::now();
+        batch.call("lsp", &arguments).ok();
+        started.elapsed()
+    });
+    let meaning = format!(
+        "a references call in a running process, {REQUESTS} calls, server delay {SERVER_DELAY_MS} ms"
+    );
+    row("references, median", format!("{:.2} ms", ours.percentile(50)), "", &meaning);
+    row("references, p99", format!("{:.2} ms", ours.percentile(99)), "", "");
+    row(
+        "references, server alone, median",
+        format!("{:.2} ms", server.percentile(50)),
+        "",
+        "the same server asked directly over its streams",
+    );
+    row("references, server alone, p99", format!("{:.2} ms", server.percentile(99)), "", "");
+    row(
+        "references, over the server, median",
+        format!("{:.2} ms", ours.percentile(50) - server.percentile(50)),
+        "",
+        "what Pilcrow adds, by percentiles",
+    );
+    row(
+        "references, over the server, p99",
+        format!("{:.2} ms", ours.percentile(99) - server.percentile(99)),
+        "2 ms",
+        "",
+    );
+}
+
+fn commits() {
+    let line = |round: usize| format!("line of round {round}");
+    let rest: String = (0..40).map(|number| format!("something else on line {number}\n")).collect();
+    let mut per_file = Vec::new();
+    for files in [1usize, 10, 100] {
+        let sandbox = Sandbox::new();
+        let names: Vec<String> = (0..files).map(|number| format!("sub/file_{number}.txt")).collect();
+        for name in &names {
+            sandbox.write(name, format!("{}\n{rest}", line(0)));
+        }
+        let mut batch = Batch::start(&sandbox);
+        let mut round = 0;
+        let times = Times::of(COMMITS, || {
+            let patch: String =
+                names.iter().map(|name| batch.view(name).put(&line(round), &line(round + 1))).collect();
+            round += 1;
+            let started = Instant::now();
+            batch.edit(&patch).ok();
+            started.elapsed()
+        });
+        let meaning = format!(
+            "one edit call that commits {files} files of 1.3 KB, journal and flush included, {COMMITS} times"
+        );
+        row(&format!("commit of {files}, median"), format!("{:.2} ms", times.percentile(50)), "", &meaning);
+        row(&format!("commit of {files}, p95"), format!("{:.2} ms", times.percentile(95)), "", "");
+        per_file.push(times.percentile(50) / files as f64);
+    }
+    let shown: Vec<String> = per_file.iter().map(|it| format!("{it:.2}")).collect();
+    row(
+        "commit, ms per file",
+        shown.join(" "),
+        "not rising",
+        "median divided by 1, 10, 100 files: no worse than linear",
+    );
+}
+
+/// The least that a client must say to ask the scripted server the same.
+struct RawClient {
+    server: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    uri: String,
+    next: u64,
+}
+
+impl RawClient {
+    fn start(sandbox: &Sandbox) -> RawClient {
+        let program = Path::new(&sandbox.variables["PILCROW_TOOLS"]).join("bin/basedpyright-langserver");
+        let mut command = Command::new(program);
+        sandbox.prepare(&mut command);
+        let mut server =
+            command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the server starts");
+        let uri = format!("file://{}/a.py", sandbox.project().display()).replace(' ', "%20");
+        let stdin = server.stdin.take().unwrap();
+        let stdout = BufReader::new(server.stdout.take().unwrap());
+        let mut client = RawClient { server, stdin, stdout, uri, next: 1 };
+        client.request("initialize", json!({"processId": null, "rootUri": null, "capabilities": {}}));
+        client.send(&json!({"jsonrpc": "2.0", "method": "initialized", "params": {}}));
+        let document =
+            json!({"uri": client.uri, "languageId": "python", "version": 1, "text": sandbox.read("a.py")});
+        client.send(&json!({"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": {"textDocument": document}}));
+        client
+    }
+
+    fn references(&mut self) -> Duration {
+        let params = json!({
+            "textDocument": {"uri": self.uri},
+            "position": {"line": 0, "character": 4},
+            "context": {"includeDeclaration": true},
+        });
+        let started = Instant::now();
+        self.request("textDocument/references", params);
+        started.elapsed()
+    }
+
+    fn request(&mut self, method: &str, params: Value) {
+        let id = self.next;
+        self.next += 1;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        loop {
+            let message = self.receive();
+            if message["id"] == json!(id) && message.get("method").is_none() {
+                assert!(message.get("error").is_none(), "{message}");
+                return;
+            }
+        }
+    }
+
+    fn send(&mut self, message: &Value) {
+        let text = message.to_string();
+        write!(self.stdin, "Content-Length: {}\r\n\r\n{text}", text.len())
+            .and_then(|()| self.stdin.flush())
+            .unwrap();
+    }
+
+    fn receive(&mut self) -> Value {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the server ended");
+            if line == "\r\n" {
+                break;
+            }
+            if let Some(value) = line.strip_prefix("Content-Length:") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        let mut bytes = vec![0; length];
+        self.stdout.read_exact(&mut bytes).unwrap();
+        serde_json::from_slice(&bytes).unwrap()
+    }
+}
+
+impl Drop for RawClient {
+    fn drop(&mut self) {
+        self.server.kill().and_then(|()| self.server.wait()).expect("the server can be ended");
+    }
+}

@@ -1,0 +1,36 @@
+//! The executables under test, built once per test process.
+//!
+//! `PILCROW_BIN` names another `pilcrow` to test, for example an installed one.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The `pilcrow` to test.
+pub fn pilcrow() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| match std::env::var_os("PILCROW_BIN") {
+        Some(named) => PathBuf::from(named),
+        None => build("pilcrow", "pilcrow"),
+    })
+}
+
+/// The language server that does what a script says.
+pub fn scripted_language_server() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build("testing", "scripted-language-server"))
+}
+
+fn build(package: &str, bin: &str) -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
+        .args(["build", "--quiet", "--package", package, "--bin", bin])
+        .output()
+        .expect("cargo starts");
+    assert!(output.status.success(), "{bin} does not build\n{}", String::from_utf8_lossy(&output.stderr));
+    // This program lies in <target>/<profile>/ or below it; what cargo built is <target>/debug/<bin>.
+    let own = std::env::current_exe().expect("a program knows its own path");
+    let built = own.ancestors().map(|folder| folder.join("debug").join(bin)).find(|path| path.is_file());
+    built.unwrap_or_else(|| panic!("cargo built no {bin} beside {}", own.display()))
+}

@@ -1,0 +1,354 @@
+//! A project in a temporary folder (with a space in its path), a Pilcrow home beside it, and calls
+//! of the executable that see nothing of the person's own settings.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::built;
+use crate::processes::{Mark, VARIABLE, wait_for};
+
+/// No call takes longer; a hang becomes a failure that shows what was printed.
+pub const DEADLINE: Duration = Duration::from_secs(120);
+
+/// The user that owns nothing, for tests of permissions when the tests run as root.
+const NOBODY: u32 = 65534;
+
+/// A project and a Pilcrow home, removed at the end with all that was started in them.
+pub struct Sandbox {
+    folder: tempfile::TempDir,
+    /// Variables of every call, besides the sandbox's own.
+    pub variables: BTreeMap<String, String>,
+    mark: Mark,
+    as_nobody: bool,
+}
+
+/// How a call ended.
+#[derive(Debug)]
+pub struct Ran {
+    /// Its status.
+    pub status: ExitStatus,
+    /// What it answered.
+    pub stdout: String,
+    /// What it said beside.
+    pub stderr: String,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// The answer of `pilcrow tool --json`.
+#[derive(Debug)]
+pub struct Answer {
+    /// The exit code of the process; `None` in a batch, which goes on.
+    pub exit: Option<i32>,
+    /// The whole line.
+    pub value: Value,
+}
+
+impl Sandbox {
+    /// An empty project.
+    #[expect(clippy::new_without_default, reason = "it makes folders and starts nothing by default")]
+    pub fn new() -> Sandbox {
+        let folder = tempfile::Builder::new().prefix("pilcrow e2e ").tempdir().expect("temporary folder");
+        for name in ["the project", "home", "user"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        Sandbox { folder, variables: BTreeMap::new(), mark: Mark::new(), as_nobody: false }
+    }
+
+    /// A project with these files.
+    pub fn with(files: &[(&str, &str)]) -> Sandbox {
+        let sandbox = Sandbox::new();
+        for (path, text) in files {
+            sandbox.write(path, text);
+        }
+        sandbox
+    }
+
+    /// The project's folder.
+    pub fn project(&self) -> PathBuf {
+        self.folder.path().join("the project")
+    }
+
+    /// Pilcrow's home (`PILCROW_HOME`).
+    pub fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    /// A place beside the project, outside it.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// What all processes of this sandbox carry.
+    pub fn mark(&self) -> &Mark {
+        &self.mark
+    }
+
+    /// Writes a file of the project, as someone else would.
+    pub fn write(&self, path: &str, bytes: impl AsRef<[u8]>) {
+        let path = self.project().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    /// A file's bytes, lossy, for comparing whole texts.
+    #[track_caller]
+    pub fn read(&self, path: &str) -> String {
+        String::from_utf8_lossy(&fs::read(self.project().join(path)).unwrap()).into_owned()
+    }
+
+    /// Every file of the project with its bytes; folders end with `/` and are empty.
+    pub fn tree(&self) -> BTreeMap<String, Vec<u8>> {
+        let mut tree = BTreeMap::new();
+        let mut pending = vec![(self.project(), String::new())];
+        while let Some((folder, prefix)) = pending.pop() {
+            for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+                let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+                if entry.file_type().unwrap().is_dir() {
+                    tree.insert(format!("{name}/"), Vec::new());
+                    pending.push((entry.path(), format!("{name}/")));
+                } else {
+                    tree.insert(name, fs::read(entry.path()).unwrap());
+                }
+            }
+        }
+        tree
+    }
+
+    /// From now on calls run as a user who may not do everything, and who owns the sandbox.
+    /// Needed when the tests run as root, who may write read-only files.
+    pub fn drop_root(&mut self) {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        // The executable may lie in a folder that only root can enter.
+        let copy = self.folder.path().join("pilcrow");
+        fs::copy(built::pilcrow(), &copy).unwrap();
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut pending = vec![self.folder.path().to_owned()];
+        while let Some(path) = pending.pop() {
+            std::os::unix::fs::lchown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
+            if path.symlink_metadata().unwrap().is_dir() {
+                pending.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            }
+        }
+        self.as_nobody = true;
+    }
+
+    /// `pilcrow` with these arguments, `-C` the project, and a clean environment.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.command_anywhere(args);
+        command.arg("-C").arg(self.project());
+        command
+    }
+
+    /// The same without `-C`, for what is not about a project.
+    pub fn command_anywhere(&self, args: &[&str]) -> Command {
+        let copy = self.folder.path().join("pilcrow");
+        let mut command = Command::new(if self.as_nobody { &copy } else { built::pilcrow() });
+        self.prepare(&mut command);
+        if self.as_nobody {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command.args(args);
+        command
+    }
+
+    /// Gives any command the sandbox's environment: its mark, its homes, no keys, no settings.
+    pub fn prepare(&self, command: &mut Command) {
+        command.env_clear().current_dir(self.folder.path());
+        for name in ["PATH", "PILCROW_TOOLS", "RUST_SRC_PATH", "LANG", "TMPDIR"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        command
+            .env("HOME", self.folder.path().join("user"))
+            .env("PILCROW_HOME", self.home())
+            .env(VARIABLE, self.mark.value())
+            .envs(&self.variables)
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+    }
+
+    /// Runs `pilcrow` to its end.
+    #[track_caller]
+    pub fn run(&self, args: &[&str]) -> Ran {
+        finish(self.command(args).spawn().expect("pilcrow starts"), DEADLINE)
+    }
+
+    /// Runs `pilcrow` without `-C` to its end.
+    #[track_caller]
+    pub fn run_anywhere(&self, args: &[&str]) -> Ran {
+        finish(self.command_anywhere(args).spawn().expect("pilcrow starts"), DEADLINE)
+    }
+
+    /// Runs `pilcrow` with this on its standard input.
+    #[track_caller]
+    pub fn run_with_input(&self, args: &[&str], input: &str) -> Ran {
+        let mut child = self.command(args).stdin(Stdio::piped()).spawn().expect("pilcrow starts");
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_owned();
+        // A process that ends without reading closes the pipe; its status says the rest.
+        let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
+        let ran = finish(child, DEADLINE);
+        drop(writer.join().unwrap());
+        ran
+    }
+
+    /// Calls one tool with `--yes --json`.
+    #[track_caller]
+    pub fn tool(&self, name: &str, arguments: &Value) -> Answer {
+        let ran = self.run(&["tool", name, &arguments.to_string(), "--yes", "--json"]);
+        Answer { exit: ran.status.code(), value: one_line(&ran) }
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        self.mark.kill_all();
+    }
+}
+
+impl Ran {
+    /// The exit code; a panic if a signal ended it.
+    #[track_caller]
+    pub fn code(&self) -> i32 {
+        self.status.code().unwrap_or_else(|| panic!("ended by a signal: {self:?}"))
+    }
+
+    /// The signal that ended it.
+    pub fn signal(&self) -> Option<i32> {
+        self.status.signal()
+    }
+
+    /// Panics with all that was printed unless it ended with this code.
+    #[track_caller]
+    pub fn expect(self, code: i32) -> Ran {
+        assert_eq!(self.status.code(), Some(code), "{}\n{}\n{}", self.status, self.stdout, self.stderr);
+        self
+    }
+
+    /// Both outputs.
+    pub fn all(&self) -> String {
+        format!("{}{}", self.stdout, self.stderr)
+    }
+}
+
+impl Answer {
+    /// All of its text.
+    pub fn text(&self) -> String {
+        let blocks = self.value["content"].as_array().cloned().unwrap_or_default();
+        blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The error's code, if it is one.
+    pub fn error(&self) -> Option<&str> {
+        self.value["error"]["code"].as_str()
+    }
+
+    /// Panics unless it went well; gives the text.
+    #[track_caller]
+    pub fn ok(&self) -> String {
+        assert_eq!(self.value["is_error"], Value::Bool(false), "{:#}", self.value);
+        self.text()
+    }
+
+    /// Panics unless it failed with this code, said in text and data; gives the text.
+    #[track_caller]
+    pub fn fails(&self, code: &str) -> String {
+        assert_eq!(self.error(), Some(code), "{:#}", self.value);
+        assert_eq!(self.value["is_error"], Value::Bool(true), "{:#}", self.value);
+        assert!(self.exit.is_none_or(|exit| exit != 0), "an error with exit 0: {:#}", self.value);
+        let text = self.text();
+        assert!(!text.trim().is_empty(), "an error that says nothing: {:#}", self.value);
+        text
+    }
+}
+
+/// Waits for a process to end and collects what it printed; ends it, and panics, after `deadline`.
+#[track_caller]
+pub fn finish(mut child: Child, deadline: Duration) -> Ran {
+    let started = Instant::now();
+    let read = |stream: Option<Box<dyn Read + Send>>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            stream
+                .map(|mut stream| stream.read_to_end(&mut bytes))
+                .transpose()
+                .expect("its output can be read");
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let stdout = read(child.stdout.take().map(|stream| Box::new(stream) as Box<dyn Read + Send>));
+    let stderr = read(child.stderr.take().map(|stream| Box::new(stream) as Box<dyn Read + Send>));
+    let mut status = None;
+    if !wait_for(deadline, || {
+        status = child.try_wait().expect("it can be waited for");
+        status.is_some()
+    }) {
+        child.kill().expect("it can be ended");
+        child.wait().expect("it ended");
+        panic!("not finished after {deadline:?}\n{}\n{}", stdout.join().unwrap(), stderr.join().unwrap());
+    }
+    let took = started.elapsed();
+    Ran { status: status.unwrap(), stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap(), took }
+}
+
+/// The single line of JSON that a call with `--json` answers with.
+#[track_caller]
+fn one_line(ran: &Ran) -> Value {
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(lines.len(), 1, "not one line of JSON: {ran:?}");
+    serde_json::from_str(lines[0]).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+}
+
+/// Makes a file executable for all.
+pub fn make_executable(path: &Path) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::processes::kill;
+
+    #[test]
+    fn a_process_that_left_its_group_and_its_parent_is_found() {
+        let sandbox = Sandbox::new();
+        let mut shell = Command::new("sh");
+        sandbox.prepare(&mut shell);
+        let ran = finish(
+            shell.args(["-c", "setsid sleep 3600 >/dev/null 2>&1 & echo $!"]).spawn().unwrap(),
+            Duration::from_secs(20),
+        );
+        assert!(ran.status.success(), "{ran:?}");
+        assert!(wait_for(Duration::from_secs(20), || {
+            sandbox.mark().living().iter().any(|found| found.command.starts_with("sleep"))
+        }));
+        for found in sandbox.mark().living() {
+            kill(found.pid, rustix::process::Signal::KILL);
+        }
+        sandbox.mark().none_left(Duration::from_secs(20));
+    }
+
+    #[test]
+    fn an_error_must_have_its_code_its_text_and_its_exit() {
+        let value = serde_json::json!({"is_error": true, "content": [{"type": "text", "text": "why"}], "error": {"code": "denied"}});
+        assert_eq!(Answer { exit: Some(1), value: value.clone() }.fails("denied"), "why");
+        for (exit, code) in [(Some(0), "denied"), (Some(1), "not_found")] {
+            let answer = Answer { exit, value: value.clone() };
+            assert!(std::panic::catch_unwind(|| answer.fails(code)).is_err());
+        }
+    }
+}

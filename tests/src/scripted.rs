@@ -1,0 +1,64 @@
+//! A sandbox whose Python language server is the scripted one.
+//!
+//! It stands in the tools folder under the name of the built-in definition's program, so nothing of
+//! Pilcrow has to be told about it. The n-th start runs the n-th script, the last one again and again.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::built;
+use crate::sandbox::{Sandbox, make_executable};
+
+/// The program of the built-in definition that is asked first for Python.
+const PROGRAM: &str = "basedpyright-langserver";
+
+/// The scripted server in a sandbox.
+pub struct Scripted {
+    record: PathBuf,
+}
+
+impl Scripted {
+    /// Puts it into the sandbox. A script's `methods` are enough: it says that it has loaded, and
+    /// records what it gets.
+    pub fn install(sandbox: &mut Sandbox, scripts: &[Value]) -> Scripted {
+        let tools = sandbox.beside("scripted tools");
+        let bin = tools.join("bin");
+        fs::create_dir_all(&bin).expect("the tools folder");
+        let record = tools.join("record.jsonl");
+        for (index, script) in scripts.iter().enumerate() {
+            let mut script = script.clone();
+            script["record"] = json!(record);
+            script["capabilities"] = json!({
+                "textDocumentSync": {"openClose": true, "change": 1},
+                "referencesProvider": true,
+                "definitionProvider": true,
+                "renameProvider": true,
+            });
+            script["methods"]["initialized"] = json!([[{"notify": {"method": "window/logMessage", "params": {"type": 3, "message": "Found 1 source file"}}}]]);
+            fs::write(tools.join(format!("script-{index}.json")), script.to_string()).expect("the script");
+        }
+        let launcher = format!(
+            "#!/bin/sh\ncd \"$(dirname \"$0\")/..\" || exit 9\nn=$(cat starts 2>/dev/null || echo 0)\n\
+             echo $((n + 1)) > starts\n[ \"$n\" -lt {last} ] || n={last}\n\
+             exec '{server}' \"$PWD/script-$n.json\"\n",
+            last = scripts.len() - 1,
+            server = built::scripted_language_server().display(),
+        );
+        let program = bin.join(PROGRAM);
+        fs::write(&program, launcher).expect("the launcher");
+        make_executable(&program);
+        sandbox.variables.insert("PILCROW_TOOLS".to_owned(), tools.display().to_string());
+        // No other server than this one is to be found.
+        sandbox.variables.insert("PATH".to_owned(), "/usr/bin:/bin".to_owned());
+        Scripted { record }
+    }
+
+    /// How many messages of a method it got so far, in all its lives.
+    pub fn got(&self, method: &str) -> usize {
+        let record = fs::read_to_string(&self.record).unwrap_or_default();
+        let quoted = format!("\"{method}\"");
+        record.lines().filter(|line| line.contains(&quoted)).count()
+    }
+}
