@@ -12,6 +12,7 @@ mod schema;
 mod show;
 mod source;
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests make the files they need")]
 mod tests;
 mod value;
 
@@ -21,7 +22,6 @@ use std::time::Duration;
 use workspace::{AbsPath, Mode, Rule};
 
 pub use schema::schema;
-pub use show::Shown;
 pub use source::{ConfigError, Flag};
 pub use value::Value;
 

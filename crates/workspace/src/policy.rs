@@ -241,12 +241,7 @@ impl Policy {
         approver: &dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<SpawnGrant, Denied> {
-        let unruled = || (Decision::Allow, String::new());
-        let found = self.decide(|rules| rules::for_command(rules, &request.command), unruled);
-        if found.decision == Decision::Deny {
-            let subject = vec![request.command.to_string()];
-            return Err(self.deny(Capability::Exec, By::Policy, found.reason, subject));
-        }
+        self.refuse_command(&request.command)?;
         if self.lacks(request).is_some() {
             let _turn = self.turn(cancel).await?;
             // Looked at again: the answer to the question before this one may have settled it.
@@ -267,6 +262,31 @@ impl Policy {
         let canonical = canonical(root);
         lock(&self.memory).trusts.iter().any(|trusted| canonical.starts_with(trusted))
             || self.options.trust.is_trusted(root)
+    }
+
+    /// Permission for a program that the person's own command named (`pilcrow doctor`); nothing is
+    /// asked. For exactly this command, and not for what a model chose.
+    ///
+    /// # Errors
+    /// [`Denied`] when a rule denies it.
+    pub fn grant_invoked(&self, definition: &str, command: &CommandLine) -> Result<SpawnGrant, Denied> {
+        self.refuse_command(command)?;
+        Ok(SpawnGrant {
+            definition: definition.to_owned(),
+            root: command.cwd.clone(),
+            program: command.program.clone(),
+            args: Some(command.args.clone()),
+        })
+    }
+
+    /// The error when a rule denies `command`.
+    fn refuse_command(&self, command: &CommandLine) -> Result<(), Denied> {
+        let unruled = || (Decision::Allow, String::new());
+        let found = self.decide(|rules| rules::for_command(rules, command), unruled);
+        if found.decision != Decision::Deny {
+            return Ok(());
+        }
+        Err(self.deny(Capability::Exec, By::Policy, found.reason, vec![command.to_string()]))
     }
 
     /// What must be asked before `request` may run.

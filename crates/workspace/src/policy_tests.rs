@@ -41,7 +41,7 @@ fn rules(lines: &[&str]) -> Vec<Rule> {
 }
 
 fn trust_store(fixture: &Fixture) -> TrustStore {
-    TrustStore::new(crate::tests::state(fixture.temp.path()))
+    TrustStore::new(crate::tests::state(&fixture.folder))
 }
 
 /// A policy for the fixture's workspace, trusted.
@@ -166,7 +166,7 @@ fn of_several_effects_the_strictest_decides() {
 fn a_link_does_not_lead_around_a_protection() {
     let fixture = Fixture::new(&[(".env", "x"), ("src/a", "x")]);
     std::os::unix::fs::symlink(fixture.path(".env"), fixture.path("harmless")).unwrap();
-    std::os::unix::fs::symlink(fixture.temp.path(), fixture.path("out")).unwrap();
+    std::os::unix::fs::symlink(&fixture.folder, fixture.path("out")).unwrap();
     let policy = policy(&fixture, |options| options.mode = Mode::Permissive);
     let judge = |path: &str| {
         let writes = Writes::Paths(vec![fixture.path(path)]);
@@ -300,6 +300,16 @@ async fn what_the_person_invoked_stops_only_at_a_denial() {
     assert_eq!(audit(&fixture).len(), 2);
 }
 
+#[test]
+fn a_command_the_person_invoked_needs_no_trust_but_stops_at_a_denial() {
+    let fixture = Fixture::new(&[]);
+    let policy = untrusted(&fixture, |options| options.rules = rules(&["deny exec curl"]));
+    let git = command(&fixture, "git", &["--version"]);
+    let grant = policy.grant_invoked("doctor", &git).unwrap();
+    assert!(grant.covers(&git) && !grant.covers(&command(&fixture, "git", &["push"])));
+    policy.grant_invoked("doctor", &command(&fixture, "curl", &[])).unwrap_err();
+}
+
 #[tokio::test]
 async fn protected_reads_are_asked_or_denied() {
     let fixture = Fixture::new(&[]);
@@ -391,7 +401,7 @@ async fn a_projects_own_command_is_shown_once_and_when_it_changes() {
 async fn a_root_that_a_link_leads_to_is_not_trusted_with_the_workspace() {
     let fixture = Fixture::new(&[]);
     let policy = policy(&fixture, |_| ());
-    let outside = fixture.temp.path().join("outside");
+    let outside = fixture.folder.join("outside");
     std::fs::create_dir(&outside).unwrap();
     std::os::unix::fs::symlink(&outside, fixture.path("in")).unwrap();
     let mut server = request(&fixture, "ruff", false);

@@ -1,4 +1,50 @@
-//! temporary
-pub fn show(_: &crate::cli::Project, _: bool) -> anyhow::Result<super::Exit> {
-    Ok(super::Exit::Done)
+//! `pilcrow doctor`: what is installed, what is missing, and the command that installs it.
+
+use std::time::Duration;
+
+use workspace::{AbsPath, Homes, Policy, PolicyOptions, Processes, TrustStore};
+
+use super::{Exit, adapters};
+use crate::doctor::{Probe, examine};
+use crate::{cli, output, project};
+
+/// How long programs that were asked for their version get to end.
+const END: Duration = Duration::from_secs(2);
+
+/// Examines the basics and every known language server. Fails when something is broken; what is
+/// missing is only said.
+pub fn show(args: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
+    crate::block_on(async {
+        let homes = Homes::from_env()?;
+        let root = project::root(args.dir.as_deref())?;
+        let root = AbsPath::new(root.canonicalize()?)
+            .ok_or_else(|| anyhow::anyhow!("the project has no absolute path"))?;
+        let trust = TrustStore::new(homes.state.clone());
+        let config = project::settings(&homes, &root, trust.is_trusted(&root))?;
+        let mut options = PolicyOptions::new(trust, root.clone());
+        options.rules = config.rules();
+        let policy = Policy::new(options);
+        let processes = Processes::new(std::env::current_exe().ok());
+        let mut probes = Probe::basics();
+        // Servers are only looked for: many take `--version` for the wish to serve.
+        probes.extend(adapters::look(args)?.into_iter().map(|found| Probe {
+            name: found.name,
+            purpose: found.about,
+            programs: Vec::new(),
+            found: found.programs.into_iter().next(),
+            version_args: Vec::new(),
+            install: found.install,
+        }));
+        let report = examine(&homes, &root, &probes, &policy, &processes).await;
+        let left = processes.end_all(END).await;
+        if !left.is_empty() {
+            output::note(&format!("pilcrow: these processes could not be ended: {left:?}"));
+        }
+        if as_json {
+            output::json(&report);
+        } else {
+            output::line(report.render().trim_end());
+        }
+        Ok(if report.is_healthy() { Exit::Done } else { Exit::Failed })
+    })
 }

@@ -176,16 +176,16 @@ impl Key {
         })
     }
 
-    /// The known name that is most like `path`: in the same group, or anywhere.
+    /// The known name that is most like `path`, or begins most like it.
     pub fn nearest(path: &[String]) -> String {
         let wanted = path.join(".");
         let last = path.last().map(String::as_str).unwrap_or_default();
         let distance = |key: &&Self| {
-            let (group, name) = key.name.rsplit_once('.').unwrap_or(("", key.name));
-            let same_group = wanted.rsplit_once('.').is_some_and(|(wanted, _)| wanted == group);
-            let whole = distance(key.name, &wanted);
+            let parts: Vec<&str> = key.name.split('.').collect();
+            let beginning = parts[..parts.len().min(path.len())].join(".");
             // The right name in the wrong place is near, too.
-            if same_group { whole.min(distance(name, last)) } else { whole.min(distance(name, last) + 2) }
+            let elsewhere = distance(parts[parts.len() - 1], last) + 2;
+            distance(key.name, &wanted).min(distance(&beginning, &wanted)).min(elsewhere)
         };
         KEYS.iter().min_by_key(distance).map(|key| key.name.to_owned()).unwrap_or_default()
     }

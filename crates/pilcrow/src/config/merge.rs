@@ -33,7 +33,7 @@ fn defaults() -> BTreeMap<String, Setting> {
     for key in KEYS {
         let Some(default) = key.default else { continue };
         let parsed = DeValue::parse(default).ok();
-        let value = parsed.and_then(|value| key.kind.from_toml(value.get_ref()).ok());
+        let value = parsed.and_then(|value| key.kind.read_toml(value.get_ref()).ok());
         let value = value.expect("a test reads every default of the table");
         settings.insert(key.name.to_owned(), Setting { value, origins: vec![Origin::Default] });
     }

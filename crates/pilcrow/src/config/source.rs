@@ -124,7 +124,7 @@ impl Sources {
     }
 
     fn text(&mut self, key: &'static Key, name: &str, text: &str, origin: Origin) {
-        let value = key.kind.from_text(text);
+        let value = key.kind.read_text(text);
         self.add(key, name.to_owned(), value, origin, None);
     }
 
@@ -192,7 +192,7 @@ impl Sources {
                     DeValue::Array(items) => Some(items.iter().map(|item| place(item.span())).collect()),
                     _ => None,
                 };
-                self.add(key, path.join("."), key.kind.from_toml(value.get_ref()), place(name.span()), items);
+                self.add(key, path.join("."), key.kind.read_toml(value.get_ref()), place(name.span()), items);
             } else if let (DeValue::Table(inner), true) = (value.get_ref(), Key::is_group(path)) {
                 self.table(inner, path, place);
             } else {

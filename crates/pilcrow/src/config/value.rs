@@ -59,7 +59,7 @@ impl Kind {
     }
 
     /// The value of this kind that a TOML value is; the error says why not.
-    pub fn from_toml(self, value: &DeValue<'_>) -> Result<Value, String> {
+    pub fn read_toml(self, value: &DeValue<'_>) -> Result<Value, String> {
         match (self, value) {
             (Self::Bool, DeValue::Boolean(value)) => Ok(Value::Bool(*value)),
             (Self::Integer { .. }, DeValue::Integer(value)) => {
@@ -74,13 +74,13 @@ impl Kind {
                 items.collect::<Result<_, _>>().and_then(check_rules)
             }
             (Self::Bool | Self::Integer { .. } | Self::Rules, other) => Err(self.refusal(other.type_str())),
-            (_, DeValue::String(text)) => self.from_text(text),
+            (_, DeValue::String(text)) => self.read_text(text),
             (_, other) => Err(self.refusal(other.type_str())),
         }
     }
 
     /// The value of this kind that a text from the environment or a flag is.
-    pub fn from_text(self, text: &str) -> Result<Value, String> {
+    pub fn read_text(self, text: &str) -> Result<Value, String> {
         let refusal = || self.refusal(&format!("{text:?}"));
         let fits = match self {
             Self::Bool => {
