@@ -6,11 +6,7 @@ use workspace::{AbsPath, ChangeKind, Commit, path_to_uri};
 
 use crate::pool::ServerPool;
 use crate::server::Server;
-
-/// `FileChangeType`.
-const CREATED: u8 = 1;
-const CHANGED: u8 = 2;
-const DELETED: u8 = 3;
+use crate::sweep::{CHANGED, CREATED, DELETED};
 
 impl ServerPool {
     /// Tells every running server what a commit changed: new texts of open documents, documents that

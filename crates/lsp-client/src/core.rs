@@ -11,6 +11,7 @@ use crate::diagnostics::PushedDiagnostics;
 use crate::documents::{OpenDocuments, SyncRule};
 use crate::host::Host;
 use crate::loading::Loading;
+use crate::sweep::Sweep;
 use crate::traffic::Traffic;
 
 pub(crate) struct Core {
@@ -23,6 +24,7 @@ pub(crate) struct Core {
     pub loading: Loading,
     pub diagnostics: PushedDiagnostics,
     pub traffic: Arc<Traffic>,
+    pub sweep: Sweep,
     capabilities: Mutex<Capabilities>,
     documents: Mutex<OpenDocuments>,
 }
@@ -39,6 +41,7 @@ impl Core {
             loading: Loading::new(definition.ready.clone()),
             diagnostics: PushedDiagnostics::new(definition.diagnostics),
             traffic: Arc::new(Traffic::new()),
+            sweep: Sweep::default(),
             capabilities: Mutex::default(),
             documents: Mutex::default(),
             definition,

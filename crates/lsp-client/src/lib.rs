@@ -23,6 +23,7 @@ mod loading;
 mod pool;
 mod protocol;
 mod server;
+mod sweep;
 mod traffic;
 mod view;
 

@@ -124,6 +124,8 @@ impl Server {
         if let Some(options) = &core.definition.initialization_options {
             params["initializationOptions"] = expand(options, variables);
         }
+        // Before it reads anything, so that no change is missed.
+        self.sweep(true).await;
         let cancel = CancellationToken::new();
         let clock = Clock { until: Instant::now() + deadline, total: deadline, cancel: &cancel };
         let result = self.peer.request("initialize", &params, deadline, &cancel).await;
@@ -247,6 +249,11 @@ impl Server {
         params: impl Fn(Option<&Synced>, PositionEncoding) -> Value + Sync,
     ) -> Result<Asked, ServerError> {
         let _busy = Busy::new(self);
+        tokio::select! {
+            biased;
+            () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
+            () = self.sweep(false) => {}
+        }
         let encoding = self.core.capabilities().encoding();
         let mut tries = 0;
         loop {
@@ -278,6 +285,21 @@ impl Server {
                 }
                 Err(error) => return Err(self.request_error(error, clock).await),
             }
+        }
+    }
+
+    /// Tells the server which files changed on disk since the last look.
+    async fn sweep(&self, first: bool) {
+        if !self.core.sweep.is_due() {
+            return;
+        }
+        let core = Arc::clone(&self.core);
+        let look = move || crate::sweep::look(&core.workspace, &core.root, &core.definition);
+        let Ok(seen) = tokio::task::spawn_blocking(look).await else { return };
+        let events = self.core.sweep.changes(seen, first);
+        let events = crate::commit::watched(self, &events);
+        if !events.is_empty() {
+            self.tell(&[("workspace/didChangeWatchedFiles", json!({"changes": events}))]).await;
         }
     }
 

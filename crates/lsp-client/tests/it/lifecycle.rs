@@ -249,3 +249,29 @@ async fn servers_follow_a_commit() {
     let renamed = &bench.got("scripted", "workspace/didRenameFiles")[0]["files"];
     assert_eq!(*renamed, json!([{"oldUri": bench.uri("c.txt"), "newUri": bench.uri("d.txt")}]));
 }
+
+#[tokio::test]
+async fn a_server_hears_of_files_that_others_changed() {
+    let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
+        "registerOptions": {"watchers": [{"globPattern": "**/*"}]}}]});
+    let script = hovers()
+        .on("initialized", [Step::request("w", "client/registerCapability", watchers)])
+        .on("textDocument/definition", [Step::wait_for("response", 1), Step::Result(Value::Null)]);
+    let bench = bench(&[("a.txt", "a"), ("b.txt", "b"), ("c.txt", "c")], script);
+    bench.pool.definition(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    bench.write("b.txt", "longer");
+    bench.write("new.txt", "n");
+    std::fs::remove_file(bench.path("c.txt")).unwrap();
+    let started = Instant::now();
+    let events = loop {
+        // Looks are a pause apart; some question after that sees it.
+        bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+        if let Some(params) = bench.got("scripted", "workspace/didChangeWatchedFiles").first() {
+            break params["changes"].clone();
+        }
+        assert!(started.elapsed() < LONG, "the changes are never told");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    let event = |name: &str, kind: u8| json!({"uri": bench.uri(name), "type": kind});
+    assert_eq!(events, json!([event("b.txt", 2), event("c.txt", 3), event("new.txt", 1)]));
+}

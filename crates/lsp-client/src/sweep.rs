@@ -1,0 +1,82 @@
+//! Files that changed behind our backs, so that a server hears of what it has read but not open.
+//!
+//! Reads names, sizes and times only. Looks at the files that the server's definition is about, at most
+//! [`LIMIT`] of them, and not more than once in [`PAUSE`]: a checkout or a formatter run between two
+//! questions is seen, one during a question by the next.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use workspace::{AbsPath, Workspace};
+
+use crate::definition::ServerDefinition;
+
+/// Files looked at for one server.
+const LIMIT: usize = 4096;
+/// Between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// `FileChangeType` of LSP.
+pub(crate) const CREATED: u8 = 1;
+pub(crate) const CHANGED: u8 = 2;
+pub(crate) const DELETED: u8 = 3;
+
+pub(crate) type Seen = HashMap<AbsPath, (u64, Option<SystemTime>)>;
+
+#[derive(Default)]
+pub(crate) struct Sweep {
+    state: Mutex<(Option<Instant>, Seen)>,
+}
+
+impl Sweep {
+    fn state(&self) -> std::sync::MutexGuard<'_, (Option<Instant>, Seen)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether to look again; who is told so looks.
+    pub fn is_due(&self) -> bool {
+        let mut state = self.state();
+        let due = state.0.is_none_or(|at| at.elapsed() >= PAUSE);
+        if due {
+            state.0 = Some(Instant::now());
+        }
+        due
+    }
+
+    /// What changed since the last look; nothing at the first.
+    pub fn changes(&self, now: Seen, first: bool) -> Vec<(AbsPath, u8)> {
+        let before = std::mem::replace(&mut self.state().1, now.clone());
+        if first {
+            return Vec::new();
+        }
+        let mut changes: Vec<(AbsPath, u8)> = before
+            .keys()
+            .filter(|path| !now.contains_key(path))
+            .map(|path| (path.clone(), DELETED))
+            .collect();
+        changes.extend(now.into_iter().filter_map(|(path, stamp)| match before.get(&path) {
+            None => Some((path, CREATED)),
+            Some(known) if *known != stamp => Some((path, CHANGED)),
+            Some(_) => None,
+        }));
+        changes.sort();
+        changes
+    }
+}
+
+/// The files of a server's language and its root markers, as they are. Blocking.
+pub(crate) fn look(workspace: &Workspace, root: &AbsPath, definition: &ServerDefinition) -> Seen {
+    let wanted = |path: &AbsPath| {
+        definition.language_id(path.as_path()).is_some()
+            || definition.root.markers.contains(&path.file_name())
+    };
+    let files = workspace.files(root).filter(wanted).take(LIMIT);
+    files
+        .filter_map(|path| {
+            let metadata = std::fs::metadata(&path).ok()?;
+            let stamp = (metadata.len(), metadata.modified().ok());
+            Some((path, stamp))
+        })
+        .collect()
+}
