@@ -80,7 +80,7 @@ fn what_is_not_utf8() {
 #[test]
 fn arguments_that_are_not_what_the_tool_takes() {
     check("read", json!({}), "invalid_arguments", "path");
-    check("read", json!({"path": 7}), "invalid_arguments", "path");
+    check("read", json!({"path": {"of": "a"}}), "invalid_arguments", "path");
     check("lsp", json!({"action": "no such action"}), "invalid_arguments", "action");
 }
 

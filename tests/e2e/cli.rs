@@ -1,7 +1,7 @@
 //! The command line itself: exit status, permission without anybody to ask, trust, output.
 
 use serde_json::{Value, json};
-use tests::Sandbox;
+use tests::{Sandbox, Scripted};
 
 #[test]
 fn help_and_version_answer_and_wrong_use_is_2() {
@@ -22,7 +22,8 @@ fn help_and_version_answer_and_wrong_use_is_2() {
 
 #[test]
 fn without_a_terminal_and_without_yes_what_would_ask_is_denied_with_3() {
-    let sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
+    let scripted = Scripted::install(&mut sandbox, &[json!({"methods": {}})]);
     let start = sandbox.tree();
     let ran = sandbox.run(&["run", "rename greet to welcome in a.py:1", "--model", "planner"]).expect(3);
     assert!(
@@ -30,6 +31,7 @@ fn without_a_terminal_and_without_yes_what_would_ask_is_denied_with_3() {
         "what to do is missing: {ran:?}"
     );
     assert_eq!(sandbox.tree(), start);
+    assert_eq!(scripted.got("initialize"), 0, "a server was started in a project that nobody trusts");
     sandbox.mark().none_left(std::time::Duration::from_secs(2));
 }
 

@@ -65,12 +65,20 @@ fn a_file_that_changed_since_it_was_read_is_not_replaced_whole() {
 }
 
 #[test]
-fn what_one_process_showed_the_next_one_can_edit_once() {
+fn what_one_process_showed_the_next_one_can_edit() {
     let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\nthree\n")]);
     let patch = View::parse(&sandbox.run(&["read", "a.txt"]).expect(0).stdout).put("two", "zwei");
     sandbox.run_with_input(&["edit"], &patch).expect(0);
     assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");
-    let again = sandbox.run_with_input(&["edit"], &patch).expect(1);
-    assert!(again.all().contains("zwei"), "the current line is not shown: {again:?}");
+    // Sent twice it is no mistake, and does nothing twice.
+    sandbox.run_with_input(&["edit"], &patch).expect(0);
+    assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");
+
+    sandbox.write("a.txt", "one\nsomeone else\nthree\n");
+    let refused = sandbox.run_with_input(&["edit"], &patch).expect(1);
+    assert!(refused.all().contains("someone else"), "the current line is not shown: {refused:?}");
+    // The lines of a refusal are good for the next process too.
+    let fresh = View::parse(&refused.all()).put("someone else", "zwei");
+    sandbox.run_with_input(&["edit"], &fresh).expect(0);
     assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");
 }

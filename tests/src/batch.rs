@@ -138,6 +138,8 @@ impl View {
             .unwrap_or_else(|| panic!("no [path#TAG] in: {text}"))
             .to_owned();
         let rows = lines.filter_map(|line| {
+            // The rows of an edit's answer: new ones with a plus, context with a blank.
+            let line = line.strip_prefix(['+', ' ']).unwrap_or(line);
             let (anchor, text) = line.split_once(':')?;
             let digits = anchor.find(|c: char| !c.is_ascii_digit()).unwrap_or(anchor.len());
             let row = digits > 0 && anchor[digits..].chars().all(|c| c.is_ascii_lowercase());

@@ -105,14 +105,19 @@ impl Sandbox {
         String::from_utf8_lossy(&fs::read(self.project().join(path)).unwrap()).into_owned()
     }
 
-    /// Every file of the project with its bytes; folders end with `/` and are empty.
+    /// Every file of the project with its bytes; folders end with `/` and are empty, links end with
+    /// `@` and hold their target.
     pub fn tree(&self) -> BTreeMap<String, Vec<u8>> {
         let mut tree = BTreeMap::new();
         let mut pending = vec![(self.project(), String::new())];
         while let Some((folder, prefix)) = pending.pop() {
             for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
                 let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-                if entry.file_type().unwrap().is_dir() {
+                let kind = entry.file_type().unwrap();
+                if kind.is_symlink() {
+                    let target = fs::read_link(entry.path()).unwrap();
+                    tree.insert(format!("{name}@"), target.into_os_string().into_encoded_bytes());
+                } else if kind.is_dir() {
                     tree.insert(format!("{name}/"), Vec::new());
                     pending.push((entry.path(), format!("{name}/")));
                 } else {

@@ -5,12 +5,10 @@
 //! that must run alone by its mode makes the whole batch sequential. On cancel the running tools see the token; what has
 //! not returned after the grace is dropped, and what has not begun is answered without being run.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use llm::{Content, Message, ToolCall, ToolResultMessage};
 use serde_json::{Value, json};
@@ -21,11 +19,13 @@ use crate::call::{execute, panicked, resolve};
 use crate::cx::ToolCx;
 use crate::event::Event;
 use crate::hooks::Before;
-use crate::run::{RunCx, RunError, Transcript};
+use crate::run::{Hooked, RunCx, RunError, Transcript};
 use crate::tool::{ExecutionMode, Tool, ToolResult};
 
 /// How long a future that was told to stop is waited for; only one that blocks its thread takes longer.
 const ABORT_GRACE: Duration = Duration::from_millis(200);
+/// The result of a call that a cancel kept from running.
+const ABORTED: &str = "Operation aborted";
 
 /// What a batch came to.
 #[derive(Debug, Default)]
@@ -152,15 +152,15 @@ async fn admit(
     args: &Value,
     effects: &Effects,
 ) -> Option<ToolResult> {
-    let hook = AssertUnwindSafe(async { cx.hooks.before_tool_call(call, args, transcript.messages()).await });
-    match hook.catch_unwind().await {
-        Ok(Ok(Before::Proceed)) => {}
-        Ok(Ok(Before::Block { reason, terminate })) => {
+    match cx.hook(async { cx.hooks.before_tool_call(call, args, transcript.messages()).await }).await {
+        Hooked::Done(Ok(Before::Proceed)) => {}
+        Hooked::Done(Ok(Before::Block { reason, terminate })) => {
             let reason = if reason.is_empty() { "Tool execution was blocked".to_owned() } else { reason };
             return Some(ToolResult { terminate, ..ToolResult::error(ErrorCode::Denied, reason) });
         }
-        Ok(Err(error)) => return Some(ToolResult::error(ErrorCode::Internal, error)),
-        Err(panic) => return Some(panicked(&call.name, panic.as_ref())),
+        Hooked::Done(Err(error)) => return Some(ToolResult::error(ErrorCode::Internal, error)),
+        Hooked::Panicked(panic) => return Some(panicked(&call.name, panic.as_ref())),
+        Hooked::GivenUp => return Some(ToolResult::error(ErrorCode::Cancelled, ABORTED)),
     }
     // Stage one of the policy: what a rule denies is refused before anything is done for it. What asks, asks when the plan is known.
     let verdict = cx.gate.policy.as_ref()?.judge(effects);
@@ -171,7 +171,7 @@ async fn admit(
 async fn run(cx: &RunCx, prepared: Prepared) -> (ToolCall, ToolResult) {
     let Prepared { call, tool, args, .. } = prepared;
     if cx.cancel.is_cancelled() {
-        let result = ToolResult::error(ErrorCode::Cancelled, "Operation aborted");
+        let result = ToolResult::error(ErrorCode::Cancelled, ABORTED);
         end_event(cx, &call, &result, None).await;
         return (call, result);
     }
@@ -211,13 +211,14 @@ async fn run(cx: &RunCx, prepared: Prepared) -> (ToolCall, ToolResult) {
             "Operation aborted: the tool did not stop in time and was ended",
         )
     });
-    let hook = AssertUnwindSafe(async { cx.hooks.after_tool_call(&call, &args, result).await });
-    let result = match hook.catch_unwind().await {
-        Ok(Ok(result)) => result,
-        Ok(Err(error)) => ToolResult::error(ErrorCode::Internal, error),
-        Err(panic) => panicked(&call.name, panic.as_ref()),
+    let nobody_to_ask = result.nobody_to_ask();
+    let result = match cx.hook(async { cx.hooks.after_tool_call(&call, &args, result).await }).await {
+        Hooked::Done(Ok(result)) => result,
+        Hooked::Done(Err(error)) => ToolResult::error(ErrorCode::Internal, error),
+        Hooked::Panicked(panic) => panicked(&call.name, panic.as_ref()),
+        Hooked::GivenUp => ToolResult::error(ErrorCode::Cancelled, ABORTED),
     };
-    if result.nobody_to_ask() {
+    if nobody_to_ask {
         cx.gate.nobody_to_ask.store(true, Ordering::Release);
     }
     end_event(cx, &call, &result, Some(duration)).await;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio_util::sync::CancellationToken;
-use workspace::{Approver, Denied, ErrorCode, Permit, Plan, Policy, RunId, SpawnGrant, SpawnRequest};
+use workspace::{
+    AbsPath, Approver, Denied, ErrorCode, Permit, Plan, Policy, RunId, SpawnGrant, SpawnRequest,
+};
 
 use crate::emitter::Emitter;
 use crate::event::{Event, Update};
@@ -89,6 +91,16 @@ impl ToolCx {
             None => Err(no_policy()),
             Some(policy) if self.gate.invoked => policy.permit_invoked(plan),
             Some(policy) => policy.permit(plan, self.gate.approver.as_ref(), &self.cancel).await,
+        };
+        self.note(permit)
+    }
+
+    /// Asks for the permit to read this file, where a rule or its place needs one; waits and fails as
+    /// [`ToolCx::permit`] does.
+    pub async fn permit_read(&self, path: &AbsPath) -> Result<(), Denied> {
+        let permit = match &self.gate.policy {
+            None => Err(no_policy()),
+            Some(policy) => policy.permit_read(path, self.gate.approver.as_ref(), &self.cancel).await,
         };
         self.note(permit)
     }

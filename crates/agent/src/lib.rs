@@ -27,6 +27,7 @@ pub use queues::Drain;
 pub use registry::{Registry, RegistryError};
 pub use run::{Limits, RunOutcome};
 pub use session::{Session, SessionBuilder, SessionState};
+pub use store::SessionStore;
 pub use tool::{ExecutionMode, Tool, ToolError, ToolResult};
 
 #[cfg(test)]

@@ -4,12 +4,14 @@
 //! A run ends with exactly one reason, and `agent_end` is its last event but `agent_settled`. When several reasons are true at once
 //! the first in the order of [`TerminationReason`] counts.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use llm::{AssistantMessage, ErrorKind, Message, Model, Request, StopReason, StreamEvent, Usage};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
@@ -27,6 +29,8 @@ use crate::registry::Registry;
 use crate::session::SessionState;
 use crate::store::{SessionFile, StoreError};
 
+/// How long a hook is waited for once the run is cancelled.
+const HOOK_GRACE: Duration = Duration::from_millis(100);
 /// How long a cancelled stream is waited for that does not end by itself.
 const STREAM_GRACE: Duration = Duration::from_millis(200);
 
@@ -97,6 +101,31 @@ impl RunCx {
     pub async fn emit(&self, event: Event) {
         self.events.emit(event, &self.cancel).await;
     }
+
+    /// Runs a hook: a panic is caught, and once the run is cancelled it has little time left.
+    pub async fn hook<T>(&self, hook: impl Future<Output = T>) -> Hooked<T> {
+        let give_up = async {
+            self.cancel.cancelled().await;
+            sleep(HOOK_GRACE).await;
+        };
+        tokio::select! {
+            biased;
+            // A hook may be dropped after a cancel, as a tool may be.
+            outcome = AssertUnwindSafe(hook).catch_unwind() => match outcome {
+                Ok(value) => Hooked::Done(value),
+                Err(panic) => Hooked::Panicked(panic),
+            },
+            () = give_up => Hooked::GivenUp,
+        }
+    }
+}
+
+/// What became of a hook.
+pub(crate) enum Hooked<T> {
+    Done(T),
+    Panicked(Box<dyn Any + Send>),
+    /// The run was cancelled and the hook did not return.
+    GivenUp,
 }
 
 /// A failure of ours that ends the run.
@@ -303,11 +332,11 @@ async fn turns(
             (true, StopReason::Length) => batch::refuse_all(cx, transcript, &message_id, calls).await?,
             (true, _) => batch::run_all(cx, transcript, &message_id, calls).await?,
         };
+        let finish = finish_turn(cx, turn_index, &response, &batch.messages).await;
         if cx.cancel.is_cancelled() {
             turn_end(cx, turn_index, &batch, has_calls, false).await;
             return Ok((TerminationReason::Aborted, None));
         }
-        let finish = finish_turn(cx, turn_index, &response, &batch.messages).await;
         let wanted = has_calls && !batch.terminate;
         let last = if has_calls && !wanted {
             TerminationReason::TerminatedByTools
@@ -352,13 +381,15 @@ async fn take(cx: &RunCx, take: impl Fn(&Queues) -> Vec<Message>) -> Vec<Message
 }
 
 async fn finish_turn(cx: &RunCx, turn_index: u32, message: &AssistantMessage, results: &[Message]) -> Finish {
-    use futures_util::FutureExt as _;
     let report = TurnReport { turn_index, message, results };
-    let hook = AssertUnwindSafe(async { cx.hooks.finish_turn(report).await });
-    hook.catch_unwind().await.unwrap_or_else(|_| {
-        tracing::error!("a hook panicked in finish_turn; the loop decides");
-        Finish::Leave
-    })
+    match cx.hook(async { cx.hooks.finish_turn(report).await }).await {
+        Hooked::Done(finish) => finish,
+        Hooked::Panicked(_) => {
+            tracing::error!("a hook panicked in finish_turn; the loop decides");
+            Finish::Leave
+        }
+        Hooked::GivenUp => Finish::Leave,
+    }
 }
 
 fn failure(response: &AssistantMessage) -> (TerminationReason, Option<String>) {
@@ -375,16 +406,20 @@ fn failure(response: &AssistantMessage) -> (TerminationReason, Option<String>) {
 
 /// Asks the model and adds its answer to the transcript.
 async fn respond(cx: &RunCx, transcript: &mut Transcript) -> Result<(String, AssistantMessage), RunError> {
-    use futures_util::FutureExt as _;
     let messages = llm::transcript::repair(&transcript.messages);
-    let hook = AssertUnwindSafe(async { cx.hooks.transform_context(messages).await });
-    let transformed = hook.catch_unwind().await;
+    let transformed = cx.hook(async { cx.hooks.transform_context(messages).await }).await;
     let message_id = transcript.new_id();
     let mut open = Open { cx, message_id: &message_id, started: false };
     cx.state.send_modify(|state| state.streaming = true);
     let message = match transformed {
-        Err(_) => failed(cx, "a hook panicked in transform_context".to_owned()),
-        Ok(messages) => {
+        Hooked::Panicked(_) => failed(cx, "a hook panicked in transform_context".to_owned()),
+        Hooked::GivenUp => AssistantMessage {
+            stop_reason: StopReason::Aborted,
+            error_kind: None,
+            error_message: None,
+            ..failed(cx, String::new())
+        },
+        Hooked::Done(messages) => {
             let request = Request {
                 system: cx.system.clone(),
                 messages,

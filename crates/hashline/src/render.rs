@@ -202,11 +202,17 @@ fn line_changes(old: &Lines, new: &Lines, edits: &[TextEdit]) -> Vec<Change> {
     let mut grown = 0isize;
     for edit in edits {
         let start = old.start(old.line_of(edit.range.start)).min(edit.range.start);
-        let end = old.range(old.line_of(edit.range.end)).end.max(edit.range.end);
         let before = grown;
         grown += edit.growth();
+        // An edit that ends where a line begins, before and after it, leaves that line alone.
+        let now = edit.range.end.saturating_add_signed(grown);
+        let begins = |lines: &Lines, at: usize| lines.start(lines.line_of(at)) == at;
+        let end = match begins(old, edit.range.end) && begins(new, now) {
+            true => edit.range.end,
+            false => old.range(old.line_of(edit.range.end)).end.max(edit.range.end),
+        };
         match regions.last_mut() {
-            Some((range, _, after)) if start <= range.end => {
+            Some((range, _, after)) if start < range.end => {
                 range.end = range.end.max(end);
                 *after = grown;
             }

@@ -115,7 +115,9 @@ pub(crate) fn edits(lines: &Lines, hunks: &[Hunk]) -> Vec<TextEdit> {
             _ => regions.push(region),
         }
     }
-    regions.iter().map(|region| edit(lines, region)).collect()
+    // Joined regions may come to what was there.
+    let changes = |edit: &TextEdit| lines.text()[edit.range.clone()] != edit.new_text;
+    regions.iter().map(|region| edit(lines, region)).filter(changes).collect()
 }
 
 fn region<'a>(lines: &Lines, hunk: &'a Hunk) -> Region<'a> {
@@ -283,6 +285,11 @@ mod tests {
         assert_eq!(edits(&lines, &hunk(&["a", "b", "c", "d"])), []);
         assert_eq!(edits(&lines, &hunk(&["a", "b", "x", "c", "d"])), [TextEdit::insert(4, "x\n")]);
         assert_eq!(edits(&lines, &hunk(&["a", "d"])), [TextEdit::replace(2..6, "")]);
+        let same = [
+            Hunk { place: at(2, 2), rows: vec![] },
+            Hunk { place: Place::Before(3), rows: vec!["b".into()] },
+        ];
+        assert_eq!(edits(&lines, &same), []);
     }
 
     #[test]

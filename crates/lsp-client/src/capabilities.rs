@@ -12,7 +12,10 @@ use crate::definition::{Feature, merge};
 
 /// Our side, in one table (LSP 3.17 §ClientCapabilities); `over` is laid on it.
 pub(crate) fn client(over: &Value) -> Value {
+    // What a server registers later than it says so is missed by the first question, so dynamic
+    // registration is offered only where there is no other way.
     let dynamic = json!({"dynamicRegistration": true});
+    let plain = json!({"dynamicRegistration": false});
     let kinds: Vec<u8> = (1..=26).collect();
     let mut capabilities = json!({
         "general": {
@@ -30,32 +33,32 @@ pub(crate) fn client(over: &Value) -> Value {
             },
             "didChangeConfiguration": dynamic,
             "didChangeWatchedFiles": {"dynamicRegistration": true, "relativePatternSupport": true},
-            "symbol": {"dynamicRegistration": true, "symbolKind": {"valueSet": kinds}},
+            "symbol": {"dynamicRegistration": false, "symbolKind": {"valueSet": kinds}},
             "configuration": true,
             "workspaceFolders": true,
-            "fileOperations": {"dynamicRegistration": true, "willRename": true, "didRename": true},
+            "fileOperations": {"dynamicRegistration": false, "willRename": true, "didRename": true},
             "diagnostics": {"refreshSupport": true},
         },
         "textDocument": {
-            "synchronization": {"dynamicRegistration": true},
-            "definition": {"dynamicRegistration": true, "linkSupport": true},
-            "references": dynamic,
-            "hover": {"dynamicRegistration": true, "contentFormat": ["markdown", "plaintext"]},
+            "synchronization": {"dynamicRegistration": false},
+            "definition": {"dynamicRegistration": false, "linkSupport": true},
+            "references": plain,
+            "hover": {"dynamicRegistration": false, "contentFormat": ["markdown", "plaintext"]},
             "documentSymbol": {
-                "dynamicRegistration": true,
+                "dynamicRegistration": false,
                 "symbolKind": {"valueSet": kinds},
                 "hierarchicalDocumentSymbolSupport": true,
             },
             "rename": {
-                "dynamicRegistration": true,
+                "dynamicRegistration": false,
                 "prepareSupport": true,
                 "prepareSupportDefaultBehavior": 1,
                 "honorsChangeAnnotations": false,
             },
-            "formatting": dynamic,
-            "rangeFormatting": dynamic,
+            "formatting": plain,
+            "rangeFormatting": plain,
             "codeAction": {
-                "dynamicRegistration": true,
+                "dynamicRegistration": false,
                 "codeActionLiteralSupport": {"codeActionKind": {"valueSet": [
                     "", "quickfix", "refactor", "refactor.extract", "refactor.inline", "refactor.rewrite",
                     "source", "source.organizeImports", "source.fixAll"
@@ -72,7 +75,7 @@ pub(crate) fn client(over: &Value) -> Value {
                 "dataSupport": true,
                 "tagSupport": {"valueSet": [1, 2]},
             },
-            "diagnostic": {"dynamicRegistration": true, "relatedDocumentSupport": false},
+            "diagnostic": {"dynamicRegistration": false, "relatedDocumentSupport": false},
         },
         "window": {
             "workDoneProgress": true,

@@ -29,6 +29,9 @@ pub struct ServerDefinition {
     pub languages: Vec<Language>,
     /// How its root folder is found.
     pub root: RootRule,
+    /// It looks for uses in its own project's files and in open ones only: before references and
+    /// rename the files that hold the name are opened.
+    pub opens_holders: bool,
     /// How it is started.
     pub command: CommandRule,
     /// What it is good at, 1 to 100. `None`: everything it offers, at 50.
@@ -247,6 +250,8 @@ struct File {
     languages: Vec<FileLanguage>,
     #[serde(default)]
     root: RootRule,
+    #[serde(default)]
+    opens_holders: bool,
     command: CommandRule,
     #[serde(default)]
     features: Option<BTreeMap<Feature, u8>>,
@@ -308,6 +313,7 @@ impl ServerDefinition {
             rank: file.rank,
             languages,
             root: file.root,
+            opens_holders: file.opens_holders,
             command: file.command,
             features: file.features,
             initialization_options: file.initialization_options.map(unfold),

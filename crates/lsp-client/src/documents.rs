@@ -21,6 +21,8 @@ const LIMIT: usize = 48;
 pub(crate) struct OpenDocuments {
     open: HashMap<AbsPath, Open>,
     clock: u64,
+    /// Opened for one question on top of the limit, and closed after it.
+    extra: usize,
 }
 
 struct Open {
@@ -53,6 +55,16 @@ impl OpenDocuments {
     /// All that are open.
     pub fn paths(&self) -> Vec<AbsPath> {
         self.open.keys().cloned().collect()
+    }
+
+    /// Makes room for `count` documents more until [`OpenDocuments::take_room`].
+    pub fn make_room(&mut self, count: usize) {
+        self.extra += count;
+    }
+
+    /// Takes back the room that was made.
+    pub fn take_room(&mut self, count: usize) {
+        self.extra = self.extra.saturating_sub(count);
     }
 
     /// What the server has, to read its answers by.
@@ -104,7 +116,7 @@ impl OpenDocuments {
             }});
             room.notify("textDocument/didOpen", &params)?;
         }
-        while self.open.len() > LIMIT {
+        while self.open.len() > LIMIT + self.extra {
             let oldest = self.open.iter().min_by_key(|(_, open)| open.used).map(|(path, _)| path.clone());
             let Some(oldest) = oldest else { break };
             self.close(room, rule, &oldest)?;

@@ -279,8 +279,12 @@ impl ServerPool {
     /// Whether a server that speaks the language of `path` is running, so that a question about it
     /// starts nothing.
     pub fn is_warm(&self, path: &AbsPath) -> bool {
-        let names: Vec<String> =
-            self.definitions.for_path(path.as_path()).iter().map(|definition| definition.name.clone()).collect();
+        let names: Vec<String> = self
+            .definitions
+            .for_path(path.as_path())
+            .iter()
+            .map(|definition| definition.name.clone())
+            .collect();
         self.slots().iter().any(|slot| names.contains(&slot.definition.name) && slot.running().is_some())
     }
 

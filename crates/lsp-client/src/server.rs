@@ -67,6 +67,10 @@ pub(crate) struct Asked {
     pub encoding: PositionEncoding,
 }
 
+/// Documents opened for one question.
+#[must_use = "they stay open until close_all"]
+pub(crate) struct Opened(Vec<AbsPath>);
+
 impl Server {
     /// Speaks with a process that was just started: `initialize`, `initialized`, settings.
     pub async fn start(
@@ -198,6 +202,39 @@ impl Server {
         match self.sync(&room, &fresh, Some(document)) {
             Ok(Some(synced)) => Ok(synced),
             Ok(None) | Err(_) => Err(self.crashed("textDocument/didOpen").await),
+        }
+    }
+
+    /// Makes the server see all of `documents` as they are, for one question. Whoever calls it calls
+    /// [`Server::close_all`] with what it gives.
+    pub async fn open_all(&self, documents: &[Document], clock: Clock<'_>) -> Result<Opened, ServerError> {
+        let room = self.room("textDocument/didOpen", clock).await?;
+        let fresh: Vec<_> =
+            documents.iter().map(|document| (document.path.clone(), Some(document.clone()))).collect();
+        let opened = {
+            let mut open = self.core.documents();
+            let before = open.paths();
+            let paths = documents.iter().map(|document| document.path.clone());
+            let paths: Vec<AbsPath> = paths.filter(|path| !before.contains(path)).collect();
+            open.make_room(paths.len());
+            Opened(paths)
+        };
+        match self.sync(&room, &fresh, None) {
+            Ok(_) => Ok(opened),
+            Err(_) => Err(self.crashed("textDocument/didOpen").await),
+        }
+    }
+
+    /// Closes what was opened for one question.
+    pub async fn close_all(&self, opened: Opened) {
+        let room = self.peer.room().await;
+        let rule = self.core.sync_rule();
+        let mut open = self.core.documents();
+        open.take_room(opened.0.len());
+        if let Ok(room) = room
+            && let Err(closed) = opened.0.iter().try_for_each(|path| open.close(&room, rule, path))
+        {
+            tracing::debug!(server = self.name(), %closed, "documents are not closed");
         }
     }
 

@@ -177,21 +177,26 @@ async fn retries_end_and_what_is_no_use_is_not_retried() {
 
 #[tokio::test]
 async fn silence_ends_by_the_clock_it_belongs_to() {
-    let clocks = Clocks {
-        connect: Duration::from_secs(30),
-        first_byte: Duration::from_millis(100),
-        idle: Duration::from_millis(150),
-    };
+    let (short, long) = (Duration::from_millis(1500), Duration::from_secs(60));
     let cases = [
-        (Reply::status(200).before_headers([Step::Hang]), "no answer from scripted for 0.1 s", ""),
-        (Reply::stream("", 1).steps([Step::Hang]), "nothing came from scripted for 0.1 s", ""),
+        (
+            Reply::status(200).before_headers([Step::Hang]),
+            short,
+            long,
+            "no answer from scripted for 1.5 s",
+            "",
+        ),
+        (Reply::stream("", 1).steps([Step::Hang]), short, long, "nothing came from scripted for 1.5 s", ""),
         (
             Reply::stream(half(), usize::MAX).steps([Step::Hang]),
-            "nothing came from scripted for 0.15 s",
+            long,
+            short,
+            "nothing came from scripted for 1.5 s",
             "half",
         ),
     ];
-    for (reply, expected, text) in cases {
+    for (reply, first_byte, idle, expected, text) in cases {
+        let clocks = Clocks { connect: long, first_byte, idle };
         let (outcome, _) = answer(vec![reply], |endpoint| endpoint.clocks = Some(clocks)).await;
         let message = outcome.message;
         assert_eq!(message.error_kind, Some(ErrorKind::Timeout));
@@ -204,10 +209,10 @@ async fn pings_keep_a_stream_alive() {
     let clocks = Clocks {
         connect: Duration::from_secs(30),
         first_byte: Duration::from_secs(30),
-        idle: Duration::from_millis(400),
+        idle: Duration::from_millis(2000),
     };
     let pings =
-        (0..12).flat_map(|_| [Step::Wait(Duration::from_millis(50)), Step::Send(b": ping\n\n".to_vec())]);
+        (0..12).flat_map(|_| [Step::Wait(Duration::from_millis(200)), Step::Send(b": ping\n\n".to_vec())]);
     let reply = Reply::stream(half(), usize::MAX).steps(pings).body(b"data: [DONE]\n\n");
     let (outcome, _) = answer(vec![reply], |endpoint| {
         endpoint.clocks = Some(clocks);

@@ -8,9 +8,11 @@ mod diff;
 mod edit;
 mod line_index;
 mod map;
+mod words;
 
 pub use change_log::ChangeLog;
 pub use diff::{diff_edits, line_counts, unified_diff};
 pub use edit::{ApplyError, TextEdit, apply, invert, normalize};
 pub use line_index::{LineIndex, Position, PositionEncoding};
 pub use map::{Gravity, map_edits, map_offset, map_range};
+pub use words::{is_word, occurrences, word_at};

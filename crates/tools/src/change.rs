@@ -81,7 +81,11 @@ pub(crate) async fn make<'a>(
             text.push_str(&format!("{line}\n"));
         }
         text.push_str(&verdict.text);
-        return Ok(Done { text, details: details(kit, &plan, Some((&commit, verdict.details))), applied: true });
+        return Ok(Done {
+            text,
+            details: details(kit, &plan, Some((&commit, verdict.details))),
+            applied: true,
+        });
     }
 }
 
@@ -113,9 +117,10 @@ pub(crate) enum Refused {
 impl From<Refused> for Failure {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::Moved => {
-                Failure::new(ErrorCode::StaleText, "the files changed again while the edit was planned; nothing was written, try again")
-            }
+            Refused::Moved => Failure::new(
+                ErrorCode::StaleText,
+                "the files changed again while the edit was planned; nothing was written, try again",
+            ),
             Refused::Failed(failure) => failure,
         }
     }
@@ -126,7 +131,10 @@ pub(crate) async fn commit(kit: &Kit, cx: &ToolCx, plan: Plan) -> Result<Committ
     let permit = cx.permit(&plan).await.map_err(|denied| Refused::Failed(denied.into()))?;
     let baseline = Baseline::take(kit, &plan, cx).await;
     if cx.cancel.is_cancelled() {
-        return Err(Refused::Failed(Failure::new(ErrorCode::Cancelled, "cancelled before anything was written")));
+        return Err(Refused::Failed(Failure::new(
+            ErrorCode::Cancelled,
+            "cancelled before anything was written",
+        )));
     }
     let commit = kit.workspace.commit(plan.clone(), permit, &cx.run).await.map_err(|error| match error {
         CommitError::Moved { .. } => Refused::Moved,
@@ -142,7 +150,8 @@ fn summary(kit: &Kit, plan: &Plan, change: &Change<'_>, server: Option<&str>) ->
     let by = server.map(|server| format!(" ({server})")).unwrap_or_default();
     let (files, added, removed) = plan.counts();
     let places: usize = plan.changes().iter().map(|file| file.edits.len()).sum();
-    let amount = if change.places { format!("{places} places") } else { format!("+{added} -{removed} lines") };
+    let amount =
+        if change.places { format!("{places} places") } else { format!("+{added} -{removed} lines") };
     let noun = if files == 1 { "file" } else { "files" };
     let mut out = format!("{}: {amount} in {files} {noun}{by}", change.label);
     for file in plan.changes() {

@@ -9,7 +9,9 @@ use hashline::{Current, Documents, FileOp, Note, Options, Patch, Reason, Refusal
 use llm::ToolDefinition;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use workspace::{AbsPath, Document, Effects, ErrorCode, Operation, PlanError, ReadError, WorkspaceEdit, Writes};
+use workspace::{
+    AbsPath, Document, Effects, ErrorCode, Operation, PlanError, ReadError, WorkspaceEdit, Writes,
+};
 
 use crate::change::{self, Refused};
 use crate::{Failure, Kit, arguments, shown};
@@ -140,14 +142,23 @@ impl Now {
             let Some(Ok(document)) = self.documents.get(&section.path) else { continue };
             let (path, expected) = (document.path.clone(), document.version);
             if !section.edits.is_empty() && section.file_op != FileOp::Remove {
-                edit.operations.push(Operation::Edit { path: path.clone(), expected, edits: section.edits.clone() });
+                edit.operations.push(Operation::Edit {
+                    path: path.clone(),
+                    expected,
+                    edits: section.edits.clone(),
+                });
             }
             match &section.file_op {
                 FileOp::Keep => {}
                 FileOp::Remove => edit.operations.push(Operation::Delete { path, expected }),
                 FileOp::Rename { to } => {
                     let to: AbsPath = kit.workspace.resolve(to)?;
-                    edit.operations.push(Operation::Rename { from: path, to, expected: None, replaces: None });
+                    edit.operations.push(Operation::Rename {
+                        from: path,
+                        to,
+                        expected: None,
+                        replaces: None,
+                    });
                 }
             }
         }
@@ -202,7 +213,11 @@ fn told(kit: &Kit, section: &SectionPlan) -> String {
     let notes: Vec<String> = section.notes.iter().map(|note| format!("note: {}\n", note.message)).collect();
     let newest = kit.with_snapshots(|store| store.newest(&section.path));
     let tag = newest.map_or(section.tag, |newest| newest.tag());
-    format!("{}nothing to change, it stands there already\n{}", shown::header_row(&section.path, tag), notes.concat())
+    format!(
+        "{}nothing to change, it stands there already\n{}",
+        shown::header_row(&section.path, tag),
+        notes.concat()
+    )
 }
 
 fn outcome(kit: &Kit, sections: &[SectionPlan], notes: &[Note], done: &change::Committed) -> ToolResult {
@@ -216,7 +231,8 @@ fn outcome(kit: &Kit, sections: &[SectionPlan], notes: &[Note], done: &change::C
         // What the disk or the editor made of it is what the model is shown.
         let now = kit.workspace.document(&kit.workspace.root().join(path)).ok();
         let read_back = now.map_or_else(|| section.new_text.clone(), |document| document.text);
-        let told = kit.with_snapshots(|store| hashline::outcome(store, section, read_back, kit.settings.line_checks));
+        let told = kit
+            .with_snapshots(|store| hashline::outcome(store, section, read_back, kit.settings.line_checks));
         text.push_str(&told.text);
         if let Some(kept) = &kit.kept {
             kept.keep(kit, path);

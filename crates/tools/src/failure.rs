@@ -3,7 +3,9 @@
 
 use agent::ToolResult;
 use serde_json::{Value, json};
-use workspace::{AbsPath, CommitError, Denied, ErrorCode, PathError, PlanError, ReadError, StateError, UndoError};
+use workspace::{
+    AbsPath, CommitError, Denied, ErrorCode, PathError, PlanError, ReadError, StateError, UndoError,
+};
 
 /// A failed call, before it is a [`ToolResult`].
 #[derive(Debug, Clone, thiserror::Error)]
@@ -57,7 +59,9 @@ coded!(ReadError, PathError, PlanError, UndoError, StateError);
 impl From<CommitError> for Failure {
     fn from(error: CommitError) -> Self {
         let data = match &error {
-            CommitError::Moved { paths } => json!({ "paths": paths.iter().map(AbsPath::to_string).collect::<Vec<_>>() }),
+            CommitError::Moved { paths } => {
+                json!({ "paths": paths.iter().map(AbsPath::to_string).collect::<Vec<_>>() })
+            }
             CommitError::PartlyReverted { details } => json!({ "left": details }),
             _ => Value::Null,
         };
@@ -73,7 +77,8 @@ impl From<Denied> for Failure {
 
 impl From<lsp_client::ServerError> for Failure {
     fn from(error: lsp_client::ServerError) -> Self {
-        let nobody_to_ask = matches!(&error, lsp_client::ServerError::Denied { denied, .. } if denied.nobody_to_ask);
+        let nobody_to_ask =
+            matches!(&error, lsp_client::ServerError::Denied { denied, .. } if denied.nobody_to_ask);
         Self { nobody_to_ask, ..Self::new(error.code(), error.to_string()) }
     }
 }

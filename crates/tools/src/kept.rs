@@ -52,12 +52,15 @@ impl KeptSnapshots {
         let Some((snapshot, seen)) = newest else { return };
         let text = snapshot.text();
         let seen = seen.iter().map(|range| (*range.start(), *range.end())).collect();
-        let kept = Kept { format: FORMAT, path: path.to_owned(), at_ms: now_ms(), seen, text: text.to_string() };
-        let written = serde_json::to_vec(&kept)
-            .map_err(|error| error.to_string())
-            .and_then(|bytes| self.state.write_atomic(&name(path, text), &bytes).map_err(|error| error.to_string()));
+        let kept =
+            Kept { format: FORMAT, path: path.to_owned(), at_ms: now_ms(), seen, text: text.to_string() };
+        let written = serde_json::to_vec(&kept).map_err(|error| error.to_string()).and_then(|bytes| {
+            self.state.write_atomic(&name(path, text), &bytes).map_err(|error| error.to_string())
+        });
         if let Err(error) = written {
-            tracing::warn!("the snapshot of {path} is not kept, an edit in another process will be refused: {error}");
+            tracing::warn!(
+                "the snapshot of {path} is not kept, an edit in another process will be refused: {error}"
+            );
         }
         self.prune();
     }
@@ -66,8 +69,11 @@ impl KeptSnapshots {
     pub(crate) fn restore(&self, kit: &Kit, path: &str) {
         let prefix = prefix(path);
         let names = self.state.list().unwrap_or_default();
-        let mut versions: Vec<Kept> =
-            names.iter().filter(|name| name.starts_with(&prefix)).filter_map(|name| self.load(name)).collect();
+        let mut versions: Vec<Kept> = names
+            .iter()
+            .filter(|name| name.starts_with(&prefix))
+            .filter_map(|name| self.load(name))
+            .collect();
         versions.retain(|kept| kept.path == path);
         versions.sort_by_key(|kept| kept.at_ms);
         kit.with_snapshots(|store| {

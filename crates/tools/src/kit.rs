@@ -65,7 +65,8 @@ impl Kit {
 
     /// The bounds of one request to a server.
     pub(crate) fn request(&self, cancel: &CancellationToken, timeout: Option<u64>) -> RequestCx {
-        let deadline = timeout.map_or(self.settings.request_timeout, |seconds| Duration::from_secs(seconds.clamp(1, 300)));
+        let deadline = timeout
+            .map_or(self.settings.request_timeout, |seconds| Duration::from_secs(seconds.clamp(1, 300)));
         RequestCx { deadline, cancel: cancel.clone() }
     }
 }

@@ -44,5 +44,6 @@ pub fn builtin(kit: &Arc<Kit>) -> Vec<Arc<dyn Tool>> {
 
 /// A tool's arguments as its own type.
 fn arguments<T: DeserializeOwned>(args: Value) -> Result<T, Failure> {
-    serde_json::from_value(args).map_err(|error| Failure::new(ErrorCode::InvalidArguments, format!("arguments: {error}")))
+    serde_json::from_value(args)
+        .map_err(|error| Failure::new(ErrorCode::InvalidArguments, format!("arguments: {error}")))
 }

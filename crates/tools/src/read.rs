@@ -88,7 +88,12 @@ impl Read {
     }
 
     /// First and last line wanted, from 1; the last may lie beyond the file.
-    async fn span(&self, document: &Document, args: &Arguments, cx: &ToolCx) -> Result<(usize, usize), Failure> {
+    async fn span(
+        &self,
+        document: &Document,
+        args: &Arguments,
+        cx: &ToolCx,
+    ) -> Result<(usize, usize), Failure> {
         let first = args.offset.unwrap_or(1);
         if first == 0 || args.limit == Some(0) {
             return Err(Failure::new(ErrorCode::InvalidArguments, "`offset` and `limit` count from 1"));
@@ -112,10 +117,15 @@ fn view(kit: &Kit, document: &Document, first: usize, last: usize, raw: bool) ->
     }
     if total == 0 {
         let text = shown::lines(kit, document, &[]);
-        return ToolResult::text(format!("{text}(empty file; insert with PUT <1:)\n")).with_details(json!({ "lines": 0 }));
+        return ToolResult::text(format!("{text}(empty file; insert with PUT <1:)\n"))
+            .with_details(json!({ "lines": 0 }));
     }
     if first > total {
-        return Failure::new(ErrorCode::InvalidArguments, format!("line {first} does not exist: the file has {total} lines")).into();
+        return Failure::new(
+            ErrorCode::InvalidArguments,
+            format!("line {first} does not exist: the file has {total} lines"),
+        )
+        .into();
     }
     let mut end = first;
     let mut bytes = 0;

@@ -100,7 +100,12 @@ impl From<Undone> for ToolResult {
     }
 }
 
-async fn carry_out(kit: &Kit, undo: UndoPlan, permit: workspace::Permit, run: &RunId) -> Result<Undone, CommitError> {
+async fn carry_out(
+    kit: &Kit,
+    undo: UndoPlan,
+    permit: workspace::Permit,
+    run: &RunId,
+) -> Result<Undone, CommitError> {
     let (plan, skipped) = (undo.plan.clone(), undo.skipped.clone());
     let undone = undo.undoes.clone();
     let commit: Option<Arc<Commit>> = if plan.is_empty() && !skipped.is_empty() {
@@ -127,7 +132,6 @@ async fn carry_out(kit: &Kit, undo: UndoPlan, permit: workspace::Permit, run: &R
     let left: Vec<Value> =
         skipped.iter().map(|left| json!({ "path": kit.shown(&left.path), "reason": left.reason })).collect();
     let files: Vec<String> = plan.changes().iter().map(|file| kit.shown(&file.path)).collect();
-    let details =
-        json!({ "commit": commit.as_ref().map(|commit| &commit.id), "undoes": undone, "files": files, "left": left });
+    let details = json!({ "commit": commit.as_ref().map(|commit| &commit.id), "undoes": undone, "files": files, "left": left });
     Ok(Undone { text, details, complete: skipped.is_empty() })
 }

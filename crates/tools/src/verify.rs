@@ -88,7 +88,9 @@ impl Baseline {
         let mut tally = Tally::default();
         for before in &self.files {
             let after = match kit.workspace.document(&before.path) {
-                Ok(document) => ask(kit, &document, ends, cx).await.map(|(found, servers)| (document, found, servers)),
+                Ok(document) => {
+                    ask(kit, &document, ends, cx).await.map(|(found, servers)| (document, found, servers))
+                }
                 Err(_) => None,
             };
             let (Some(old), Some((document, new, servers))) = (&before.diagnostics, after) else {
@@ -118,7 +120,12 @@ impl Baseline {
 }
 
 /// Errors and warnings of a document, and who was asked; `None` when they are not known in time.
-async fn ask(kit: &Kit, document: &Document, ends: Instant, cx: &ToolCx) -> Option<(Vec<Diagnostic>, Vec<String>)> {
+async fn ask(
+    kit: &Kit,
+    document: &Document,
+    ends: Instant,
+    cx: &ToolCx,
+) -> Option<(Vec<Diagnostic>, Vec<String>)> {
     let deadline = ends.checked_duration_since(Instant::now())?;
     let request = RequestCx { deadline, cancel: cx.cancel.clone() };
     let answer = kit.servers.diagnostics(document, &request).await.ok()?;
@@ -142,7 +149,9 @@ fn difference(
     let mut rest = Vec::new();
     for item in new {
         let same = left.iter().position(|before| {
-            before.message == item.message && before.code == item.code && moved(&before.range, edits) == Some(item.range.clone())
+            before.message == item.message
+                && before.code == item.code
+                && moved(&before.range, edits) == Some(item.range.clone())
         });
         match same {
             Some(at) => {
@@ -190,7 +199,10 @@ impl Tally {
             lines.push(match (errors, warnings) {
                 (0, 0) => format!("no new errors or warnings in {} ({by})", files(self.compared)),
                 (errors, warnings) => {
-                    format!("introduced: {errors} errors, {warnings} warnings in {} ({by})", files(self.compared))
+                    format!(
+                        "introduced: {errors} errors, {warnings} warnings in {} ({by})",
+                        files(self.compared)
+                    )
                 }
             });
             for (path, line, item) in self.new.iter().take(MAX_LISTED) {

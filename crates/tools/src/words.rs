@@ -1,9 +1,9 @@
-//! Names as words in text: where they stand, and which files hold them.
+//! Which files hold a name.
 
-use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use lsp_client::RequestCx;
+use text::occurrences;
 use workspace::{Document, ErrorCode};
 
 use crate::{Failure, Kit};
@@ -14,24 +14,6 @@ const MAX_FILES: usize = 20_000;
 const MAX_BYTES: usize = 2 << 20;
 /// For at most this long.
 const MAX_TIME: Duration = Duration::from_secs(5);
-
-/// Whether a character is part of a name in most languages.
-pub(crate) fn is_word(character: char) -> bool {
-    character.is_alphanumeric() || character == '_' || character == '$'
-}
-
-/// Where `name` stands in `text` as a whole word, as byte ranges in order.
-pub(crate) fn occurrences<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
-    let found = if name.is_empty() { None } else { Some(text.match_indices(name)) };
-    found.into_iter().flatten().filter_map(move |(at, matched)| {
-        let end = at + matched.len();
-        let before = text[..at].chars().next_back();
-        let after = text[end..].chars().next();
-        let inner = |edge: Option<char>, outer: Option<char>| edge.is_some_and(is_word) && outer.is_some_and(is_word);
-        let whole = !inner(matched.chars().next(), before) && !inner(matched.chars().next_back(), after);
-        whole.then_some(at..end)
-    })
-}
 
 /// Files that hold a word.
 pub(crate) struct Holding {
@@ -67,16 +49,4 @@ pub(crate) async fn files_with(kit: &Kit, name: &str, cx: &RequestCx) -> Result<
         return Err(Failure::new(ErrorCode::Cancelled, "cancelled"));
     }
     Ok(holding)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_whole_words_count() {
-        let found: Vec<usize> = occurrences("a_b b éb b.b(b) b", "b").map(|at| at.start).collect();
-        assert_eq!(found, [4, 10, 12, 14, 17]);
-        assert_eq!(occurrences("x", "").count(), 0);
-    }
 }

@@ -3,6 +3,7 @@
 
 mod kept;
 mod order;
+mod permits;
 mod sessions;
 mod stop;
 mod tools;
@@ -72,6 +73,23 @@ fn tool(
 /// Answers with its arguments.
 fn echo(name: &str) -> TestTool {
     tool(name, |args, _| Box::pin(async move { ToolResult::text(args.to_string()) }))
+}
+
+/// Says that it runs.
+async fn say_running(cx: &ToolCx) {
+    let update_type = crate::UpdateKind::Progress;
+    cx.update(crate::Update { update_type, content: "running".to_owned(), progress_percent: None }).await;
+}
+
+/// Waits until it is cancelled.
+fn waiting(name: &str) -> TestTool {
+    tool(name, |_, cx| {
+        Box::pin(async move {
+            say_running(cx).await;
+            cx.cancel.cancelled().await;
+            ToolResult::text("stopped")
+        })
+    })
 }
 
 /// Notes that it runs, and waits until `count` calls do.

@@ -29,19 +29,13 @@ async fn b53_cancel_while_the_model_streams_keeps_what_came() {
 
 #[tokio::test]
 async fn b54_b55_cancel_reaches_the_running_tool_and_spares_the_model() {
-    let waiting = tool("wait", |_, cx| {
-        Box::pin(async move {
-            cx.cancel.cancelled().await;
-            ToolResult::text("stopped")
-        })
-    });
     let alone = TestTool { writes: Writes::Unknown, ..echo("alone") };
     let first = calls(&[call("a", "wait", json!({})), call("b", "alone", json!({}))]);
-    let running = setup(&[first, text("must not be asked")]).tool(waiting).tool(alone).start();
+    let running = setup(&[first, text("must not be asked")]).tool(waiting("wait")).tool(alone).start();
     let cancel = CancellationToken::new();
     let prompt = running.session.prompt_messages(vec![Message::user("go")], cancel.clone());
     let abort = async {
-        running.events.wait_for("tool_start b").await;
+        running.events.wait_for("tool_update a: running").await;
         cancel.cancel();
     };
     let (outcome, ()) = tokio::join!(prompt, abort);
@@ -61,10 +55,11 @@ async fn a_tool_that_ignores_cancel_is_dropped_after_the_grace() {
         }
     }
     let counter = dropped.clone();
-    let deaf = tool("deaf", move |_, _| {
+    let deaf = tool("deaf", move |_, cx| {
         let on_drop = OnDrop(counter.clone());
         Box::pin(async move {
             let _on_drop = on_drop;
+            say_running(cx).await;
             std::future::pending().await
         })
     });
@@ -72,7 +67,7 @@ async fn a_tool_that_ignores_cancel_is_dropped_after_the_grace() {
     let running = setup(&[calls(&[call("a", "deaf", json!({}))])]).tool(deaf).limits(limits).start();
     let prompt = running.prompt("go");
     let abort = async {
-        running.events.wait_for("tool_start a").await;
+        running.events.wait_for("tool_update a: running").await;
         running.session.abort();
         Instant::now()
     };
@@ -88,7 +83,10 @@ async fn a_tool_that_ignores_cancel_is_dropped_after_the_grace() {
 async fn a_tool_that_blocks_its_thread_is_named_and_left_behind() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = Mutex::new(blocked);
+    let running_now = Arc::new(tokio::sync::Semaphore::new(0));
+    let started = running_now.clone();
     let blocking = tool("blocking", move |_, _| {
+        started.add_permits(1);
         blocked.lock().unwrap().recv_timeout(DEADLINE).ok();
         Box::pin(async { ToolResult::text("late") })
     });
@@ -96,7 +94,7 @@ async fn a_tool_that_blocks_its_thread_is_named_and_left_behind() {
     let running = setup(&[calls(&[call("a", "blocking", json!({}))])]).tool(blocking).limits(limits).start();
     let prompt = running.prompt("go");
     let abort = async {
-        running.events.wait_for("tool_start a").await;
+        running_now.acquire().await.unwrap().forget();
         running.session.abort();
         Instant::now()
     };
@@ -107,10 +105,63 @@ async fn a_tool_that_blocks_its_thread_is_named_and_left_behind() {
     release.send(()).unwrap();
 }
 
+struct Stuck(&'static str);
+
+impl crate::Hooks for Stuck {
+    fn before_tool_call<'a>(
+        &'a self,
+        _: &'a llm::ToolCall,
+        _: &'a Value,
+        _: &'a [Message],
+    ) -> BoxFuture<'a, Result<crate::Before, String>> {
+        Box::pin(async {
+            if self.0 == "before" { std::future::pending().await } else { Ok(crate::Before::Proceed) }
+        })
+    }
+    fn after_tool_call<'a>(
+        &'a self,
+        _: &'a llm::ToolCall,
+        _: &'a Value,
+        result: ToolResult,
+    ) -> BoxFuture<'a, Result<ToolResult, String>> {
+        Box::pin(async { if self.0 == "after" { std::future::pending().await } else { Ok(result) } })
+    }
+    fn transform_context<'a>(&'a self, messages: Vec<Message>) -> BoxFuture<'a, Vec<Message>> {
+        Box::pin(async { if self.0 == "transform" { std::future::pending().await } else { messages } })
+    }
+    fn finish_turn<'a>(&'a self, _: crate::TurnReport<'a>) -> BoxFuture<'a, crate::Finish> {
+        Box::pin(async {
+            if self.0 == "finish" { std::future::pending().await } else { crate::Finish::Leave }
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_hook_that_never_returns_does_not_hold_up_a_cancel() {
+    for (hook, when) in [
+        ("before", "tool_start a"),
+        ("after", "tool_start a"),
+        ("transform", "end user: go"),
+        ("finish", "end toolResult: {}"),
+    ] {
+        let script = [calls(&[call("a", "t", json!({}))]), text("not asked")];
+        let running = setup(&script).tool(echo("t")).hooks(Stuck(hook)).start();
+        let abort = async {
+            running.events.wait_for(when).await;
+            running.session.abort();
+            Instant::now()
+        };
+        let (outcome, cancelled) = tokio::join!(running.prompt("go"), abort);
+        assert_eq!(outcome.reason, TerminationReason::Aborted, "{hook}");
+        assert!(running.model.unused() >= 1, "{hook}: the model is not asked again");
+        assert!(cancelled.elapsed() < Duration::from_secs(2), "{hook}: {:?}", cancelled.elapsed());
+    }
+}
+
 #[test]
 fn the_cancel_clock_ends_a_run_within_two_seconds() {
-    // Tools: the grace, then the wait for an aborted task, then the wait for stragglers.
-    let tools = Limits::default().cancel_grace + Duration::from_millis(200 + 50);
+    // Tools: the grace, then the wait for an aborted task, for the hook, and for stragglers.
+    let tools = Limits::default().cancel_grace + Duration::from_millis(200 + 100 + 50);
     assert!(Limits::default().cancel_grace == Duration::from_millis(1500) && tools < Duration::from_secs(2));
 }
 
@@ -152,18 +203,12 @@ async fn b52_abort_while_idle_does_nothing() {
 #[tokio::test]
 async fn b56_calls_without_result_are_answered_in_the_next_request() {
     // Sequential: the cancel comes while the first runs, so the second gets no result.
-    let waiting = tool("wait", |_, cx| {
-        Box::pin(async move {
-            cx.cancel.cancelled().await;
-            ToolResult::text("stopped")
-        })
-    });
     let first = calls(&[call("a", "wait", json!({})), call("b", "wait", json!({}))]);
     let second = json!({"expect": {"messages": 5, "last_contains": ["on"]}, "text": "ok"});
     let limits = Limits { sequential_tools: true, ..Limits::default() };
-    let running = setup(&[first, second]).tool(waiting).limits(limits).start();
+    let running = setup(&[first, second]).tool(waiting("wait")).limits(limits).start();
     let abort = async {
-        running.events.wait_for("tool_start a").await;
+        running.events.wait_for("tool_update a: running").await;
         running.session.abort();
     };
     let (outcome, ()) = tokio::join!(running.prompt("go"), abort);

@@ -147,3 +147,17 @@ fn reasons_are_serialized_as_they_are_named() {
         assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
     }
 }
+
+#[test]
+fn the_format_page_shows_what_is_so() {
+    let page = include_str!("../../../../docs/formats/hashline.md");
+    let text = "def greet(name):\n    msg = \"Hello, \" + name\n    print(msg)\n";
+    let mut session = Session::new(&[("src/greet.py", text)]);
+    let tag = session.read("src/greet.py");
+    let shown = session.store.show("src/greet.py", tag, &[1..=3], true).unwrap();
+    assert!(page.contains(&shown), "{shown}");
+    let patch = "[src/greet.py#8894]\nPUT 2yf:\n+    msg = f\"Hello, {name}\"\nPUT <1:\n+import sys\n";
+    assert!(page.contains(patch));
+    let (_, outcome) = session.edited(patch);
+    assert!(page.contains(&outcome.text), "{}", outcome.text);
+}

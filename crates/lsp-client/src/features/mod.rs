@@ -5,6 +5,7 @@
 
 mod diagnostics;
 mod edits;
+mod holders;
 mod navigation;
 mod rename;
 mod symbols;
@@ -38,6 +39,13 @@ fn document(synced: Option<&Synced>) -> Value {
 
 fn answer<T>(server: &Server, value: T) -> Answer<T> {
     Answer { value, server: server.name().to_owned(), note: server.note() }
+}
+
+/// With one more thing that the answer may lack.
+fn noted<T>(mut answer: Answer<T>, note: Option<String>) -> Answer<T> {
+    let notes: Vec<String> = answer.note.take().into_iter().chain(note).collect();
+    answer.note = (!notes.is_empty()).then(|| notes.join("; "));
+    answer
 }
 
 impl Asked {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use workspace::Document;
 
-use super::{answer, at};
+use super::{answer, at, noted};
 use crate::answer::{Answer, Location};
 use crate::definition::Feature;
 use crate::error::ServerError;
@@ -48,16 +48,22 @@ impl ServerPool {
         let clock = cx.clock();
         let server = self.pick(&doc.path, Feature::References, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
+        let name = &doc.text[text::word_at(&doc.text, offset)];
+        let (opened, note) = self.open_holders(&server, name, clock).await?;
         let ask = server.ask(Some(doc), "textDocument/references", clock, |synced, encoding| {
             let mut params = at(synced, offset, encoding);
             params["context"] = json!({"includeDeclaration": include_declaration});
             params
         });
-        let asked = ask.await?;
+        let asked = ask.await;
+        if let Some(opened) = opened {
+            server.close_all(opened).await;
+        }
+        let asked = asked?;
         let mut found = locations(&server, &asked)?;
         found.sort_by(|a, b| (&a.path, a.range.start, a.line).cmp(&(&b.path, b.range.start, b.line)));
         found.dedup();
-        Ok(answer(&server, found))
+        Ok(noted(answer(&server, found), note))
     }
 
     /// What the server says about the thing at byte `offset`, as Markdown or plain text.

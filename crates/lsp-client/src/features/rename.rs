@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use workspace::{AbsPath, Document, ErrorCode, Operation, WorkspaceEdit};
 
-use super::at;
+use super::{at, holders};
 use crate::answer::Answer;
 use crate::definition::Feature;
 use crate::error::ServerError;
@@ -34,7 +34,7 @@ impl ServerPool {
             let provider = capabilities.provider("renameProvider", "textDocument/rename");
             provider.is_some_and(|options| options["prepareProvider"] == true)
         };
-        let mut old_name = word(&doc.text, offset).to_owned();
+        let mut old_name = doc.text[text::word_at(&doc.text, offset)].to_owned();
         if prepares {
             old_name = prepare(&server, doc, offset, clock).await?.unwrap_or(old_name);
         }
@@ -43,20 +43,51 @@ impl ServerPool {
                 server.refused(ErrorCode::InvalidArguments, format!("it is called {new_name} already"))
             );
         }
-        let ask = server.ask(Some(doc), "textDocument/rename", clock, |synced, encoding| {
-            let mut params = at(synced, offset, encoding);
-            params["newName"] = new_name.into();
-            params
-        });
-        let asked = ask.await?;
-        let raw: Option<RawWorkspaceEdit> = server.read(&asked.method, &asked.raw)?;
-        let label = format!("rename {old_name} to {new_name}");
-        let edit = asked.workspace_edit(&server, raw.unwrap_or_default(), label)?;
+        let (opened, note) = self.open_holders(&server, &old_name, clock).await?;
+        let first = renamed(&server, doc, offset, &old_name, new_name, clock).await;
+        // Edits are believed for texts that the server was given. The others are opened, and it is
+        // asked again.
+        let unseen = first.as_ref().map(|edit| self.not_open(&server, edit)).unwrap_or_default();
+        let (again, opened_again) = if unseen.is_empty() || unseen.len() > holders::MOST {
+            (first, None)
+        } else {
+            let documents: Vec<Document> =
+                unseen.iter().filter_map(|path| self.workspace.document(path).ok()).collect();
+            let opened = server.open_all(&documents, clock).await?;
+            (renamed(&server, doc, offset, &old_name, new_name, clock).await, Some(opened))
+        };
+        let closed = again.as_ref().map(|edit| self.not_open(&server, edit)).unwrap_or_default();
+        for opened in opened.into_iter().chain(opened_again) {
+            server.close_all(opened).await;
+        }
+        let edit = again?;
+        if let Some(path) = closed.iter().find(|path| !self.fits(&edit, path, &old_name, new_name)) {
+            let reason = format!("its places in {path} do not hold {old_name}");
+            return Err(server.protocol("textDocument/rename", reason));
+        }
         if edit.operations.is_empty() {
             let message = format!("renaming {old_name:?} to {new_name:?} would change nothing");
             return Err(server.refused(ErrorCode::NotFound, message));
         }
-        Ok(super::answer(&server, edit))
+        Ok(super::noted(super::answer(&server, edit), note))
+    }
+
+    /// Files that `edit` changes and the server has not been given the text of.
+    fn not_open(&self, server: &Server, edit: &WorkspaceEdit) -> Vec<AbsPath> {
+        let open = server.core.documents().paths();
+        let mut paths: Vec<AbsPath> = edited(edit).map(|(path, _)| path.clone()).collect();
+        paths.retain(|path| !open.contains(path));
+        paths
+    }
+
+    /// Whether every place of `path` that gets the new name holds the old one.
+    fn fits(&self, edit: &WorkspaceEdit, path: &AbsPath, old_name: &str, new_name: &str) -> bool {
+        let Ok(document) = self.workspace.document(path) else { return false };
+        edited(edit)
+            .filter(|(edited, _)| *edited == path)
+            .flat_map(|(_, edits)| edits)
+            .filter(|place| place.new_text == new_name)
+            .all(|place| document.text.get(place.range.clone()) == Some(old_name))
     }
 
     /// The edit that moves a file or folder and mends what refers to it: all servers that follow file
@@ -136,6 +167,32 @@ impl ServerPool {
     }
 }
 
+/// Asks once.
+async fn renamed(
+    server: &Server,
+    doc: &Document,
+    offset: usize,
+    old_name: &str,
+    new_name: &str,
+    clock: Clock<'_>,
+) -> Result<WorkspaceEdit, ServerError> {
+    let ask = server.ask(Some(doc), "textDocument/rename", clock, |synced, encoding| {
+        let mut params = at(synced, offset, encoding);
+        params["newName"] = new_name.into();
+        params
+    });
+    let asked = ask.await?;
+    let raw: Option<RawWorkspaceEdit> = server.read(&asked.method, &asked.raw)?;
+    asked.workspace_edit(server, raw.unwrap_or_default(), format!("rename {old_name} to {new_name}"))
+}
+
+fn edited(edit: &WorkspaceEdit) -> impl Iterator<Item = (&AbsPath, &Vec<text::TextEdit>)> {
+    edit.operations.iter().filter_map(|operation| match operation {
+        Operation::Edit { path, edits, .. } => Some((path, edits)),
+        _ => None,
+    })
+}
+
 fn edits(edit: &WorkspaceEdit, wanted: &AbsPath) -> bool {
     let is = |operation: &Operation| matches!(operation, Operation::Edit { path, .. } if path == wanted);
     edit.operations.iter().any(is)
@@ -165,7 +222,7 @@ async fn prepare(
     })?;
     let prepared: Value = server.read(method, &asked.raw)?;
     if prepared.is_null() {
-        let name = word(&doc.text, offset);
+        let name = &doc.text[text::word_at(&doc.text, offset)];
         let message = format!("{name:?} cannot be renamed: nothing of the project's own is there");
         return Err(server.refused(ErrorCode::InvalidArguments, message));
     }
@@ -179,13 +236,4 @@ async fn prepare(
         let range = view.range(range, asked.encoding)?;
         view.text.get(range).map(str::to_owned)
     }))
-}
-
-/// The word around `offset`, for people.
-fn word(text: &str, offset: usize) -> &str {
-    let is_part = |char: char| char.is_alphanumeric() || char == '_';
-    let (Some(before), Some(after)) = (text.get(..offset), text.get(offset..)) else { return "" };
-    let start = before.trim_end_matches(is_part).len();
-    let end = offset + after.find(|char| !is_part(char)).unwrap_or(after.len());
-    &text[start..end]
 }

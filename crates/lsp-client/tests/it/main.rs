@@ -1,6 +1,11 @@
 //! The pool at its boundary: against scripted servers always, against real ones with `RUN_SLOW_TESTS=1`.
 
-#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests write files of their own")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "tests write files of their own, and say when they are skipped"
+)]
 
 mod answers;
 mod bench;

@@ -36,7 +36,8 @@ fn places(kit: &Kit, title: &str, answer: Answer<Vec<Location>>) -> ToolResult {
         .iter()
         .map(|place| json!({ "path": kit.shown(&place.path), "line": place.line, "range": [place.range.start, place.range.end] }))
         .collect();
-    ToolResult::text(text).with_details(json!({ "locations": list, "server": answer.server, "note": answer.note }))
+    ToolResult::text(text)
+        .with_details(json!({ "locations": list, "server": answer.server, "note": answer.note }))
 }
 
 pub(super) async fn hover(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
@@ -76,7 +77,10 @@ pub(super) async fn diagnostics(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Res
         }
     };
     if documents.is_empty() {
-        return Err(Failure::new(ErrorCode::NotFound, "no file here is of a language that a server is defined for"));
+        return Err(Failure::new(
+            ErrorCode::NotFound,
+            "no file here is of a language that a server is defined for",
+        ));
     }
     let mut answers = Vec::new();
     for document in &documents {
@@ -93,7 +97,11 @@ pub(super) async fn diagnostics(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Res
 
 pub(super) async fn rename(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
     let request = kit.request(&cx.cancel, args.timeout);
-    let new_name = args.new_name.as_deref().filter(|name| !name.is_empty()).ok_or_else(|| needs("rename", "new_name"))?;
+    let new_name = args
+        .new_name
+        .as_deref()
+        .filter(|name| !name.is_empty())
+        .ok_or_else(|| needs("rename", "new_name"))?;
     let old_name = target::resolve(kit, args, &request).await?.name().to_owned();
     if old_name == new_name {
         return Err(Failure::new(ErrorCode::InvalidArguments, format!("it is named `{old_name}` already")));
@@ -138,7 +146,11 @@ pub(super) async fn rename_file(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Res
     Ok(done.into())
 }
 
-pub(super) async fn organize_imports(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
+pub(super) async fn organize_imports(
+    kit: &Kit,
+    args: &Arguments,
+    cx: &ToolCx,
+) -> Result<ToolResult, Failure> {
     tidy(kit, args, cx, "organize_imports", "organize imports in").await
 }
 
@@ -146,7 +158,13 @@ pub(super) async fn format(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<T
     tidy(kit, args, cx, "format", "format").await
 }
 
-async fn tidy(kit: &Kit, args: &Arguments, cx: &ToolCx, action: &str, words: &str) -> Result<ToolResult, Failure> {
+async fn tidy(
+    kit: &Kit,
+    args: &Arguments,
+    cx: &ToolCx,
+    action: &str,
+    words: &str,
+) -> Result<ToolResult, Failure> {
     let request = kit.request(&cx.cancel, args.timeout);
     let file = args.file.as_deref().ok_or_else(|| needs(action, "file"))?;
     let label = format!("{words} {file}");
@@ -183,7 +201,6 @@ pub(super) async fn logs(kit: &Kit, args: &Arguments) -> Result<ToolResult, Fail
 fn needs(action: &str, argument: &str) -> Failure {
     Failure::new(ErrorCode::InvalidArguments, format!("`{action}` needs `{argument}`"))
 }
-
 
 fn proposed(answer: Answer<WorkspaceEdit>) -> Proposed {
     Proposed { edit: answer.value, server: Some(answer.server), note: answer.note }

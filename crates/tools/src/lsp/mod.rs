@@ -92,7 +92,11 @@ impl Tool for Lsp {
 
     fn effects(&self, args: &Value) -> Effects {
         let writes = match args["action"].as_str() {
-            Some("rename" | "rename_file" | "organize_imports" | "format") if args["apply"] != json!(false) => Writes::Unknown,
+            Some("rename" | "rename_file" | "organize_imports" | "format")
+                if args["apply"] != json!(false) =>
+            {
+                Writes::Unknown
+            }
             _ => Writes::None,
         };
         Effects { reads: true, writes, ..Effects::default() }

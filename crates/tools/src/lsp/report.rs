@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use lsp_client::{Answer, Diagnostic, Diagnostics, Location, ServerError, ServerLog, ServerState, ServerStatus, Severity, Symbol};
+use lsp_client::{
+    Answer, Diagnostic, Diagnostics, Location, ServerError, ServerLog, ServerState, ServerStatus, Severity,
+    Symbol,
+};
 use serde_json::{Value, json};
-use text::LineIndex;
+use text::{LineIndex, occurrences};
 use workspace::{AbsPath, Document, Version};
 
-use crate::words::{Holding, occurrences};
+use crate::words::Holding;
 use crate::{Kit, shown};
 
 /// At most this many places are shown with their lines.
@@ -59,7 +62,10 @@ pub(super) fn locations(kit: &Kit, places: &[Location]) -> String {
         }
     }
     if places.len() > MAX_PLACES {
-        out.push_str(&format!("… and {} more places; name a `file` to narrow it\n", places.len() - MAX_PLACES));
+        out.push_str(&format!(
+            "… and {} more places; name a `file` to narrow it\n",
+            places.len() - MAX_PLACES
+        ));
     }
     out
 }
@@ -87,10 +93,9 @@ pub(super) fn symbols(
         }
     });
     let file = kit.shown(&document.path);
-    let mut out = with_note(
-        &format!("{} symbols in {file} ({})", rows.len(), answer.server),
-        answer.note.as_deref(),
-    ) + "\n";
+    let mut out =
+        with_note(&format!("{} symbols in {file} ({})", rows.len(), answer.server), answer.note.as_deref())
+            + "\n";
     for (line, depth, symbol) in rows.iter().take(MAX_SYMBOLS) {
         let indent = "  ".repeat(*depth);
         out.push_str(&format!("{line}: {indent}{} {}\n", symbol.kind, symbol.name));
@@ -114,7 +119,8 @@ fn flatten<'a>(symbols: &'a [Symbol], depth: usize, each: &mut impl FnMut(&'a Sy
 
 /// What a file's answer is when its server gave none.
 pub(super) fn unanswered(version: Version, error: &ServerError) -> Answer<Diagnostics> {
-    let value = Diagnostics { version, items: Vec::new(), pending: Vec::new(), failed: vec![error.to_string()] };
+    let value =
+        Diagnostics { version, items: Vec::new(), pending: Vec::new(), failed: vec![error.to_string()] };
     Answer { value, server: String::new(), note: None }
 }
 
@@ -135,8 +141,12 @@ pub(super) fn diagnostics(
                 _ => others += 1,
             }
             let line = index.line_of(item.range.start);
-            let source = index.line(&document.text, line).map(|range| document.text[range].trim()).unwrap_or_default();
-            rows.push((item.severity, format!("{}:{}: {}\n    {source}\n", kit.shown(&document.path), line + 1, headline(item))));
+            let source =
+                index.line(&document.text, line).map(|range| document.text[range].trim()).unwrap_or_default();
+            rows.push((
+                item.severity,
+                format!("{}:{}: {}\n    {source}\n", kit.shown(&document.path), line + 1, headline(item)),
+            ));
             list.push(json!({
                 "path": kit.shown(&document.path), "line": line + 1, "severity": item.severity.to_string(),
                 "code": item.code, "source": item.source, "message": item.message,
@@ -145,7 +155,8 @@ pub(super) fn diagnostics(
     }
     // The worst first; within a severity as they stand in the files.
     rows.sort_by_key(|(severity, _)| *severity);
-    let mut servers: Vec<&str> = answers.iter().map(|(_, answer)| answer.server.as_str()).filter(|it| !it.is_empty()).collect();
+    let mut servers: Vec<&str> =
+        answers.iter().map(|(_, answer)| answer.server.as_str()).filter(|it| !it.is_empty()).collect();
     servers.sort_unstable();
     servers.dedup();
     let mut out = format!("{errors} errors, {warnings} warnings, {others} hints in {} files", answers.len());
@@ -197,15 +208,25 @@ pub(super) fn left_over(kit: &Kit, old_name: &str, holding: &Holding) -> String 
     }
     let count = places.len();
     places.dedup();
-    let more = if places.len() > MAX_LEFT { format!(" and {} more", places.len() - MAX_LEFT) } else { String::new() };
+    let more = if places.len() > MAX_LEFT {
+        format!(" and {} more", places.len() - MAX_LEFT)
+    } else {
+        String::new()
+    };
     places.truncate(MAX_LEFT);
     let cut = if holding.cut { " (not every file was searched)" } else { "" };
-    format!("`{old_name}` still stands at {count} places that are not this symbol or are text{cut}: {}{more}\n", places.join(", "))
+    format!(
+        "`{old_name}` still stands at {count} places that are not this symbol or are text{cut}: {}{more}\n",
+        places.join(", ")
+    )
 }
 
 pub(super) fn status(kit: &Kit, servers: &[ServerStatus]) -> (String, Value) {
     if servers.is_empty() {
-        return ("no language server was needed yet; they start when first asked\n".to_owned(), json!({ "servers": [] }));
+        return (
+            "no language server was needed yet; they start when first asked\n".to_owned(),
+            json!({ "servers": [] }),
+        );
     }
     let mut out = String::new();
     let mut list = Vec::new();
@@ -236,7 +257,12 @@ pub(super) fn status(kit: &Kit, servers: &[ServerStatus]) -> (String, Value) {
 
 /// What is kept of a server's life: its error stream and the newest messages.
 pub(super) fn log(kit: &Kit, log: &ServerLog) -> String {
-    let mut out = format!("{} for {}\nerror stream:\n{}\n", log.name, kit.shown(&log.root), tail(&log.stderr_tail, 100));
+    let mut out = format!(
+        "{} for {}\nerror stream:\n{}\n",
+        log.name,
+        kit.shown(&log.root),
+        tail(&log.stderr_tail, 100)
+    );
     let skipped = log.traffic.len().saturating_sub(MAX_MESSAGES);
     out.push_str(&format!("messages ({skipped} earlier ones left out):\n"));
     for entry in &log.traffic[skipped..] {

@@ -6,11 +6,10 @@ use std::ops::Range;
 
 use lsp_client::{RequestCx, Symbol};
 use serde_json::json;
-use text::{LineIndex, Position, PositionEncoding};
+use text::{LineIndex, Position, PositionEncoding, occurrences, word_at};
 use workspace::{Document, ErrorCode};
 
 use super::Arguments;
-use crate::words::{is_word, occurrences};
 use crate::{Failure, Kit};
 
 /// At most this many files are asked for their symbols when no file was named.
@@ -86,9 +85,8 @@ fn at(document: Document, line: u64, column: Option<u64>) -> Result<Target, Fail
             bytes.start + content.len() - content.trim_start().len()
         }
     };
-    let before = document.text[..offset].chars().rev().take_while(|&c| is_word(c)).map(char::len_utf8).sum::<usize>();
-    let after = document.text[offset..].chars().take_while(|&c| is_word(c)).map(char::len_utf8).sum::<usize>();
-    Ok(Target { document, range: offset - before..offset + after })
+    let range = word_at(&document.text, offset);
+    Ok(Target { document, range })
 }
 
 fn line_bytes(document: &Document, index: &LineIndex, line: u64) -> Result<Range<usize>, Failure> {
@@ -96,19 +94,30 @@ fn line_bytes(document: &Document, index: &LineIndex, line: u64) -> Result<Range
     number.checked_sub(1).and_then(|line| index.line(&document.text, line)).ok_or_else(|| {
         Failure::new(
             ErrorCode::InvalidArguments,
-            format!("line {line} does not exist: {} has {} lines, counted from 1", document.path, index.line_count()),
+            format!(
+                "line {line} does not exist: {} has {} lines, counted from 1",
+                document.path,
+                index.line_count()
+            ),
         )
     })
 }
 
 /// `name` or `name#2` on a line.
-fn on_line(kit: &Kit, document: Document, symbol: &str, line: u64, column: Option<u64>) -> Result<Target, Failure> {
+fn on_line(
+    kit: &Kit,
+    document: Document,
+    symbol: &str,
+    line: u64,
+    column: Option<u64>,
+) -> Result<Target, Failure> {
     let (name, wanted) = split(symbol);
     let last = last_segment(name);
     let index = LineIndex::new(&document.text);
     let bytes = line_bytes(&document, &index, line)?;
-    let mut found: Vec<Range<usize>> =
-        occurrences(&document.text[bytes.clone()], last).map(|at| bytes.start + at.start..bytes.start + at.end).collect();
+    let mut found: Vec<Range<usize>> = occurrences(&document.text[bytes.clone()], last)
+        .map(|at| bytes.start + at.start..bytes.start + at.end)
+        .collect();
     if let Some(column) = column {
         let offset = at(document.clone(), line, Some(column))?.range.start;
         found.retain(|range| range.start <= offset && offset <= range.end);
@@ -120,13 +129,18 @@ fn on_line(kit: &Kit, document: Document, symbol: &str, line: u64, column: Optio
         (None, 1) => Ok(Target { range: found.swap_remove(0), document }),
         (_, 0) => Err(Failure::new(
             ErrorCode::NotFound,
-            format!("`{last}` does not stand on line {line} of {}; read the file for its lines as they are now", kit.shown(&document.path)),
+            format!(
+                "`{last}` does not stand on line {line} of {}; read the file for its lines as they are now",
+                kit.shown(&document.path)
+            ),
         )),
         (wanted, count) => Err(Failure::new(
             ErrorCode::Ambiguous,
             match wanted {
                 Some(wanted) => format!("line {line} holds `{last}` {count} times, not {wanted}"),
-                None => format!("line {line} holds `{last}` {count} times; say which: `{last}#1` to `{last}#{count}`"),
+                None => format!(
+                    "line {line} holds `{last}` {count} times; say which: `{last}#1` to `{last}#{count}`"
+                ),
             },
         )),
     }
@@ -157,7 +171,10 @@ async fn in_file(kit: &Kit, document: Document, symbol: &str, cx: &RequestCx) ->
         (1, None) => Ok(targets.swap_remove(0)),
         (0, _) => Err(Failure::new(
             ErrorCode::NotFound,
-            format!("{} holds nothing named `{name}`; `symbols` lists what it holds", kit.shown(&document.path)),
+            format!(
+                "{} holds nothing named `{name}`; `symbols` lists what it holds",
+                kit.shown(&document.path)
+            ),
         )),
         (count, Some(wanted)) if (1..=count).contains(&wanted) => Ok(targets.swap_remove(wanted - 1)),
         _ => Err(ambiguous(kit, symbol, &targets)),
@@ -193,28 +210,44 @@ async fn everywhere(kit: &Kit, symbol: &str, cx: &RequestCx) -> Result<Target, F
     if let Some(failure) = unserved.filter(|_| asked == 0) {
         return Err(failure);
     }
-    let cut = if holding.cut || holding.documents.len() > asked { "; not every file was asked, name the `file`" } else { "" };
+    let cut = if holding.cut || holding.documents.len() > asked {
+        "; not every file was asked, name the `file`"
+    } else {
+        ""
+    };
     Err(Failure::new(
         ErrorCode::NotFound,
         match holding.documents.len() {
             0 => format!("no file of {} holds the word `{last}`{cut}", kit.workspace.root()),
-            files => format!("no declaration of `{name}` was found; {files} files hold the word `{last}`{cut}"),
+            files => {
+                format!("no declaration of `{name}` was found; {files} files hold the word `{last}`{cut}")
+            }
         },
     ))
 }
 
 /// The whole extent of a symbol of a file: its declaration with its body.
-pub(crate) async fn extent(kit: &Kit, document: &Document, name: &str, cx: &RequestCx) -> Result<Range<usize>, Failure> {
+pub(crate) async fn extent(
+    kit: &Kit,
+    document: &Document,
+    name: &str,
+    cx: &RequestCx,
+) -> Result<Range<usize>, Failure> {
     let (plain, wanted) = split(name);
     let symbols = kit.servers.symbols(document, cx).await?;
     let mut found = Vec::new();
-    collect(&symbols.value, plain, &mut |symbol| found.push((symbol.selection.clone(), symbol.range.clone())));
+    collect(&symbols.value, plain, &mut |symbol| {
+        found.push((symbol.selection.clone(), symbol.range.clone()))
+    });
     let at = match (wanted, found.len()) {
         (None, 1) => 0,
         (Some(wanted), count) if (1..=count).contains(&wanted) => wanted - 1,
         (_, 0) => {
             let shown = kit.shown(&document.path);
-            return Err(Failure::new(ErrorCode::NotFound, format!("{shown} holds no symbol `{plain}`; `symbols` lists them")));
+            return Err(Failure::new(
+                ErrorCode::NotFound,
+                format!("{shown} holds no symbol `{plain}`; `symbols` lists them"),
+            ));
         }
         _ => {
             let targets: Vec<Target> =
@@ -226,11 +259,19 @@ pub(crate) async fn extent(kit: &Kit, document: &Document, name: &str, cx: &Requ
 }
 
 /// Where a file declares `name`.
-async fn declarations(kit: &Kit, document: &Document, name: &str, cx: &RequestCx) -> Result<Vec<Target>, Failure> {
+async fn declarations(
+    kit: &Kit,
+    document: &Document,
+    name: &str,
+    cx: &RequestCx,
+) -> Result<Vec<Target>, Failure> {
     let symbols = kit.servers.symbols(document, cx).await?;
     let mut found = Vec::new();
     collect(&symbols.value, name, &mut |symbol| {
-        found.push(Target { document: document.clone(), range: narrowed(document, symbol, last_segment(name)) });
+        found.push(Target {
+            document: document.clone(),
+            range: narrowed(document, symbol, last_segment(name)),
+        });
     });
     Ok(found)
 }
@@ -247,7 +288,8 @@ fn narrowed(document: &Document, symbol: &Symbol, name: &str) -> Range<usize> {
 fn collect(symbols: &[Symbol], name: &str, found: &mut impl FnMut(&Symbol)) {
     for symbol in symbols {
         let path = symbol.path.as_str();
-        let suffix = path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with(['.', ':']));
+        let suffix =
+            path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with(['.', ':']));
         if suffix || path.replace("::", ".") == name.replace("::", ".") {
             found(symbol);
         }
@@ -279,7 +321,8 @@ async fn choose(
 /// Whether declarations of one name are one symbol (overloads, a definition in each branch): all
 /// have the same references.
 async fn one_symbol(kit: &Kit, found: &[Target], cx: &RequestCx) -> Result<bool, Failure> {
-    let together = found.len() <= MAX_TWINS && found.iter().all(|target| target.document.path == found[0].document.path);
+    let together =
+        found.len() <= MAX_TWINS && found.iter().all(|target| target.document.path == found[0].document.path);
     if !together {
         return Ok(false);
     }
@@ -305,7 +348,8 @@ fn ambiguous(kit: &Kit, symbol: &str, found: &[Target]) -> Failure {
         .take(MAX_LISTED)
         .map(|target| {
             let index = LineIndex::new(&target.document.text);
-            let line = index.line(&target.document.text, index.line_of(target.range.start)).unwrap_or_default();
+            let line =
+                index.line(&target.document.text, index.line_of(target.range.start)).unwrap_or_default();
             format!("{}: {}", target.shown(kit), target.document.text[line].trim())
         })
         .collect();

@@ -97,7 +97,8 @@ fn words(prompt: &str) -> Option<Vec<Word>> {
                 let after = &rest[end + 1..];
                 // What follows a closing quote belongs to the name only as `:12`.
                 let tail = after.find(char::is_whitespace).map_or(after, |at| &after[..at]);
-                let tail_kept = if tail.starts_with(':') { tail.trim_end_matches(['.', ',', '!', '?']) } else { "" };
+                let tail_kept =
+                    if tail.starts_with(':') { tail.trim_end_matches(['.', ',', '!', '?']) } else { "" };
                 (format!("{}{tail_kept}", &rest[1..end]), &after[tail.len()..])
             }
             None => {
@@ -181,7 +182,11 @@ impl Cursor<'_> {
         }
         if self.take(&["symbols", "outline"]) {
             let file = self.place()?.file?;
-            return Some(Job::Find { action: "symbols", symbol: String::new(), place: Place { file: Some(file), line: None } });
+            return Some(Job::Find {
+                action: "symbols",
+                symbol: String::new(),
+                place: Place { file: Some(file), line: None },
+            });
         }
         // `where is A defined`, `where is A used`
         if verb && self.words.first().is_some_and(|word| word.text.eq_ignore_ascii_case("where")) {
@@ -223,23 +228,32 @@ impl Cursor<'_> {
     /// Skips what a person says before a name: `the function`.
     fn noun(&mut self) {
         self.skip(&["the"]);
-        let next_is_a_name =
-            self.words.get(self.at + 1).is_some_and(|next| !["to", "as", "into", "in"].contains(&next.text.to_lowercase().as_str()));
+        let next_is_a_name = self
+            .words
+            .get(self.at + 1)
+            .is_some_and(|next| !["to", "as", "into", "in"].contains(&next.text.to_lowercase().as_str()));
         if next_is_a_name {
-            self.skip(&["function", "method", "class", "variable", "symbol", "constant", "type", "struct", "field"]);
+            self.skip(&[
+                "function", "method", "class", "variable", "symbol", "constant", "type", "struct", "field",
+            ]);
         }
     }
 
     fn name(&mut self) -> Option<String> {
         let word = self.words.get(self.at)?;
         self.at += 1;
-        let text = if word.quoted { word.text.as_str() } else { word.text.trim_end_matches(',').trim_end_matches("()") };
+        let text = if word.quoted {
+            word.text.as_str()
+        } else {
+            word.text.trim_end_matches(',').trim_end_matches("()")
+        };
         (!text.is_empty()).then(|| text.to_owned())
     }
 
     fn take(&mut self, any: &[&str]) -> bool {
         let found = self.words.get(self.at).is_some_and(|word| {
-            !word.quoted && any.iter().any(|option| word.text.trim_end_matches(',').eq_ignore_ascii_case(option))
+            !word.quoted
+                && any.iter().any(|option| word.text.trim_end_matches(',').eq_ignore_ascii_case(option))
         });
         self.at += usize::from(found);
         found
@@ -275,7 +289,10 @@ mod tests {
     fn renames() {
         check("rename want_bytes to to_bytes", rename("want_bytes", "to_bytes", Place::default()));
         check("Please rename the function `a` to `b`.", rename("a", "b", Place::default()));
-        check("rename Class.method to other in src/a.py:12", rename("Class.method", "other", place("src/a.py", Some(12))));
+        check(
+            "rename Class.method to other in src/a.py:12",
+            rename("Class.method", "other", place("src/a.py", Some(12))),
+        );
         check("rename f() to g() in \"my file.py\":3", rename("f", "g", place("my file.py", Some(3))));
         check("rename to to into", rename("to", "into", Place::default()));
         check("rename class to kind", rename("class", "kind", Place::default()));
@@ -288,7 +305,10 @@ mod tests {
     fn looks_up() {
         let find = |action, symbol: &str, place| Job::Find { action, symbol: symbol.to_owned(), place };
         check("find references of foo", find("references", "foo", Place::default()));
-        check("Find all references to the function foo in a.rs", find("references", "foo", place("a.rs", None)));
+        check(
+            "Find all references to the function foo in a.rs",
+            find("references", "foo", place("a.rs", None)),
+        );
         check("show me the definition of Foo.bar", find("definition", "Foo.bar", Place::default()));
         check("where is foo defined?", find("definition", "foo", Place::default()));
         check("where is foo used in a.py", find("references", "foo", place("a.py", None)));

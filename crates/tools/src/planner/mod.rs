@@ -5,8 +5,8 @@
 pub mod grammar;
 
 use llm::{
-    AssistantMessage, Content, Message, MessageStream, Model, ModelInfo, Request, StopReason, StreamEvent, ToolCall,
-    ToolResultMessage,
+    AssistantMessage, Content, Message, MessageStream, Model, ModelInfo, Request, StopReason, StreamEvent,
+    ToolCall, ToolResultMessage,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -49,7 +49,11 @@ impl Model for Planner {
         let ModelInfo { api, provider, id, .. } = &self.info;
         let empty = AssistantMessage::empty(api, provider, id);
         let message = answer(empty.clone(), &request.messages);
-        MessageStream::spawn(empty, cancel, move |writer| async move { writer.push(StreamEvent::end(message)) })
+        MessageStream::spawn(
+            empty,
+            cancel,
+            move |writer| async move { writer.push(StreamEvent::end(message)) },
+        )
     }
 }
 
@@ -72,8 +76,13 @@ fn answer(mut message: AssistantMessage, transcript: &[Message]) -> AssistantMes
         None => {
             let (tool, arguments) = call(&job);
             let id = format!("planner-{asked}");
-            message.content =
-                vec![Content::ToolCall(ToolCall { id, name: tool.to_owned(), arguments, arguments_error: None, thought_signature: None })];
+            message.content = vec![Content::ToolCall(ToolCall {
+                id,
+                name: tool.to_owned(),
+                arguments,
+                arguments_error: None,
+                thought_signature: None,
+            })];
             message.stop_reason = StopReason::ToolUse;
             message
         }
@@ -119,8 +128,12 @@ fn call(job: &Job) -> (&'static str, Map<String, Value>) {
             ("lsp", with_place(json!({ "action": "rename", "symbol": symbol, "new_name": new_name }), place))
         }
         Job::MoveFile { from, to } => ("lsp", json!({ "action": "rename_file", "file": from, "to": to })),
-        Job::Find { action: "symbols", place, .. } => ("lsp", with_place(json!({ "action": "symbols" }), place)),
-        Job::Find { action, symbol, place } => ("lsp", with_place(json!({ "action": action, "symbol": symbol }), place)),
+        Job::Find { action: "symbols", place, .. } => {
+            ("lsp", with_place(json!({ "action": "symbols" }), place))
+        }
+        Job::Find { action, symbol, place } => {
+            ("lsp", with_place(json!({ "action": action, "symbol": symbol }), place))
+        }
         Job::Tidy { action, file } => ("lsp", json!({ "action": action, "file": file })),
         Job::Diagnostics { file } => {
             let place = Place { file: file.clone(), line: None };
@@ -169,7 +182,8 @@ mod tests {
         let first = ask(std::slice::from_ref(&prompt));
         let calls: Vec<_> = first.tool_calls().collect();
         assert_eq!(calls[0].name, "lsp");
-        let arguments = json!({ "action": "rename", "symbol": "a", "new_name": "b", "file": "x.py", "line": 3 });
+        let arguments =
+            json!({ "action": "rename", "symbol": "a", "new_name": "b", "file": "x.py", "line": 3 });
         assert_eq!(Value::Object(calls[0].arguments.clone()), arguments);
         assert_eq!(first.stop_reason, StopReason::ToolUse);
         let last = ask(&[prompt, Message::Assistant(first), result("renamed", false)]);

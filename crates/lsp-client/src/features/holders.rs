@@ -1,0 +1,69 @@
+//! The files that hold a name, opened before a question about all of its uses.
+//!
+//! Some servers look only at the files that their project names and at those that are open: a
+//! package's tests may not be among them. And of a file that is not open a server has a text of its
+//! own, whose positions may differ from ours (basedpyright 1.40.2 counts a byte order mark).
+
+use workspace::{AbsPath, Document};
+
+use crate::error::ServerError;
+use crate::pool::ServerPool;
+use crate::server::{Clock, Opened, Server};
+
+/// At most this many files are opened for one question.
+pub(super) const MOST: usize = 400;
+/// At most this many files are looked at.
+const LOOKED_AT: usize = 20_000;
+/// A larger file is not looked at.
+const LARGEST: usize = 1 << 20;
+
+impl ServerPool {
+    /// Opens the files of the server's root and languages that hold `name` as a word, where its
+    /// definition says that it needs that. With what it opened comes a note when that was not all.
+    pub(super) async fn open_holders(
+        &self,
+        server: &Server,
+        name: &str,
+        clock: Clock<'_>,
+    ) -> Result<(Option<Opened>, Option<String>), ServerError> {
+        let definition = &server.core.definition;
+        if !definition.opens_holders || name.is_empty() {
+            return Ok((None, None));
+        }
+        let (workspace, definition) = (self.workspace.clone(), definition.clone());
+        let (root, name, cancel) = (server.core.root.clone(), name.to_owned(), clock.cancel.clone());
+        let look = tokio::task::spawn_blocking(move || {
+            let spoken = |path: &AbsPath| definition.language_id(path.as_path()).is_some();
+            let mut holders: Vec<Document> = Vec::new();
+            let mut left = 0;
+            for path in workspace.files(&root).filter(spoken).take(LOOKED_AT) {
+                if cancel.is_cancelled() {
+                    break;
+                }
+                // What cannot be read as text holds no name.
+                let Ok(document) = workspace.document(&path) else { continue };
+                if document.text.len() > LARGEST || text::occurrences(&document.text, &name).next().is_none()
+                {
+                    continue;
+                }
+                if holders.len() == MOST {
+                    left += 1;
+                } else {
+                    holders.push(document);
+                }
+            }
+            (holders, left)
+        });
+        let (holders, left) = look.await.unwrap_or_default();
+        if clock.cancel.is_cancelled() {
+            return Err(ServerError::Cancelled);
+        }
+        let opened = server.open_all(&holders, clock).await?;
+        let note = (left > 0).then(|| {
+            format!(
+                "{left} more files hold the name; those outside the server's own project were not asked about"
+            )
+        });
+        Ok((Some(opened), note))
+    }
+}
