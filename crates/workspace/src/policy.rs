@@ -127,8 +127,8 @@ pub struct Denied {
 struct Judged {
     decision: Decision,
     reason: String,
-    /// It would be less strict in a trusted workspace.
-    for_trust: bool,
+    /// It is asked because the workspace is not trusted; `Some(true)`: it would be asked anyway.
+    untrusted: Option<bool>,
 }
 
 impl Policy {
@@ -377,12 +377,12 @@ impl Policy {
         // Looked at again: the answer to the question before this one may have settled it.
         let asked = self.refuse_denied(capability, paths)?;
         let Some((_, first)) = asked.first() else { return Ok(()) };
-        let (code, help) = if asked.iter().any(|(_, judged)| judged.for_trust) {
-            let trust = format!("repeat with --yes, or run `pilcrow trust {}`", self.options.root);
-            (ErrorCode::Untrusted, trust)
-        } else {
-            let rule = format!("repeat with --yes, or allow it with a rule `allow {} …`", capability.name());
-            (ErrorCode::Denied, rule)
+        let rule = format!("allow it with a rule `allow {} …`", capability.name());
+        let trust = format!("run `pilcrow trust {}`", self.options.root);
+        let (code, help) = match asked.iter().filter_map(|(_, judged)| judged.untrusted).max() {
+            None => (ErrorCode::Denied, format!("repeat with --yes, or {rule}")),
+            Some(false) => (ErrorCode::Untrusted, format!("repeat with --yes, or {trust}")),
+            Some(true) => (ErrorCode::Untrusted, format!("repeat with --yes, or {trust} and {rule}")),
         };
         let subject = asked.iter().map(|(path, _)| self.shown(path)).collect();
         let capability_name = capability.name();
@@ -572,10 +572,10 @@ impl Policy {
         let Found { decision, reason, answered } = found;
         let free = capability == Capability::Read || decision == Decision::Deny || answered;
         if free || self.is_trusted() {
-            return Judged { decision, reason, for_trust: false };
+            return Judged { decision, reason, untrusted: None };
         }
         let reason = format!("{}: {} is not trusted", capability.name(), self.options.root);
-        Judged { decision: Decision::Ask, reason, for_trust: true }
+        Judged { decision: Decision::Ask, reason, untrusted: Some(decision == Decision::Ask) }
     }
 
     fn default_for(&self, capability: Capability) -> (Decision, String) {

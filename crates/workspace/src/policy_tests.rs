@@ -277,7 +277,10 @@ async fn an_untrusted_workspace_is_read_only_unless_the_person_says_so() {
     let denied = policy.permit(&plan, &Nobody, &cancel()).await.unwrap_err();
     assert_eq!((denied.code, denied.nobody_to_ask), (ErrorCode::Untrusted, true));
     let root = fixture.workspace.root();
-    assert!(denied.reason.contains(&format!("pilcrow trust {root}")), "{denied}");
+    assert!(denied.reason.ends_with(&format!("--yes, or run `pilcrow trust {root}`")), "{denied}");
+    // Where trust alone would not do, the message does not say that it would.
+    let denied = untrusted(&fixture, |_| ()).permit(&plan, &Nobody, &cancel()).await.unwrap_err();
+    assert!(denied.reason.contains("` and allow it with a rule `allow write …`"), "{denied}");
     let effects = Effects { exec: Some(command(&fixture, "ls", &[])), ..Effects::default() };
     assert_eq!(policy.judge(&effects).decision, Decision::Ask);
     // The person may agree to a change without trusting the folder; an answer for the session holds.

@@ -81,7 +81,7 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Bool,
         default: Some("true"),
         variable: Some("PILCROW_HASHLINE_LINE_CHECKS"),
-        doc: "Whether shown lines carry their checks (`12#ab:`) or only their numbers (`12:`).",
+        doc: "Whether shown lines carry their checks (`12mz:`) or only their numbers (`12:`).",
     },
     Key {
         name: "hashline.snapshots.paths",
