@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use workspace::{
-    AbsPath, Approver, Denied, ErrorCode, Permit, Plan, Policy, RunId, SpawnGrant, SpawnRequest,
+    AbsPath, Answer, Approver, Denied, ErrorCode, Permit, Plan, Policy, Question, RunId, SpawnGrant,
+    SpawnRequest,
 };
 
 use crate::emitter::Emitter;
@@ -100,6 +102,7 @@ impl ToolCx {
     pub async fn permit_read(&self, path: &AbsPath) -> Result<(), Denied> {
         let permit = match &self.gate.policy {
             None => Err(no_policy()),
+            Some(policy) if self.gate.invoked => policy.permit_read(path, &Invoked, &self.cancel).await,
             Some(policy) => policy.permit_read(path, self.gate.approver.as_ref(), &self.cancel).await,
         };
         self.note(permit)
@@ -146,6 +149,15 @@ impl ToolCx {
             self.gate.nobody_to_ask.store(true, Ordering::Release);
         }
         outcome
+    }
+}
+
+/// The person named the file, which is their answer.
+struct Invoked;
+
+impl Approver for Invoked {
+    fn ask<'a>(&'a self, _: Question, _: &'a CancellationToken) -> BoxFuture<'a, Answer> {
+        Box::pin(async { Answer::Once })
     }
 }
 

@@ -511,7 +511,7 @@ impl ServerPool {
         for command in commands {
             let request = SpawnRequest {
                 definition: definition.name.clone(),
-                from_project: definition.from_project || command.program.starts_with(self.workspace.root()),
+                from_project: definition.from_project,
                 root: slot.root.clone(),
                 command: command.clone(),
             };

@@ -66,7 +66,7 @@ impl Edit {
             Failure::new(ErrorCode::InvalidPatch, format!("not applied, nothing was changed: {error}"))
                 .with_data(json!({ "reason": error.reason(), "line": error.line }))
         })?;
-        canonical(kit, &mut patch)?;
+        canonical(kit, &mut patch, cx).await?;
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -92,9 +92,12 @@ impl Edit {
 }
 
 /// Paths as the store knows them, whatever spelling the model chose.
-fn canonical(kit: &Kit, patch: &mut Patch) -> Result<(), Failure> {
+async fn canonical(kit: &Kit, patch: &mut Patch, cx: &ToolCx) -> Result<(), Failure> {
     for section in &mut patch.sections {
-        section.path = kit.shown(&kit.workspace.resolve(&section.path)?);
+        let path = kit.workspace.resolve(&section.path)?;
+        // A refusal shows lines.
+        cx.permit_read(&path).await?;
+        section.path = kit.shown(&path);
         if let FileOp::Rename { to } = &mut section.file_op {
             *to = kit.shown(&kit.workspace.resolve(to)?);
         }

@@ -79,6 +79,7 @@ impl Read {
         let args: Arguments = arguments(args)?;
         let kit = &*self.kit;
         let path = kit.workspace.resolve(&args.path)?;
+        cx.permit_read(&path).await?;
         let document = match kit.workspace.document(&path) {
             Err(ReadError::NotAFile { .. }) => return listing(kit, &path),
             document => document?,

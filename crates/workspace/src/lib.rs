@@ -4,8 +4,7 @@
 //! and carried out here: edits by [`Workspace::commit`], processes by [`Processes::spawn`]. Our own
 //! files go through [`StateDir`]. This crate knows nothing of hashline, language servers, debug
 //! adapters, models or tools.
-#![allow(clippy::unimplemented)]
-#![allow(clippy::disallowed_methods, reason = "this is the crate that touches files and processes")]
+#![expect(clippy::disallowed_methods, reason = "this is the crate that touches files and processes")]
 
 mod approver;
 mod audit;
