@@ -7,3 +7,5 @@
 pub mod documents;
 pub mod editors;
 pub mod port;
+pub mod rebase;
+pub mod settle;
