@@ -7,6 +7,7 @@ mod cancel;
 mod cli;
 mod crash;
 mod front;
+mod in_editor;
 mod nasty_rename;
 mod real_servers;
 mod server_death;

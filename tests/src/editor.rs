@@ -264,7 +264,9 @@ impl Editor {
         let result = match method {
             "workspace/applyEdit" => self.apply(&params["edit"]),
             "workspace/configuration" => json!([self.settings]),
-            "window/workDoneProgress/create" if !self.takes_progress => return,
+            "window/workDoneProgress/create" if !self.takes_progress => {
+                return self.open_questions.push((id, params.clone()));
+            }
             "window/showMessageRequest" => match self.answers.pop_front() {
                 Some(title) => title.map_or(Value::Null, |title| json!({ "title": title })),
                 None => return self.open_questions.push((id, params.clone())),

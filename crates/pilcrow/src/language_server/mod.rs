@@ -42,6 +42,7 @@ use crate::config::Config;
 use crate::{logging, stop};
 use approver::EditorApprover;
 use documents::OpenDocuments;
+use editors::ClientFacts;
 use initialize::Client;
 use messages::{ClientLog, Kind};
 use port::EditorPort;
@@ -294,6 +295,9 @@ impl Front {
                 }
             });
         }
+        let ClientFacts { name, version, position_encoding, .. } = &client.facts;
+        let version = version.as_deref().unwrap_or_default();
+        tracing::debug!(name, version, ?position_encoding, "initialize");
         Ok(client.answer())
     }
 

@@ -210,8 +210,9 @@ impl Runs {
 async fn carry_out(connection: Arc<Connection>, session: String, work: Work, cancel: CancellationToken) {
     let progress = Arc::new(Progress::new(&connection.peer, &session, connection.client.progress));
     let (shown, title) = (Arc::clone(&progress), format!("Pilcrow: {}", work.title));
-    // Not waited for: a client that does not answer holds up nothing, and `end` ends it.
-    connection.tracker.spawn(async move { shown.begin(&title).await });
+    let ending = connection.ending.clone();
+    // Not waited for: a client that does not answer holds up nothing.
+    connection.tracker.spawn(async move { shown.begin(&title, &ending).await });
     let mut shown = false;
     let working = work_out(&connection, &session, &work, &cancel, &progress, &mut shown);
     let told = match AssertUnwindSafe(working).catch_unwind().await {
