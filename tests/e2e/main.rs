@@ -7,6 +7,7 @@ mod cancel;
 mod cli;
 mod crash;
 mod lsp_tool;
+mod models;
 mod nasty_rename;
 mod reading;
 mod real_servers;
