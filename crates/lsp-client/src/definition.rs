@@ -162,6 +162,13 @@ pub struct ReadyRule {
     /// … and in the last one this field was true.
     #[serde(default)]
     pub status_field: Option<String>,
+    /// A field of the same notification that says `ok` while all is well; `error` means that the
+    /// project is not loaded and an edit of the server would be half of one.
+    #[serde(default)]
+    pub status_health: Option<String>,
+    /// The field that says why not.
+    #[serde(default)]
+    pub status_text: Option<String>,
     /// After this long it counts as loaded whatever it says.
     #[serde(default = "default_ready_timeout")]
     pub timeout_s: u64,
@@ -179,6 +186,8 @@ impl Default for ReadyRule {
             log_messages: Vec::new(),
             status_method: None,
             status_field: None,
+            status_health: None,
+            status_text: None,
             timeout_s: default_ready_timeout(),
         }
     }
@@ -195,9 +204,13 @@ impl ReadyRule {
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiagnosticsRule {
-    /// After a push without a version, how long another may follow that replaces it.
+    /// After a push without a version, how long another may follow that replaces it; with `progress`
+    /// after any push, and after the end of the work.
     #[serde(default)]
     pub settle_ms: u64,
+    /// What is pushed while the server reports work by `$/progress`, or is about to, is a part.
+    #[serde(default)]
+    pub progress: bool,
     /// Pushes without a version are never believed.
     #[serde(default)]
     pub refuse_unversioned: bool,

@@ -200,7 +200,17 @@ fn edits(edit: &WorkspaceEdit, wanted: &AbsPath) -> bool {
 
 async fn ready(server: &Server, document: Option<&Document>, clock: Clock<'_>) -> Result<(), ServerError> {
     if server.wait_ready(document, clock).await? {
-        return Ok(());
+        // Half a rename is worse than none.
+        return match server.core.loading.trouble().filter(|trouble| trouble.severe) {
+            Some(trouble) => Err(server.refused(
+                ErrorCode::WrongState,
+                format!(
+                    "the project is not loaded ({}), so nothing is renamed; mend that first",
+                    trouble.text
+                ),
+            )),
+            None => Ok(()),
+        };
     }
     Err(ServerError::Starting { server: server.name().to_owned(), detail: server.doing() })
 }
