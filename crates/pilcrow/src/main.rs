@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod config;
 mod doctor;
+mod language_server;
 mod logging;
 mod models;
 mod output;
