@@ -32,6 +32,14 @@ pub struct Consent {
     pub json: bool,
 }
 
+/// Who carries a command out.
+#[derive(Debug, Args, Clone)]
+pub struct Carried {
+    /// Do it in this process even if an editor has the project open; files it has open are not written
+    #[arg(long)]
+    pub standalone: bool,
+}
+
 /// What Pilcrow does.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -42,6 +50,9 @@ pub enum Command {
         /// The project
         #[command(flatten)]
         project: Project,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
         /// Consent
         #[command(flatten)]
         consent: Consent,
@@ -67,6 +78,9 @@ pub enum Command {
         /// The project
         #[command(flatten)]
         project: Project,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
         /// Consent
         #[command(flatten)]
         consent: Consent,
@@ -84,6 +98,9 @@ pub enum Command {
         /// The project
         #[command(flatten)]
         project: Project,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -93,6 +110,9 @@ pub enum Command {
         /// The project
         #[command(flatten)]
         project: Project,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -108,6 +128,9 @@ pub enum Command {
         /// The project
         #[command(flatten)]
         project: Project,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -117,6 +140,9 @@ pub enum Command {
         /// The project
         #[command(flatten)]
         project: Project,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
         /// Print JSON
         #[arg(long)]
         json: bool,

@@ -76,7 +76,56 @@ pub struct Project {
     pub registry: Registry,
 }
 
+/// What one request that came from elsewhere is carried out with: the project's files and, where
+/// nothing speaks against it, its language servers; permission and memory are the request's own.
+pub struct Guest {
+    /// What this request may do.
+    pub policy: Arc<Policy>,
+    /// What its tools share.
+    pub kit: Arc<Kit>,
+    /// The tools.
+    pub registry: Registry,
+    /// Language servers of this request alone, to be shut down with it.
+    pub servers: Option<Arc<ServerPool>>,
+}
+
 impl Project {
+    /// Makes room for a request that came from elsewhere. Its servers are the project's own where
+    /// starting one asks nobody; otherwise they are started for the request and by its permission, so
+    /// that its `--yes` serves nobody else. Blocks on the file system.
+    pub fn guest(
+        &self,
+        homes: &Homes,
+        yes: bool,
+        keep: bool,
+        approver: &Arc<dyn Approver>,
+    ) -> anyhow::Result<Guest> {
+        let policy = Arc::new(self.policy.for_request(yes));
+        let trusted = self.policy.is_trusted();
+        if trusted {
+            policy.trust_for_now();
+        }
+        let quiet = |problem: &str| tracing::warn!("{problem}");
+        let definitions = definitions(homes, self.workspace.root(), trusted || yes, quiet);
+        let shares = trusted && !definitions.list().any(|definition| definition.from_project);
+        let servers = if shares {
+            None
+        } else {
+            let options = PoolOptions {
+                workspace: self.workspace.clone(),
+                processes: Arc::clone(&self.processes),
+                policy: Arc::clone(&policy),
+                approver: Arc::clone(approver),
+                definitions: Arc::new(definitions),
+                host: Arc::new(LoggingHost),
+            };
+            Some(pool(homes, &self.config, options))
+        };
+        let kit = kit(&self.workspace, servers.as_ref().unwrap_or(&self.servers), &self.config, keep)?;
+        let registry = Registry::new(tools::builtin(&kit))?;
+        Ok(Guest { policy, kit, registry, servers })
+    }
+
     /// Opens the project that the command line names. Blocks on the file system.
     pub fn open(args: &cli::Project, access: Access) -> anyhow::Result<Self> {
         let homes = Homes::from_env()?;

@@ -112,6 +112,16 @@ impl Listener {
         &self.path
     }
 
+    /// Removes the name now; connections that are there stay. Nothing when a successor has it.
+    pub fn withdraw(&self) {
+        if self.node.is_some()
+            && node(&self.path) == self.node
+            && let Err(error) = remove(&self.path)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "a socket stays behind");
+        }
+    }
+
     /// The next connection of a process of our own user; others are closed and logged. Cancel-safe.
     ///
     /// # Errors
@@ -129,13 +139,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // A successor of the same name is not ours to remove.
-        if self.node.is_some()
-            && node(&self.path) == self.node
-            && let Err(error) = remove(&self.path)
-        {
-            tracing::warn!(path = %self.path.display(), %error, "a socket stays behind");
-        }
+        self.withdraw();
     }
 }
 

@@ -150,7 +150,7 @@ impl Policy {
     /// what was answered here for this session only. Nor does what is answered there hold here, but for
     /// what is answered with always. Reads the remembered answers.
     pub fn for_request(&self, yes: bool) -> Self {
-        Self::new(PolicyOptions { yes, ..self.options.clone() })
+        Self::new(PolicyOptions { yes, ..PolicyOptions::clone(&self.options) })
     }
 
     /// The person trusted the workspace by other means (their editor asked): holds as long as this
