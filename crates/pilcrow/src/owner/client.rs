@@ -26,9 +26,9 @@ use super::protocol::{
 /// How long an owner may take to greet, or to say what it has open.
 pub const GREETING: Duration = Duration::from_secs(3);
 /// How often an owner that works is asked whether it is there, and how long it may take to say so.
-const PING: Duration = Duration::from_secs(5);
-/// How long what was cancelled may take to end.
-const STOP: Duration = Duration::from_secs(5);
+const PING: Duration = Duration::from_secs(3);
+/// How long what was cancelled may take to end; a run promises two seconds.
+const STOP: Duration = Duration::from_secs(4);
 /// A request may take as long as a person lets it; pings and Ctrl-C end it.
 const ANY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 

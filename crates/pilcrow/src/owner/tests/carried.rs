@@ -198,13 +198,3 @@ fn a_command_that_is_killed_takes_its_run_with_it() {
     assert!(wait(aborted), "the run goes on");
     owner.end();
 }
-
-/// Reads until a line holds `text`.
-fn until(stdout: &mut BufReader<ChildStdout>, text: &str) {
-    let mut seen = String::new();
-    while !seen.contains(text) {
-        let mut byte = [0];
-        stdout.read_exact(&mut byte).unwrap_or_else(|error| panic!("{error}: {seen}"));
-        seen.push(char::from(byte[0]));
-    }
-}

@@ -46,10 +46,10 @@ fn an_owner_killed_in_the_middle_of_a_run_is_told() {
     let owner = place.owner("Ed", &[]);
     let script = place.beside(
         "script.jsonl",
-        "{\"tool_calls\": [{\"name\": \"write\", \"arguments\": {\"path\": \"b.txt\", \"content\": \"b\\n\"}}]}\n{\"text\": \"x\", \"wait_for_cancel\": true}\n",
+        "{\"tool_calls\": [{\"name\": \"write\", \"arguments\": {\"path\": \"b.txt\", \"content\": \"b\\n\"}}]}\n{\"text\": \"Written.\", \"wait_for_cancel\": true}\n",
     );
-    let child = place.start(&["run", "x", "--yes", "--model", &format!("script:{script}")]);
-    assert!(wait(|| place.root().join("b.txt").exists()));
+    let mut child = place.start(&["run", "x", "--yes", "--model", &format!("script:{script}")]);
+    until(child.stdout.as_mut().unwrap(), "Written.");
     owner.signal(Signal::KILL);
     let ran = finish(child).expect(1);
     ran.says(&["the Pilcrow of Ed", &format!("process {}", owner.pid()), "ended", "pilcrow undo --list"]);
@@ -80,14 +80,37 @@ fn an_editor_that_is_closed_in_the_middle_stops_what_was_asked_for() {
     let owner = place.owner("Ed", &[]);
     let script = place.beside("script.jsonl", "{\"text\": \"Thinking.\", \"wait_for_cancel\": true}\n");
     let mut child = place.start(&["run", "x", "--model", &format!("script:{script}")]);
-    let mut stdout = child.stdout.take().unwrap();
-    let mut seen = Vec::new();
-    while !seen.ends_with(b"Thinking.") {
-        let mut byte = [0];
-        stdout.read_exact(&mut byte).unwrap();
-        seen.push(byte[0]);
-    }
+    until(child.stdout.as_mut().unwrap(), "Thinking.");
     owner.end();
-    child.stdout = Some(stdout);
     finish(child).expect(1).says(&["stopped"]);
+}
+
+/// A run that only a cancel ends, and the owner that stops in the middle of it.
+fn stopped_in_the_middle(place: &Place, owner: &OwnerProcess) -> Child {
+    let script = place.beside("script.jsonl", "{\"text\": \"Thinking.\", \"wait_for_cancel\": true}\n");
+    let mut child = place.start(&["run", "x", "--model", &format!("script:{script}")]);
+    until(child.stdout.as_mut().unwrap(), "Thinking.");
+    owner.signal(Signal::STOP);
+    child
+}
+
+#[test]
+fn ctrl_c_ends_the_command_though_the_owner_hangs() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let owner = place.owner("Ed", &[]);
+    let child = stopped_in_the_middle(&place, &owner);
+    send(&child, Signal::INT);
+    finish(child).expect(1).says(&["the Pilcrow of Ed", "told to stop"]);
+}
+
+#[test]
+fn an_owner_that_falls_silent_is_not_waited_for() {
+    if std::env::var_os("RUN_SLOW_TESTS").is_none() {
+        eprintln!("skipped: it waits for deadlines; set RUN_SLOW_TESTS=1");
+        return;
+    }
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let owner = place.owner("Ed", &[]);
+    let child = stopped_in_the_middle(&place, &owner);
+    finish(child).expect(1).says(&["the Pilcrow of Ed", "stopped answering"]);
 }

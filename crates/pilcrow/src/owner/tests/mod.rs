@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use futures_util::future::BoxFuture;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use workspace::{
@@ -282,6 +282,12 @@ impl OwnerProcess {
 
     fn signal(&self, signal: Signal) {
         send(&self.child, signal);
+        if signal == Signal::STOP {
+            // It is stopped when all its threads are.
+            let pid = Pid::from_raw(self.child.id() as i32);
+            let (_, status) = waitpid(pid, WaitOptions::UNTRACED).unwrap().unwrap();
+            assert!(status.stopped(), "{status:?}");
+        }
     }
 
     fn ask(&mut self, line: &str) -> Value {
@@ -327,6 +333,18 @@ fn wait(mut holds: impl FnMut() -> bool) -> bool {
     true
 }
 
+/// Reads what a command prints until `text` has come.
+fn until(stdout: &mut impl Read, text: &str) {
+    let mut seen = Vec::new();
+    while !seen.ends_with(text.as_bytes()) {
+        let mut byte = [0];
+        if let Err(error) = stdout.read_exact(&mut byte) {
+            panic!("{error}: {}", String::from_utf8_lossy(&seen));
+        }
+        seen.push(byte[0]);
+    }
+}
+
 /// Waits for a command to end.
 #[track_caller]
 fn finish(mut child: Child) -> Ran {
@@ -351,7 +369,8 @@ fn finish(mut child: Child) -> Ran {
     }
     let (stdout, stderr) = (stdout.join().unwrap(), stderr.join().unwrap());
     assert!(ended, "it does not end\n{stdout}\n{stderr}");
-    let stdout = stdout.split_once(MARK).map(|(_, rest)| rest.to_owned()).unwrap_or_default();
+    // Without the mark: a test has read it.
+    let stdout = stdout.split_once(MARK).map(|(_, rest)| rest.to_owned()).unwrap_or(stdout);
     Ran { code: status.unwrap().code(), stdout, stderr }
 }
 

@@ -150,3 +150,34 @@ async fn a_listener_that_says_nothing_is_waited_for_a_short_time() {
     }
     assert!(asked.elapsed() < Duration::from_secs(30));
 }
+
+#[tokio::test]
+async fn a_request_shares_servers_only_where_starting_one_asks_nobody() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let folder = AbsPath::new(place.folder.path()).unwrap();
+    let dir = |name: &str| workspace::StateDir::new(folder.join("home").join(name));
+    let homes = Homes {
+        config: folder.join("home/config"),
+        state: dir("state"),
+        data: dir("data"),
+        cache: dir("cache"),
+        run: dir("run"),
+    };
+    let surface =
+        Surface { editor: None, approver: Arc::new(Nobody), settings: None, tell: |_| {}, begins_log: false };
+    let project = Project::open_with(&homes, &place.root(), Access::default(), surface).unwrap();
+    let approver: Arc<dyn Approver> = Arc::new(Nobody);
+    let shares = |yes: bool| {
+        let guest = project.guest(&homes, yes, false, &approver).unwrap();
+        assert_eq!(guest.policy.is_trusted(), project.policy.is_trusted());
+        guest.servers.is_none()
+    };
+    assert!(!shares(false) && !shares(true), "nobody trusts this project");
+    let trust = workspace::TrustStore::new(homes.state.clone());
+    trust.trust(project.workspace.root()).unwrap();
+    assert!(shares(false) && shares(true));
+    // A server of the project's own is asked about, with its command.
+    let definition = include_str!("../../../../../adapters/servers/ruff.toml");
+    place.write(".pilcrow/adapters/servers/ruff.toml", definition);
+    assert!(!shares(false) && !shares(true));
+}
