@@ -204,9 +204,13 @@ impl ReadyRule {
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiagnosticsRule {
-    /// After a push without a version, how long another may follow that replaces it.
+    /// After a push without a version, how long another may follow that replaces it; with `progress`
+    /// after any push, and after the end of the work.
     #[serde(default)]
     pub settle_ms: u64,
+    /// What is pushed while the server reports work by `$/progress`, or is about to, is a part.
+    #[serde(default)]
+    pub progress: bool,
     /// Pushes without a version are never believed.
     #[serde(default)]
     pub refuse_unversioned: bool,
