@@ -6,6 +6,7 @@ mod bad_input;
 mod cancel;
 mod cli;
 mod crash;
+mod front;
 mod lsp_tool;
 mod models;
 mod nasty_rename;

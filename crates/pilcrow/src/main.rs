@@ -35,6 +35,7 @@ fn status(command: Command) -> u8 {
             workspace::guard_main();
             Ok(Exit::Done)
         }
+        Command::Lsp { .. } => language_server::serve(),
         command => perform(command),
     };
     let exit = exit.unwrap_or_else(|error| {
@@ -90,7 +91,7 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
             commands::config::show(&project, json)
         }
         Command::Config { command: cli::Config::Schema, .. } => commands::config::schema(),
-        Command::Guard => Ok(Exit::Done),
+        Command::Guard | Command::Lsp { .. } => Ok(Exit::Done),
     }
 }
 

@@ -59,7 +59,7 @@ impl Surface {
 /// An opened project.
 pub struct Project {
     /// Settings in force.
-    pub config: Config,
+    pub config: Arc<Config>,
     /// Its files.
     pub workspace: Workspace,
     /// What may be done.
@@ -173,7 +173,7 @@ impl Project {
         );
         let kit = kit(&workspace, &servers, &config, access.keep)?;
         let registry = Registry::new(tools::builtin(&kit))?;
-        Ok(Self { config, workspace, policy, approver, processes, servers, kit, registry })
+        Ok(Self { config: Arc::new(config), workspace, policy, approver, processes, servers, kit, registry })
     }
 
     /// Past and present conversations of this project.

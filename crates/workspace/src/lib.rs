@@ -11,6 +11,7 @@ mod audit;
 mod commit;
 mod content;
 mod disk;
+mod disk_copy;
 mod document;
 mod edit;
 mod editor;
@@ -48,11 +49,13 @@ mod trust;
 mod undo;
 mod uri;
 mod walk;
+mod watch;
 mod workspace;
 mod write;
 
 pub use approver::{Answer, Approver, Nobody, Question, QuestionKind};
 pub use commit::{Commit, CommitError, CommitId, CommitRecord, CommittedFile, RecoveryNote};
+pub use disk_copy::{DiskCopy, plain_hash};
 pub use document::{Document, Owner, ReadError, Version};
 pub use edit::{Operation, WorkspaceEdit};
 pub use editor::{Editor, Settled};
@@ -66,6 +69,7 @@ pub use permit::{Permit, SpawnGrant};
 pub use plan::{ChangeKind, FileChange, Plan, PlanError};
 pub use policy::{Decision, Denied, Mode, Policy, PolicyOptions, SpawnRequest, Verdict};
 pub use process::{CommandLine, Process, Processes, SpawnError};
+pub use resolve::canonical;
 pub use rules::{Capability, Rule, RuleError};
 pub use run::RunId;
 pub use secrets::{Redactor, is_secret_name};
@@ -73,6 +77,7 @@ pub use state::{Homes, StateDir, StateError, StateLock};
 pub use trust::TrustStore;
 pub use undo::{Skipped, Undo, UndoError, UndoPlan};
 pub use uri::{path_to_uri, uri_to_path};
+pub use watch::process_ended;
 pub use workspace::{Entry, EntryKind, OpenError, PathError, Workspace};
 
 #[cfg(test)]
