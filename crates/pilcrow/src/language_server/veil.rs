@@ -262,6 +262,7 @@ mod tests {
                 bom: false,
                 version,
                 owner,
+                held: None,
             })
         }
 

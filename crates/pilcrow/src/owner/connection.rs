@@ -4,6 +4,7 @@
 //! cancelled. Work is done in tasks that nobody drops: a command that goes away in the middle leaves
 //! nothing half done.
 
+use std::any::Any;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use super::protocol::{
     Answered, Asked, Call, Documents, Hello, OpenDocument, Outcome, PROTOCOL, Reply, Request, TakeBack,
     Welcome, methods,
 };
-use crate::project::Project;
+use super::serve::{Lent, Served};
 use crate::worker::Worker;
 
 /// How long a person may think.
@@ -33,8 +34,8 @@ const END: Duration = Duration::from_secs(2);
 
 /// What every connection of an owner shares.
 pub struct Host {
-    /// The project.
-    pub project: Arc<Project>,
+    /// What it serves.
+    pub served: Arc<dyn Served>,
     /// Our folders.
     pub homes: Homes,
     /// The editor, as it calls itself.
@@ -70,8 +71,8 @@ pub async fn serve(host: Arc<Host>, stream: Stream, stop: CancellationToken) {
     // It hangs up when it has its answer.
     tokio::time::timeout(END, peer.closed()).await.ok();
     peer.close("the editor's Pilcrow ends");
-    if let Some(worker) = connection.worker.get() {
-        worker.leave().await;
+    if let Some(guest) = connection.worker.get() {
+        guest.worker.leave().await;
     }
     tasks.close();
     tasks.wait().await;
@@ -82,7 +83,13 @@ struct Connection {
     cancel: CancellationToken,
     jobs: TaskTracker,
     hello: OnceLock<Hello>,
-    worker: OnceCell<Worker>,
+    worker: OnceCell<Guest>,
+}
+
+/// The command's worker, and what keeps its project open.
+struct Guest {
+    worker: Worker,
+    _keeps: Box<dyn Any + Send + Sync>,
 }
 
 struct Incoming(Arc<Connection>);
@@ -153,7 +160,7 @@ impl Connection {
     }
 
     fn documents(&self) -> Documents {
-        let open = self.host.project.workspace.open_documents();
+        let open = self.host.served.documents();
         let documents = open.into_iter().map(|document| OpenDocument {
             path: document.path.to_string(),
             dirty: document.owner == Owner::Editor { dirty: true },
@@ -167,13 +174,13 @@ impl Connection {
         let make = || async {
             let approver: Arc<dyn Approver> =
                 if hello.asks { Arc::new(Remote { peer: peer.clone() }) } else { Arc::new(Nobody) };
-            let Host { project, homes, .. } = &*self.host;
-            Worker::guest(Arc::clone(project), homes, hello.yes, hello.keep, approver)
+            let Host { served, homes, .. } = &*self.host;
+            let Lent { project, keeps } = served.project().await?;
+            let worker = Worker::guest(project, homes, hello.yes, hello.keep, approver)?;
+            anyhow::Ok(Guest { worker, _keeps: keeps })
         };
-        self.worker
-            .get_or_try_init(make)
-            .await
-            .map_err(|error| failed(ErrorCode::IoError, &format!("{error:#}")))
+        let guest = self.worker.get_or_try_init(make).await;
+        guest.map(|guest| &guest.worker).map_err(|error| failed(ErrorCode::IoError, &format!("{error:#}")))
     }
 
     async fn run(&self, peer: &Peer, request: Request) -> Result<Box<RawValue>, RpcError> {

@@ -14,10 +14,6 @@ mod connection;
 mod find;
 mod neighbours;
 mod protocol;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the language server that announces itself is built beside it")
-)]
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -26,8 +22,7 @@ pub use client::{Client, Failed};
 pub use find::find;
 pub use neighbours::Neighbours;
 pub use protocol::{Call, Hello, Ran, Reply, Request, TakeBack};
-#[expect(unused_imports, reason = "the language server that announces itself is built beside it")]
-pub use serve::{OwnerGuard, ServeError, serve};
+pub use serve::{Lent, OwnerGuard, Served, serve};
 
 use workspace::{Homes, StateDir, StateError};
 

@@ -1,21 +1,40 @@
 //! The owner's side: announces a project and takes connections.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::local::{Listener, LocalError};
-use workspace::{Homes, StateError};
+use workspace::{AbsPath, Document, Homes, OpenError, StateError, Workspace};
 
 use super::connection::{self, Host};
-use super::{Neighbours, place};
+use super::place;
 use crate::project::Project;
 
 /// Commands served at once; one more is hung up on.
 const CONNECTIONS: usize = 64;
 /// After the system refused a connection, for want of handles for example.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// What an owner serves: the editor's documents at any time, and its project when it is needed.
+pub trait Served: Send + Sync + 'static {
+    /// What the editor has open, in this project or not. Answers at once.
+    fn documents(&self) -> Vec<Document>;
+
+    /// The project, opened if it is not.
+    fn project(&self) -> BoxFuture<'_, anyhow::Result<Lent>>;
+}
+
+/// A project for as long as a command needs it.
+pub struct Lent {
+    /// The project. Its commits must heed [`super::Neighbours`].
+    pub project: Arc<Project>,
+    /// What keeps it open.
+    pub keeps: Box<dyn Any + Send + Sync>,
+}
 
 /// An announced project. Dropped, it is announced no longer and what was asked for is cancelled.
 pub struct OwnerGuard {
@@ -30,30 +49,34 @@ pub enum ServeError {
     /// Our folder for sockets failed.
     #[error(transparent)]
     State(#[from] StateError),
+    /// There is no such folder.
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// The socket failed.
     #[error(transparent)]
     Local(#[from] LocalError),
 }
 
-/// Announces `project`, and from now on carries out what commands ask for, until the guard is dropped
-/// or `cancel` fires. `editor` is how the editor calls itself, for people; it may be empty. From now on
-/// the project's commits heed what other owners hold. Needs a runtime; blocks on the file system.
+/// Announces the project at `root`, and from now on carries out what commands ask for, until the guard
+/// is dropped or `cancel` fires. `editor` is how the editor calls itself, for people; it may be empty.
+/// Needs a runtime; blocks on the file system, shortly.
 ///
 /// # Errors
 /// [`ServeError`].
 pub fn serve(
     homes: &Homes,
-    project: Arc<Project>,
+    root: &AbsPath,
+    served: Arc<dyn Served>,
     editor: &str,
     cancel: &CancellationToken,
 ) -> Result<OwnerGuard, ServeError> {
-    project.workspace.heed(Arc::new(Neighbours::new(homes, false)));
-    let folder = place(homes, project.workspace.id())?;
+    let (_, id) = Workspace::identify(root.as_path())?;
+    let folder = place(homes, &id)?;
     let name = format!("{}.sock", std::process::id());
     let listener = Arc::new(Listener::bind(folder.make()?.join(&name).as_path())?);
     let stop = cancel.child_token();
     let tracker = TaskTracker::new();
-    let host = Arc::new(Host { project, homes: homes.clone(), editor: editor.to_owned() });
+    let host = Arc::new(Host { served, homes: homes.clone(), editor: editor.to_owned() });
     tracker.spawn(accept_all(Arc::clone(&listener), host, stop.clone(), tracker.clone()));
     Ok(OwnerGuard { listener, stop, tracker })
 }

@@ -24,6 +24,7 @@ use workspace::{
     AbsPath, ContentHash, Document, Editor, FileChange, Homes, Nobody, Owner, Settled, Version, Workspace,
 };
 
+use super::{Lent, Neighbours, Served};
 use crate::cli::Cli;
 use crate::project::{Access, Project, Surface};
 
@@ -66,9 +67,12 @@ fn own() {
         };
         let homes = Homes::from_env().unwrap();
         let project = Project::open_with(&homes, &root, Access::default(), surface).unwrap();
+        project.workspace.heed(Arc::new(Neighbours::new(&homes, false)));
         let project = Arc::new(project);
         let name = std::env::var("TEST_EDITOR").unwrap();
-        let guard = super::serve(&homes, project.clone(), &name, &CancellationToken::new()).unwrap();
+        let served = Arc::new(Whole(project.clone()));
+        let root = project.workspace.root();
+        let guard = super::serve(&homes, root, served, &name, &CancellationToken::new()).unwrap();
         crate::output::part(MARK);
         let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(tokio::io::stdin()));
         while let Some(line) = lines.next_line().await.unwrap() {
@@ -93,6 +97,20 @@ fn own() {
     });
     runtime.shutdown_background();
     std::process::exit(0);
+}
+
+/// A project that is open all the time.
+struct Whole(Arc<Project>);
+
+impl Served for Whole {
+    fn documents(&self) -> Vec<Document> {
+        self.0.workspace.open_documents()
+    }
+
+    fn project(&self) -> BoxFuture<'_, anyhow::Result<Lent>> {
+        let project = self.0.clone();
+        Box::pin(async { Ok(Lent { project, keeps: Box::new(()) }) })
+    }
 }
 
 /// A text, and whether it is unsaved.
@@ -134,6 +152,7 @@ impl Editor for Scripted {
             text: text.into(),
             bom: false,
             owner: Owner::Editor { dirty },
+            held: None,
         })
     }
 
