@@ -10,6 +10,7 @@ mod front;
 mod lsp_tool;
 mod models;
 mod nasty_rename;
+mod owner;
 mod reading;
 mod real_servers;
 mod server_death;
