@@ -11,6 +11,7 @@ mod in_editor;
 mod lsp_tool;
 mod models;
 mod nasty_rename;
+mod owner;
 mod reading;
 mod real_servers;
 mod server_death;

@@ -265,6 +265,7 @@ impl Front {
             Arc::<Veil>::clone(&veil) as Arc<dyn Editor>,
             Approvers { inside: approver(client.trusted), outside: approver(None) },
             client.trusted == Some(true),
+            client.facts.name.clone(),
             &self.tracker,
         ));
         projects.change_folders(&client.folders, &[]);
@@ -306,7 +307,9 @@ impl Front {
         if let Some(connection) = self.connection.get() {
             connection.runs.close();
             connection.port.hasten();
-            if tokio::time::timeout(RUNS_END, connection.runs.all_ended()).await.is_err() {
+            let ended = tokio::time::timeout(RUNS_END, connection.runs.all_ended());
+            let (ended, ()) = tokio::join!(ended, connection.projects.withdraw(RUNS_END));
+            if ended.is_err() {
                 tracing::warn!("a run did not end in time");
             }
             connection.projects.close().await;
