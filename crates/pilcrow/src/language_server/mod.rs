@@ -7,5 +7,7 @@
 pub mod documents;
 pub mod editors;
 pub mod port;
+#[cfg(test)]
+mod port_tests;
 pub mod rebase;
 pub mod settle;

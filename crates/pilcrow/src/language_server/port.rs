@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use wire::RequestError;
 use workspace::{AbsPath, ChangeKind, ContentHash, Document, Editor, FileChange, Settled};
 
-use super::documents::{Moment, Open, OpenDocuments, Since, Step};
+use super::documents::{BOM, Moment, Open, OpenDocuments, Since, Step, without_bom};
 use super::editors::ClientFacts;
 use super::rebase::{self, Placed};
 use super::settle::{Answer, Settling, Verdict};
@@ -33,7 +33,6 @@ const LATE_ANSWER: Duration = Duration::from_secs(1);
 const MAX_QUIET: Duration = Duration::from_secs(5);
 /// How often the disk is looked at for a file operation.
 const LOOK: Duration = Duration::from_millis(50);
-const BOM: &str = "\u{feff}";
 
 /// The way into one connected editor.
 pub struct EditorPort {
@@ -86,7 +85,6 @@ struct Flight {
     settling: Settling,
     moment: Moment,
     verdict: Option<Verdict>,
-    closed: bool,
 }
 
 /// How a request was answered.
@@ -209,7 +207,7 @@ impl EditorPort {
         let settling = Settling::new(&open.text, ends, self.documents.encoding(), placed.clone());
         let moment = open.moment();
         let path = wanted.path.clone();
-        Ok(Flight { path, base: open, placed, settling, moment, verdict: None, closed: false })
+        Ok(Flight { path, base: open, placed, settling, moment, verdict: None })
     }
 
     fn rider(&self, path: &AbsPath, open: &Open) -> Option<TextEdit> {
@@ -286,7 +284,6 @@ impl EditorPort {
                 lock(&self.landed).insert(flight.path, landed);
                 Settled::Landed
             }
-            Verdict::Absent if flight.closed => Settled::Moved,
             Verdict::Absent if again => return None,
             Verdict::Absent => Settled::Absent { reason: Some(absence(reply)) },
             Verdict::Conflict => Settled::Moved,
@@ -408,7 +405,8 @@ impl EditorPort {
                 flight.moment = open.moment();
                 flight.verdict = flight.settling.known(answer);
             }
-            Since::Closed => flight.closed = true,
+            // Whatever became of it, the disk is the truth now.
+            Since::Closed => flight.verdict = Some(Verdict::Conflict),
             Since::Forgotten => flight.verdict = Some(Verdict::Unknown),
         }
     }
@@ -817,10 +815,6 @@ fn not_sent() -> Settled {
 
 fn stopped() -> Settled {
     Settled::Absent { reason: Some("stopped before it was sent".to_owned()) }
-}
-
-fn without_bom(text: &str) -> &str {
-    text.strip_prefix(BOM).unwrap_or(text)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
