@@ -44,12 +44,14 @@ pub struct EditorPort {
     held: Mutex<HashSet<AbsPath>>,
     released: Condvar,
     haste: Mutex<CancellationToken>,
-    landed: Mutex<HashMap<AbsPath, Landed>>,
+    /// By path and the text that the edits were planned on.
+    landed: Mutex<HashMap<(AbsPath, ContentHash), Landed>>,
     riders: Mutex<Vec<Rider>>,
 }
 
 /// An edit that was seen to land.
 struct Landed {
+    at: Instant,
     moment: Moment,
     text: Arc<str>,
     inverse: Vec<TextEdit>,
@@ -85,6 +87,8 @@ struct Flight {
     settling: Settling,
     moment: Moment,
     verdict: Option<Verdict>,
+    /// Hash of the text that a commit's edits were made for.
+    planned_on: Option<ContentHash>,
 }
 
 /// How a request was answered.
@@ -203,11 +207,15 @@ impl EditorPort {
             placed => placed,
         };
         let placed = placed.map_err(|invalid| refuse(invalid.to_string()))?;
-        let ends = self.client.editor.line_ends(&open.text);
-        let settling = Settling::new(&open.text, ends, self.documents.encoding(), placed.clone());
+        let settling =
+            Settling::new(&open.text, open.lines.ends(), self.documents.encoding(), placed.clone());
         let moment = open.moment();
         let path = wanted.path.clone();
-        Ok(Flight { path, base: open, placed, settling, moment, verdict: None })
+        let planned_on = match &wanted.made_for {
+            MadeFor::Text(text) => Some(ContentHash::of(text.as_bytes())),
+            MadeFor::Moment(..) => None,
+        };
+        Ok(Flight { planned_on, path, base: open, placed, settling, moment, verdict: None })
     }
 
     fn rider(&self, path: &AbsPath, open: &Open) -> Option<TextEdit> {
@@ -280,8 +288,10 @@ impl EditorPort {
             Verdict::Landed { inverse } => {
                 lock(&self.riders).retain(|rider| rider.path != flight.path);
                 let text = Arc::from(flight.settling.text());
-                let landed = Landed { moment: flight.moment, text, inverse };
-                lock(&self.landed).insert(flight.path, landed);
+                let landed = Landed { at: Instant::now(), moment: flight.moment, text, inverse };
+                if let Some(hash) = flight.planned_on {
+                    lock(&self.landed).insert((flight.path, hash), landed);
+                }
                 Settled::Landed
             }
             Verdict::Absent if again => return None,
@@ -511,7 +521,7 @@ impl EditorPort {
             if settled.iter().flatten().any(|settled| *settled != Settled::Landed) {
                 let text_landed = settled[index] == Some(Settled::Landed);
                 if text_landed && let ChangeKind::Renamed { from } = &change.kind {
-                    settled[index] = Some(self.unmake(from, haste).await);
+                    settled[index] = Some(self.unmake(from, change, haste).await);
                 }
                 settled[index].get_or_insert_with(not_sent);
                 continue;
@@ -521,7 +531,7 @@ impl EditorPort {
             if text_made
                 && matches!(outcome, Settled::Absent { .. })
                 && let ChangeKind::Renamed { from } = &change.kind
-                && let Settled::Elsewhere { detail, .. } = self.unmake(from, haste).await
+                && let Settled::Elsewhere { detail, .. } = self.unmake(from, change, haste).await
             {
                 outcome = Settled::Elsewhere { detail, reverted: false };
             }
@@ -531,8 +541,8 @@ impl EditorPort {
     }
 
     /// Takes the text edits of a file back whose move did not come about.
-    async fn unmake(&self, path: &AbsPath, haste: &CancellationToken) -> Settled {
-        match self.revert_text(path, haste).await {
+    async fn unmake(&self, path: &AbsPath, change: &FileChange, haste: &CancellationToken) -> Settled {
+        match self.revert_text(path, change, haste).await {
             Settled::Landed => not_sent(),
             _ => Settled::Elsewhere {
                 detail: "its text was changed, but it was not moved, and the text could not be taken back"
@@ -542,8 +552,10 @@ impl EditorPort {
         }
     }
 
-    async fn revert_text(&self, path: &AbsPath, haste: &CancellationToken) -> Settled {
-        let Some(landed) = lock(&self.landed).remove(path) else {
+    async fn revert_text(&self, path: &AbsPath, change: &FileChange, haste: &CancellationToken) -> Settled {
+        let planned_on = change.before.as_ref().map(|text| ContentHash::of(text.as_bytes()));
+        let landed = planned_on.and_then(|hash| lock(&self.landed).remove(&(path.clone(), hash)));
+        let Some(landed) = landed else {
             return Settled::Absent { reason: Some("nothing is known to have landed there".to_owned()) };
         };
         let made_for = MadeFor::Moment(landed.moment, landed.text);
@@ -562,7 +574,7 @@ impl EditorPort {
         for change in changes {
             settled.push(match &change.kind {
                 ChangeKind::Modified if change.edits.is_empty() => Settled::Landed,
-                ChangeKind::Modified => self.revert_text(&change.path, haste).await,
+                ChangeKind::Modified => self.revert_text(&change.path, change, haste).await,
                 ChangeKind::Created => {
                     self.operate(BACK, &Operation::Delete { path: &change.path }, haste).await
                 }
@@ -663,6 +675,8 @@ impl EditorPort {
     }
 }
 
+/// For how long a commit may ask for what landed to be taken back.
+const REVERTIBLE: Duration = Duration::from_secs(300);
 const BACK: &str = "pilcrow: taken back";
 
 impl Editor for EditorPort {
@@ -699,7 +713,7 @@ impl Editor for EditorPort {
             let _turn = self.turn.lock().await;
             let haste = self.start();
             let _held = self.hold(changes);
-            lock(&self.landed).clear();
+            lock(&self.landed).retain(|_, landed| landed.at.elapsed() < REVERTIBLE);
             self.carry_out(changes, &haste).await
         })
     }

@@ -187,12 +187,12 @@ async fn open_files_move_and_go_through_the_editor() {
             .await
             .unwrap();
         let new = rig.uri("sub/new");
-        assert_eq!(rig.editor.open_uris(), [new.clone()]);
+        assert_eq!(rig.editor.open_uris(), [new.as_str()]);
         assert_eq!(rig.editor.text(&new), "typed\nbar\n");
         assert_eq!(&*rig.document("sub/new").text, "typed\nbar\n");
         assert!(!exists(&rig.path("a")) && !exists(&rig.path("b")));
         rig.undo().await.unwrap();
-        assert_eq!(rig.editor.open_uris(), [a.clone()]);
+        assert_eq!(rig.editor.open_uris(), [a.as_str()]);
         assert_eq!(rig.editor.text(&a), "typed\nfoo\n");
         let mut after = rig.disk();
         // The editor made the folder.
@@ -209,6 +209,18 @@ async fn open_files_move_and_go_through_the_editor() {
     assert_eq!(error.code(), ErrorCode::NotApplied, "{error}");
     assert!(error.to_string().contains("cannot rename files"), "{error}");
     assert_eq!((&*rig.document("a").text, rig.on_disk("a").as_str()), ("foo\n", "foo\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_we_made_goes_through_the_editor_that_opened_it() {
+    let rig = Rig::new(Personality::vscode(), &[("a", "foo\n")]);
+    let create = Operation::Create { path: rig.path("new"), text: "made\n".to_owned(), replaces: None };
+    rig.commit(vec![create, rig.replace("a", "foo", "bar")]).await.unwrap();
+    assert_eq!((rig.on_disk("new").as_str(), rig.edits_sent()), ("made\n", 0));
+    rig.open("new").await;
+    rig.undo().await.unwrap();
+    assert!(rig.editor.open_uris().is_empty() && !exists(&rig.path("new")));
+    assert_eq!(rig.on_disk("a"), "foo\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,6 @@
 //! The editor port at its boundary: a workspace, its commits, and a scripted editor at the other end
 //! of a stream.
+#![expect(clippy::disallowed_methods, reason = "tests make and change the files of a project")]
 
 mod commits;
 mod documents;
