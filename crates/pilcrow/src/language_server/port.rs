@@ -46,7 +46,6 @@ pub struct EditorPort {
     haste: Mutex<CancellationToken>,
     /// By path and the text that the edits were planned on.
     landed: Mutex<HashMap<(AbsPath, ContentHash), Landed>>,
-    riders: Mutex<Vec<Rider>>,
 }
 
 /// An edit that was seen to land.
@@ -55,14 +54,6 @@ struct Landed {
     moment: Moment,
     text: Arc<str>,
     inverse: Vec<TextEdit>,
-}
-
-/// An edit that goes out with another.
-struct Rider {
-    path: AbsPath,
-    moment: Moment,
-    text: Arc<str>,
-    edit: TextEdit,
 }
 
 /// Edits that are to be made in one document.
@@ -109,7 +100,6 @@ impl EditorPort {
             released: Condvar::new(),
             haste: Mutex::default(),
             landed: Mutex::default(),
-            riders: Mutex::default(),
         }
     }
 
@@ -117,35 +107,6 @@ impl EditorPort {
     /// within a second by what is known then.
     pub fn hasten(&self) {
         lock(&self.haste).cancel();
-    }
-
-    /// An edit that is to go out together with the next one made in this document (a `¶` line that
-    /// is answered by it). Made for the text `base`, which was handed out; left out when the person
-    /// changed it since. Another one for the same document takes its place.
-    pub fn ride_along(&self, path: &AbsPath, base: &Document, edit: TextEdit) {
-        let Ok(Some((open, edits))) = self.now(&Wanted {
-            path: path.clone(),
-            edits: vec![edit],
-            made_for: MadeFor::Text(Arc::clone(&base.text)),
-        }) else {
-            return;
-        };
-        let mut riders = lock(&self.riders);
-        riders.retain(|rider| rider.path != *path);
-        riders.extend(edits.into_iter().map(|edit| Rider {
-            path: path.clone(),
-            moment: open.moment(),
-            text: Arc::clone(&open.text),
-            edit,
-        }));
-    }
-
-    /// Takes back what [`EditorPort::ride_along`] asked for; whether it had not gone out yet.
-    pub fn drop_rider(&self, path: &AbsPath) -> bool {
-        let mut riders = lock(&self.riders);
-        let count = riders.len();
-        riders.retain(|rider| rider.path != *path);
-        riders.len() != count
     }
 
     /// The document as it is, and the edits in it; `None` when it is not open. An error when they
@@ -191,22 +152,9 @@ impl EditorPort {
 
     /// Ready to be sent, or what keeps it from that.
     fn prepare(&self, wanted: &Wanted) -> Result<Flight, Settled> {
-        let refuse = |reason: String| Settled::Absent { reason: Some(reason) };
-        let Ok(Some((open, mut edits))) = self.now(wanted) else { return Err(Settled::Moved) };
-        let rider = match &wanted.made_for {
-            MadeFor::Text(_) => self.rider(&wanted.path, &open),
-            MadeFor::Moment(..) => None,
-        };
-        let place =
-            |edits: &[TextEdit]| rebase::place(&open.text, &open.lines, self.documents.encoding(), edits);
-        let alone = edits.len();
-        edits.extend(rider);
-        let placed = match place(&edits) {
-            // The rider is in the way of the edits, which then see to its place themselves.
-            Err(_) if edits.len() > alone => place(&edits[..alone]),
-            placed => placed,
-        };
-        let placed = placed.map_err(|invalid| refuse(invalid.to_string()))?;
+        let Ok(Some((open, edits))) = self.now(wanted) else { return Err(Settled::Moved) };
+        let placed = rebase::place(&open.text, &open.lines, self.documents.encoding(), &edits)
+            .map_err(|invalid| Settled::Absent { reason: Some(invalid.to_string()) })?;
         let settling =
             Settling::new(&open.text, open.lines.ends(), self.documents.encoding(), placed.clone());
         let moment = open.moment();
@@ -216,16 +164,6 @@ impl EditorPort {
             MadeFor::Moment(..) => None,
         };
         Ok(Flight { planned_on, path, base: open, placed, settling, moment, verdict: None })
-    }
-
-    fn rider(&self, path: &AbsPath, open: &Open) -> Option<TextEdit> {
-        let riders = lock(&self.riders);
-        let rider = riders.iter().find(|rider| rider.path == *path)?;
-        let (steps, now) = self.documents.way_since(&rider.moment)?;
-        if now.sequence != open.sequence {
-            return None;
-        }
-        rebase::rebase(&rider.text, std::slice::from_ref(&rider.edit), &steps, true).ok()?.pop()
     }
 
     /// Makes edits in open documents and proves it. In the order of `wanted`.
@@ -286,7 +224,6 @@ impl EditorPort {
         let verdict = flight.verdict.clone().unwrap_or_else(|| flight.settling.decide(reply.answer));
         Some(match verdict {
             Verdict::Landed { inverse } => {
-                lock(&self.riders).retain(|rider| rider.path != flight.path);
                 let text = Arc::from(flight.settling.text());
                 let landed = Landed { at: Instant::now(), moment: flight.moment, text, inverse };
                 if let Some(hash) = flight.planned_on {

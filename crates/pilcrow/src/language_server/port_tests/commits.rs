@@ -234,29 +234,3 @@ async fn a_closed_file_is_written_whole_and_opens_clean() {
     let document = rig.document("a");
     assert_eq!((document.owner, document.bom, document.held), (Owner::Editor { dirty: false }, true, None));
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_line_goes_out_with_the_first_edit() {
-    let rig = Rig::new(Personality::neovim(), &[("a", "# ¶ rename foo\nfoo\n")]);
-    let a = rig.open("a").await;
-    let base = rig.document("a");
-    let line = TextEdit::replace(0.."# ¶ rename foo\n".len(), "");
-    rig.port.ride_along(&rig.path("a"), &base, line.clone());
-    let last = |rig: &Rig| {
-        let document = rig.document("a");
-        let at = document.text.rfind("foo").unwrap();
-        let edits = vec![TextEdit::replace(at..at + 3, "bar")];
-        Operation::Edit { path: document.path, expected: document.version, edits }
-    };
-    rig.commit(vec![last(&rig)]).await.unwrap();
-    assert_eq!((rig.editor.text(&a), rig.edits_sent()), ("bar\n".to_owned(), 1));
-    assert!(!rig.port.drop_rider(&rig.path("a")), "it went out once");
-    // The person changed it: left alone.
-    rig.editor.type_in(&a, 0..0, "# ¶ rename foo\nfoo\n").await;
-    rig.sees(&a).await;
-    rig.port.ride_along(&rig.path("a"), &rig.document("a"), line);
-    rig.editor.type_after(&a, "¶ ", "please ").await;
-    rig.sees(&a).await;
-    rig.commit(vec![last(&rig)]).await.unwrap();
-    assert_eq!(rig.editor.text(&a), "# ¶ please rename foo\nbar\nbar\n");
-}
