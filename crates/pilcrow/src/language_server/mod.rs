@@ -14,6 +14,8 @@ pub mod editors;
 mod initialize;
 mod messages;
 pub mod port;
+#[cfg(test)]
+mod port_tests;
 mod progress;
 mod projects;
 pub mod rebase;

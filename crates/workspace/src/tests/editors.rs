@@ -14,9 +14,19 @@ struct Scripted {
     refuses: Mutex<BTreeMap<AbsPath, Settled>>,
     cannot_revert: Mutex<bool>,
     reverted: Mutex<Vec<AbsPath>>,
+    /// Every text gets this in front, and the port knows.
+    follows: Mutex<Option<usize>>,
+    held: Mutex<Option<String>>,
 }
 
 impl Editor for Scripted {
+    fn rebase(&self, change: &FileChange) -> Option<Vec<TextEdit>> {
+        let by = (*self.follows.lock().unwrap())?;
+        let moved =
+            |edit: &TextEdit| TextEdit::replace(edit.range.start + by..edit.range.end + by, &edit.new_text);
+        Some(change.edits.iter().map(moved).collect())
+    }
+
     fn documents(&self) -> Vec<Document> {
         let paths: Vec<AbsPath> = self.texts.lock().unwrap().keys().cloned().collect();
         paths.iter().filter_map(|path| self.document(path)).collect()
@@ -32,7 +42,7 @@ impl Editor for Scripted {
             bom: false,
             version: Version { hash: ContentHash::of(text.as_bytes()), editor: Some(text.len() as i32) },
             owner: Owner::Editor { dirty: true },
-            held: None,
+            held: self.held.lock().unwrap().clone(),
         })
     }
 
@@ -234,4 +244,38 @@ fn what_others_could_not_say_is_told_with_the_commit() {
     let notes = vec!["Ed does not answer".to_owned()];
     fixture.workspace.heed(Arc::new(Said(Holds { held: Vec::new(), notes: notes.clone() })));
     assert_eq!(fixture.commit(all(&fixture)).unwrap().notes, notes);
+}
+
+#[test]
+fn typing_beside_the_edit_is_followed_where_the_editor_can() {
+    let (fixture, editor) = fixture();
+    let plan = fixture.plan(all(&fixture)).unwrap();
+    editor.texts.lock().unwrap().insert(fixture.path("x.open"), "typed unsaved".to_owned());
+    *editor.follows.lock().unwrap() = Some(6);
+    let commit = fixture.commit_plan(&RunId::new(), plan).unwrap();
+    assert_eq!(open_texts(&editor), ["typed Xsaved", "Ysaved"]);
+    let file = commit.files.iter().find(|file| file.path == fixture.path("x.open")).unwrap();
+    assert_eq!(file.edits, [TextEdit::replace(6..8, "X")]);
+    assert!(commit.notes.is_empty(), "{:?}", commit.notes);
+    fixture.undo();
+    assert_eq!(open_texts(&editor), ["typed unsaved", "unsaved"]);
+}
+
+#[test]
+fn what_the_editor_says_must_not_be_written_is_not() {
+    let (fixture, editor) = fixture();
+    let plan = fixture.plan(all(&fixture)).unwrap();
+    *editor.held.lock().unwrap() = Some("reload it".to_owned());
+    match fixture.commit_plan(&RunId::new(), plan) {
+        Err(CommitError::Held { path, reason }) => {
+            assert_eq!((path, reason.as_str()), (fixture.path("x.open"), "reload it"));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(fixture.plan(all(&fixture)).unwrap_err().code(), ErrorCode::Conflict);
+    assert!(fixture.plan(vec![fixture.replace("disk", "saved", "D")]).is_ok());
+    assert_eq!(
+        (open_texts(&editor), fixture.text("disk")),
+        (vec!["unsaved".to_owned(); 2], "saved".to_owned())
+    );
 }
