@@ -303,14 +303,13 @@ fn narrowed(document: &Document, symbol: &Symbol, name: &str) -> Range<usize> {
 }
 
 fn collect(symbols: &[Symbol], name: &str, found: &mut impl FnMut(&Symbol)) {
+    let name = name.replace("::", ".");
     for symbol in symbols {
-        let path = symbol.path.as_str();
-        let suffix =
-            path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with(['.', ':']));
-        if suffix || path.replace("::", ".") == name.replace("::", ".") {
+        let path = symbol.path.replace("::", ".");
+        if path.strip_suffix(&name).is_some_and(|before| before.is_empty() || before.ends_with('.')) {
             found(symbol);
         }
-        collect(&symbol.children, name, found);
+        collect(&symbol.children, &name, found);
     }
 }
 
