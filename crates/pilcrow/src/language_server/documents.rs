@@ -377,6 +377,7 @@ impl OpenDocuments {
     }
 
     /// Every open document, in order of URI.
+    #[cfg(test)]
     pub fn all(&self) -> Vec<Open> {
         self.state().by_uri.iter_mut().map(|(uri, buffer)| buffer.snapshot(uri)).collect()
     }

@@ -298,9 +298,10 @@ impl Front {
                 }
             });
         }
-        let ClientFacts { name, version, position_encoding, .. } = &client.facts;
+        let ClientFacts { name, version, position_encoding, document_changes, editor, .. } = &client.facts;
         let version = version.as_deref().unwrap_or_default();
-        tracing::debug!(name, version, ?position_encoding, "initialize");
+        let (definition, about) = (&editor.name, &editor.about);
+        tracing::debug!(name, version, definition, about, document_changes, ?position_encoding, "initialize");
         Ok(client.answer())
     }
 

@@ -4,7 +4,7 @@
 //! What must stay true: starting answers at once with the session's id; every run ends by telling
 //! how, once, with its progress ended; stopping one is felt by no other.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tools::planner::{Planner, grammar};
-use workspace::{AbsPath, Commit, Owner, RunId, Undo, WorkspaceEdit};
+use workspace::{AbsPath, Commit, RunId, Undo, WorkspaceEdit};
 
 use super::Connection;
 use super::messages::{self, Kind};
@@ -393,7 +393,7 @@ async fn converse(
     {
         text.push_str(&format!("\nthe ¶ line stays: {error:#}"));
     }
-    let text = with_unsaved(&text, &unsaved(project, &mut commits, &outcome.run));
+    let text = with_unsaved(&text, &unsaved(connection, project, &mut commits, &outcome.run));
     let kind = if well || outcome.reason == TerminationReason::Aborted { Kind::Info } else { Kind::Error };
     Ok(Told { kind, text, run: Some(outcome.run) })
 }
@@ -528,7 +528,7 @@ async fn take_back(
     });
     let mut commits = project.workspace.subscribe();
     let result = tools::take_back(&project.kit, &cx, which.as_ref()).await.unwrap_or_else(Into::into);
-    let text = with_unsaved(&result.joined_text(), &unsaved(project, &mut commits, &cx.run));
+    let text = with_unsaved(&result.joined_text(), &unsaved(connection, project, &mut commits, &cx.run));
     let kind = if result.is_error { Kind::Error } else { Kind::Info };
     Ok(Told { kind, text, run: None })
 }
@@ -544,26 +544,26 @@ fn with_unsaved(text: &str, files: &[String]) -> String {
 }
 
 /// The files that the run changed in the editor and nobody saved.
-fn unsaved(project: &Project, commits: &mut broadcast::Receiver<Arc<Commit>>, run: &RunId) -> Vec<String> {
-    let mut files: Vec<String> = Vec::new();
+fn unsaved(
+    connection: &Connection,
+    project: &Project,
+    commits: &mut broadcast::Receiver<Arc<Commit>>,
+    run: &RunId,
+) -> Vec<String> {
+    let mut changed = BTreeSet::new();
     loop {
         match commits.try_recv() {
             Ok(commit) if commit.run == *run => {
-                for file in &commit.files {
-                    let Ok(document) = project.workspace.document(&file.path) else { continue };
-                    if document.owner == (Owner::Editor { dirty: true }) {
-                        files.push(project.workspace.relative(&file.path));
-                    }
-                }
+                changed.extend(commit.files.iter().map(|file| file.path.clone()));
             }
             // Some were dropped since nobody looked; the rest is still named.
             Ok(_) | Err(broadcast::error::TryRecvError::Lagged(_)) => {}
             Err(_) => break,
         }
     }
-    files.sort();
-    files.dedup();
-    files
+    let unsaved = if changed.is_empty() { Vec::new() } else { connection.documents.unsaved() };
+    let both = unsaved.into_iter().filter(|path| changed.contains(path));
+    both.map(|path| project.workspace.relative(&path)).collect()
 }
 
 /// Hears what happens in a session.
