@@ -377,6 +377,7 @@ impl OpenDocuments {
     }
 
     /// Every open document, in order of URI.
+    #[cfg(test)]
     pub fn all(&self) -> Vec<Open> {
         self.state().by_uri.iter_mut().map(|(uri, buffer)| buffer.snapshot(uri)).collect()
     }
@@ -394,6 +395,7 @@ impl OpenDocuments {
     }
 
     /// Open files whose text is not saved. Looks at the disk.
+    #[cfg(test)]
     pub fn unsaved(&self) -> Vec<AbsPath> {
         let is_dirty =
             |path: &AbsPath| self.document(path).is_some_and(|it| it.owner == Owner::Editor { dirty: true });
