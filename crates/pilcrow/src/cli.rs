@@ -32,9 +32,26 @@ pub struct Consent {
     pub json: bool,
 }
 
+/// Who carries a command out.
+#[derive(Debug, Args, Clone)]
+pub struct Carried {
+    /// Do it in this process even if an editor has the project open; files it has open are not written
+    #[arg(long)]
+    pub standalone: bool,
+}
+
 /// What Pilcrow does.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Be a language server on standard input and output, for editors
+    Lsp {
+        /// What editors add to a language server's command; nothing else is spoken
+        #[arg(long, hide = true)]
+        stdio: bool,
+        /// What some editors add; `initialize` says the same
+        #[arg(long = "clientProcessId", hide = true, value_name = "ID")]
+        client_process_id: Option<u32>,
+    },
     /// Work out a request and apply the answer
     Run {
         /// The request, in words
@@ -42,6 +59,9 @@ pub enum Command {
         /// The project
         #[command(flatten)]
         project: Project,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
         /// Consent
         #[command(flatten)]
         consent: Consent,
@@ -67,6 +87,9 @@ pub enum Command {
         /// The project
         #[command(flatten)]
         project: Project,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
         /// Consent
         #[command(flatten)]
         consent: Consent,
@@ -84,6 +107,9 @@ pub enum Command {
         /// The project
         #[command(flatten)]
         project: Project,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -93,6 +119,9 @@ pub enum Command {
         /// The project
         #[command(flatten)]
         project: Project,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -108,6 +137,9 @@ pub enum Command {
         /// The project
         #[command(flatten)]
         project: Project,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -117,6 +149,9 @@ pub enum Command {
         /// The project
         #[command(flatten)]
         project: Project,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
         /// Print JSON
         #[arg(long)]
         json: bool,

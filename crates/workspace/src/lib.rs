@@ -24,6 +24,7 @@ mod held;
 mod inverse;
 mod journal;
 mod memory;
+mod others;
 mod path;
 mod permit;
 mod plan;
@@ -48,6 +49,7 @@ mod trust;
 mod undo;
 mod uri;
 mod walk;
+mod watch;
 mod workspace;
 mod write;
 
@@ -61,6 +63,7 @@ pub use effects::{Effects, Writes};
 pub use error_code::ErrorCode;
 pub use guard::guard_main;
 pub use hash::ContentHash;
+pub use others::{Hold, Holds, Others};
 pub use path::AbsPath;
 pub use permit::{Permit, SpawnGrant};
 pub use plan::{ChangeKind, FileChange, Plan, PlanError};
@@ -74,6 +77,7 @@ pub use state::{Homes, StateDir, StateError, StateLock};
 pub use trust::TrustStore;
 pub use undo::{Skipped, Undo, UndoError, UndoPlan};
 pub use uri::{path_to_uri, uri_to_path};
+pub use watch::process_ended;
 pub use workspace::{Entry, EntryKind, OpenError, PathError, Workspace};
 
 #[cfg(test)]

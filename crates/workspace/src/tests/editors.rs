@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use futures_util::future::BoxFuture;
 
 use super::*;
-use crate::{ContentHash, Document, Editor, ErrorCode, FileChange, Owner, Settled};
+use crate::{ContentHash, Document, Editor, ErrorCode, FileChange, Hold, Holds, Others, Owner, Settled};
 
 /// Holds `*.open` files with unsaved text; refuses those whose path is listed.
 #[derive(Default)]
@@ -208,6 +208,42 @@ fn a_file_opened_or_typed_in_since_is_planned_again() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// Says what the test says, whatever it is asked.
+struct Said(Holds);
+
+impl Others for Said {
+    fn holds<'a>(&'a self, paths: &'a [AbsPath]) -> BoxFuture<'a, Holds> {
+        let Holds { mut held, notes } = self.0.clone();
+        held.retain(|hold| paths.contains(&hold.path));
+        Box::pin(async { Holds { held, notes } })
+    }
+}
+
+#[test]
+fn what_others_hold_is_refused_by_name_and_nothing_is_touched() {
+    let (fixture, editor) = fixture();
+    let hold = |path: &str| Hold { path: fixture.path(path), reason: format!("{path} is held by Ed") };
+    let held = vec![hold("y.open"), hold("disk"), hold("elsewhere")];
+    fixture.workspace.heed(Arc::new(Said(Holds { held, notes: Vec::new() })));
+    let before = fixture.files();
+    let error = fixture.commit(all(&fixture)).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Conflict);
+    let text = error.to_string();
+    assert!(text.contains("disk is held by Ed") && text.contains("y.open is held by Ed"), "{text}");
+    assert!(!text.contains("elsewhere"), "{text}");
+    assert_eq!((fixture.files(), open_texts(&editor)), (before, vec!["unsaved".to_owned(); 2]));
+    // What nobody holds is written.
+    fixture.commit(vec![fixture.replace("x.open", "un", "X")]).unwrap();
+}
+
+#[test]
+fn what_others_could_not_say_is_told_with_the_commit() {
+    let (fixture, _) = fixture();
+    let notes = vec!["Ed does not answer".to_owned()];
+    fixture.workspace.heed(Arc::new(Said(Holds { held: Vec::new(), notes: notes.clone() })));
+    assert_eq!(fixture.commit(all(&fixture)).unwrap().notes, notes);
 }
 
 #[test]
