@@ -91,6 +91,10 @@ struct Reply {
 impl EditorPort {
     /// The editor at the other end of `peer`, whose documents are `documents`.
     pub fn new(peer: wire::Peer, documents: Arc<OpenDocuments>, client: ClientFacts) -> Self {
+        let ClientFacts { name, version, document_changes, editor, .. } = &client;
+        let version = version.as_deref().unwrap_or_default();
+        // Neovim takes versioned edits and does not say so, hence this is only noted.
+        tracing::info!(name, version, document_changes, spoken_to_as = editor.name, "{}", editor.about);
         Self {
             peer,
             documents,

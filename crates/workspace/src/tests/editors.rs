@@ -210,6 +210,40 @@ fn a_file_opened_or_typed_in_since_is_planned_again() {
     }
 }
 
+#[test]
+fn typing_beside_the_edit_is_followed_where_the_editor_can() {
+    let (fixture, editor) = fixture();
+    let plan = fixture.plan(all(&fixture)).unwrap();
+    editor.texts.lock().unwrap().insert(fixture.path("x.open"), "typed unsaved".to_owned());
+    *editor.follows.lock().unwrap() = Some(6);
+    let commit = fixture.commit_plan(&RunId::new(), plan).unwrap();
+    assert_eq!(open_texts(&editor), ["typed Xsaved", "Ysaved"]);
+    let file = commit.files.iter().find(|file| file.path == fixture.path("x.open")).unwrap();
+    assert_eq!(file.edits, [TextEdit::replace(6..8, "X")]);
+    assert!(commit.notes.is_empty(), "{:?}", commit.notes);
+    fixture.undo();
+    assert_eq!(open_texts(&editor), ["typed unsaved", "unsaved"]);
+}
+
+#[test]
+fn what_the_editor_says_must_not_be_written_is_not() {
+    let (fixture, editor) = fixture();
+    let plan = fixture.plan(all(&fixture)).unwrap();
+    *editor.held.lock().unwrap() = Some("reload it".to_owned());
+    match fixture.commit_plan(&RunId::new(), plan) {
+        Err(CommitError::Held { path, reason }) => {
+            assert_eq!((path, reason.as_str()), (fixture.path("x.open"), "reload it"));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(fixture.plan(all(&fixture)).unwrap_err().code(), ErrorCode::Conflict);
+    assert!(fixture.plan(vec![fixture.replace("disk", "saved", "D")]).is_ok());
+    assert_eq!(
+        (open_texts(&editor), fixture.text("disk")),
+        (vec!["unsaved".to_owned(); 2], "saved".to_owned())
+    );
+}
+
 /// Says what the test says, whatever it is asked.
 struct Said(Holds);
 
@@ -244,38 +278,4 @@ fn what_others_could_not_say_is_told_with_the_commit() {
     let notes = vec!["Ed does not answer".to_owned()];
     fixture.workspace.heed(Arc::new(Said(Holds { held: Vec::new(), notes: notes.clone() })));
     assert_eq!(fixture.commit(all(&fixture)).unwrap().notes, notes);
-}
-
-#[test]
-fn typing_beside_the_edit_is_followed_where_the_editor_can() {
-    let (fixture, editor) = fixture();
-    let plan = fixture.plan(all(&fixture)).unwrap();
-    editor.texts.lock().unwrap().insert(fixture.path("x.open"), "typed unsaved".to_owned());
-    *editor.follows.lock().unwrap() = Some(6);
-    let commit = fixture.commit_plan(&RunId::new(), plan).unwrap();
-    assert_eq!(open_texts(&editor), ["typed Xsaved", "Ysaved"]);
-    let file = commit.files.iter().find(|file| file.path == fixture.path("x.open")).unwrap();
-    assert_eq!(file.edits, [TextEdit::replace(6..8, "X")]);
-    assert!(commit.notes.is_empty(), "{:?}", commit.notes);
-    fixture.undo();
-    assert_eq!(open_texts(&editor), ["typed unsaved", "unsaved"]);
-}
-
-#[test]
-fn what_the_editor_says_must_not_be_written_is_not() {
-    let (fixture, editor) = fixture();
-    let plan = fixture.plan(all(&fixture)).unwrap();
-    *editor.held.lock().unwrap() = Some("reload it".to_owned());
-    match fixture.commit_plan(&RunId::new(), plan) {
-        Err(CommitError::Held { path, reason }) => {
-            assert_eq!((path, reason.as_str()), (fixture.path("x.open"), "reload it"));
-        }
-        other => panic!("{other:?}"),
-    }
-    assert_eq!(fixture.plan(all(&fixture)).unwrap_err().code(), ErrorCode::Conflict);
-    assert!(fixture.plan(vec![fixture.replace("disk", "saved", "D")]).is_ok());
-    assert_eq!(
-        (open_texts(&editor), fixture.text("disk")),
-        (vec!["unsaved".to_owned(); 2], "saved".to_owned())
-    );
 }
