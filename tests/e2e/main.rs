@@ -6,6 +6,7 @@ mod bad_input;
 mod cancel;
 mod cli;
 mod crash;
+mod editors;
 mod nasty_rename;
 mod real_servers;
 mod server_death;

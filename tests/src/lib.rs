@@ -9,6 +9,7 @@
 
 pub mod batch;
 pub mod built;
+pub mod editors;
 pub mod processes;
 pub mod sandbox;
 pub mod scripted;

@@ -28,7 +28,7 @@ pub(crate) fn ensure(tools: &ToolsDir, way: Option<Way>, lock: &Lock, steps: &mu
     python_item(tools, &items::NEOVIM, way, lock, steps)?;
     let missing = missing_packages()?;
     if !missing.is_empty() {
-        steps.run(&format!("install {} (apt, 500 MB)", missing.join(" ")), || {
+        steps.run(&format!("install {} (apt, up to 500 MB)", missing.join(" ")), || {
             apt_install(&missing, lock)?;
             Ok(((), "installed".into()))
         })?;

@@ -144,6 +144,7 @@ pub(crate) const EDITORS_APT: &[&str] = &[
     "libxkbfile-dev",
     "emacs-nox",
     "elpa-eglot",
+    "elpa-rust-mode",
 ];
 
 pub(crate) const ITSDANGEROUS: SourceItem = SourceItem {

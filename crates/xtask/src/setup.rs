@@ -125,16 +125,16 @@ pub(crate) fn python_item(
 
 fn source_item(tools: &ToolsDir, item: &SourceItem, lock: &Lock, steps: &mut Steps) -> Result<()> {
     let folder = tools.item(item.name, &item.key());
-    if tools.is_complete(&folder) && source_archive(tools, item).is_file() {
-        return Ok(());
+    if !(tools.is_complete(&folder) && source_archive(tools, item).is_file()) {
+        steps.run(&format!("download the source of {} {} (pip)", item.name, item.version), || {
+            tools.begin(&folder)?;
+            let environment = tools.item(items::PYTHON_TESTS.name, &items::PYTHON_TESTS.key());
+            python::download_source(item, &environment, &folder, lock)?;
+            tools.complete(&folder)?;
+            Ok(((), "its hash is as expected".into()))
+        })?;
     }
-    steps.run(&format!("download the source of {} {} (pip)", item.name, item.version), || {
-        tools.begin(&folder)?;
-        let environment = tools.item(items::PYTHON_TESTS.name, &items::PYTHON_TESTS.key());
-        python::download_source(item, &environment, &folder, lock)?;
-        tools.complete(&folder)?;
-        Ok(((), "its hash is as expected".into()))
-    })
+    tools.link_lib(item.name, &folder)
 }
 
 /// Packages of npm in a folder of their own.

@@ -43,7 +43,7 @@ async function start(output: vscode.LogOutputChannel): Promise<void> {
   } catch (error) {
     client = undefined;
     output.error(String(error));
-    await missing(path);
+    void missing(path);
   }
 }
 

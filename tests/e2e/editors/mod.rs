@@ -1,0 +1,4 @@
+//! Pilcrow in real editors. Slow.
+
+mod plugins;
+mod rename;
