@@ -60,7 +60,7 @@ const hands = {
   },
   // The visible text of a part of the window; nothing if it is not there.
   look: async ({ within }) => (await page.locator(within).allInnerTexts()).join("\n"),
-  screenshot: ({ path }) => page.screenshot({ path }).then(() => undefined),
+  screenshot: ({ path }) => page.screenshot({ path, animations: "disabled" }).then(() => undefined),
 };
 
 for await (const line of createInterface({ input: process.stdin })) {

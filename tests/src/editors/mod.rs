@@ -4,6 +4,7 @@
 //! that needs it with the command that installs it.
 
 pub mod emacs;
+pub mod model;
 pub mod neovim;
 pub mod vscode;
 
@@ -15,6 +16,7 @@ use std::time::Duration;
 use crate::sandbox::{Sandbox, finish};
 
 pub use emacs::Emacs;
+pub use model::Model;
 pub use neovim::Neovim;
 pub use vscode::VsCode;
 
@@ -70,8 +72,15 @@ impl Sandbox {
         tar.arg("-xzf").arg(archive).args(["--no-same-owner", "--strip-components=1", "-C"]);
         let ran = finish(tar.arg(sandbox.project()).spawn().expect("tar starts"), PATIENCE);
         assert!(ran.status.success(), "{ran:?}");
-        std::fs::create_dir(sandbox.project().join(".git")).unwrap();
-        sandbox.run_anywhere(&["trust", &sandbox.project().display().to_string()]).expect(0);
+        sandbox.make_repository();
         sandbox
+    }
+
+    /// Makes the project a repository that is trusted, so that editors find its folder and servers may
+    /// run in it.
+    #[track_caller]
+    pub fn make_repository(&self) {
+        std::fs::create_dir(self.project().join(".git")).unwrap();
+        self.run_anywhere(&["trust", &self.project().display().to_string()]).expect(0);
     }
 }

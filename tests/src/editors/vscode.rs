@@ -330,6 +330,7 @@ fn settings() -> Value {
         "editor.minimap.enabled": false,
         "window.commandCenter": false,
         "workbench.secondarySideBar.defaultVisibility": "hidden",
+        "workbench.reduceMotion": "on",
     })
 }
 
