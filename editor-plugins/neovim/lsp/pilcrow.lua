@@ -8,6 +8,9 @@ if found then
   handlers['window/showMessage'] = function(...)
     return require('pilcrow').on_message(...)
   end
+  handlers['window/showMessageRequest'] = function(...)
+    return require('pilcrow').on_question(...)
+  end
 end
 
 return {

@@ -11,7 +11,7 @@ vim.api.nvim_create_user_command('Pilcrow', function(opts)
 end, {
   nargs = '*',
   range = true,
-  desc = 'Ask Pilcrow in words; stop, undo, answer',
+  desc = 'Ask Pilcrow in words; or stop, undo, redo, answer, transcript',
   complete = function(lead, line)
     return require('pilcrow').complete(lead, line)
   end,

@@ -12,7 +12,9 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     ["pilcrow.palette.prompt", prompt],
     ["pilcrow.palette.refactor", rename],
     ["pilcrow.palette.stop", () => execute("pilcrow.stop", {})],
-    ["pilcrow.palette.undo", () => execute("pilcrow.undo", {})],
+    ["pilcrow.palette.undo", () => execute("pilcrow.undo", here())],
+    ["pilcrow.palette.redo", () => execute("pilcrow.redo", here())],
+    ["pilcrow.palette.transcript", () => execute("pilcrow.transcript", {})],
   ];
   context.subscriptions.push(
     output,
@@ -112,6 +114,12 @@ async function rename(): Promise<void> {
     position: convert.asPosition(selection.active),
     new_name: newName,
   });
+}
+
+// The file tells which project is meant, where several are open.
+function here(): object {
+  const document = vscode.window.activeTextEditor?.document;
+  return document?.uri.scheme === "file" && client ? { uri: client.code2ProtocolConverter.asUri(document.uri) } : {};
 }
 
 async function execute(command: string, argument: object): Promise<void> {

@@ -59,23 +59,45 @@ function M.prompt(text, range)
   M.execute('pilcrow.prompt', argument)
 end
 
+-- The file tells which project is meant, where several are open.
+local function about_here()
+  local client = client_for(0)
+  if client and vim.lsp.buf_is_attached(0, client.id) then
+    return { uri = vim.uri_from_bufnr(0) }
+  end
+  return vim.empty_dict()
+end
+
+--- Ends what is running.
 function M.stop()
   M.execute('pilcrow.stop', vim.empty_dict())
 end
 
+--- Takes back the last run.
 function M.undo()
-  M.execute('pilcrow.undo', vim.empty_dict())
+  M.execute('pilcrow.undo', about_here())
 end
+
+--- Takes back the last undo.
+function M.redo()
+  M.execute('pilcrow.redo', about_here())
+end
+
+--- Opens all that was said and done in the last run.
+function M.transcript()
+  M.execute('pilcrow.transcript', vim.empty_dict())
+end
+
+-- What `:Pilcrow` takes that is no prompt.
+local WORDS = { 'stop', 'undo', 'redo', 'answer', 'transcript' }
 
 --- `:Pilcrow …`
 function M.command(opts)
   local text = vim.trim(opts.args)
-  if text == 'stop' then
-    M.stop()
-  elseif text == 'undo' then
-    M.undo()
-  elseif text == 'answer' then
+  if text == 'answer' then
     M.show_answer()
+  elseif vim.list_contains(WORDS, text) then
+    M[text]()
   elseif text == '' then
     complain('what shall it do? For example :Pilcrow rename fetch to load')
   else
@@ -83,15 +105,19 @@ function M.command(opts)
   end
 end
 
---- Completion: what is no prompt, and how prompts begin that need no model.
+-- How requests begin that need no model.
+local BEGINNINGS = { 'rename ', 'move ', 'find references of ', 'organize imports', 'format', 'explain the diagnostics' }
+
+--- Completion of the first words.
 function M.complete(lead, line)
-  if line:match('^%S*%s+%S*$') == nil then
-    return {}
-  end
-  local words = { 'stop', 'undo', 'answer', 'rename', 'move', 'find references of', 'organize imports', 'format', 'explain' }
-  return vim.tbl_filter(function(word)
-    return vim.startswith(word, lead)
-  end, words)
+  local typed = line:match('^.-Pilcrow%s+(.*)$') or ''
+  local matching = vim.tbl_filter(function(words)
+    return vim.startswith(words, typed)
+  end, vim.list_extend(vim.deepcopy(WORDS), BEGINNINGS))
+  -- Neovim replaces the last word only.
+  return vim.tbl_map(function(words)
+    return vim.trim(words:sub(#typed - #lead + 1))
+  end, matching)
 end
 
 -- One line below the text, never a prompt to press a key, nothing while the person types a command.
@@ -160,6 +186,23 @@ function M.on_message(_, params)
   end
   local highlight = ({ 'ErrorMsg', 'WarningMsg' })[params.type] or 'Normal'
   echo('¶ ' .. lines[1] .. (#lines > 1 and '\n' or ''), highlight, true)
+end
+
+--- A question of the server waits while the person types: what they type is no answer.
+function M.on_question(err, params, ctx)
+  local co, is_main = coroutine.running()
+  if co and not is_main and vim.api.nvim_get_mode().mode:match('^[icRt]') then
+    echo('¶ ' .. params.message .. ' (asked when you leave insert mode)', 'WarningMsg')
+    vim.api.nvim_create_autocmd('ModeChanged', {
+      pattern = '*:n',
+      once = true,
+      callback = vim.schedule_wrap(function()
+        coroutine.resume(co)
+      end),
+    })
+    coroutine.yield()
+  end
+  return vim.lsp.handlers['window/showMessageRequest'](err, params, ctx)
 end
 
 --- Neovim starts servers for files that have a type; this one has to know the others too.
