@@ -86,6 +86,8 @@ pub struct SessionBuilder {
     hooks: Arc<dyn Hooks>,
     cancel: CancellationToken,
     limits: Limits,
+    id: Option<String>,
+    invoked: bool,
 }
 
 impl Session {
@@ -105,6 +107,8 @@ impl Session {
             hooks: Arc::new(NoHooks),
             cancel: CancellationToken::new(),
             limits: Limits::default(),
+            id: None,
+            invoked: false,
         }
     }
 
@@ -251,12 +255,22 @@ impl SessionBuilder {
         SessionBuilder { limits, ..self }
     }
 
+    /// The id of a new session, for surfaces that tell it before the session is made; one is chosen otherwise.
+    pub fn id(self, id: impl Into<String>) -> Self {
+        SessionBuilder { id: Some(id.into()), ..self }
+    }
+
+    /// The person's own command named what the session does, so that only a denying rule stops it.
+    pub fn invoked(self, invoked: bool) -> Self {
+        SessionBuilder { invoked, ..self }
+    }
+
     /// Starts the session's task in the current tokio runtime. Writes nothing yet: the file begins with the first message.
     pub fn build(self) -> Session {
         let resumed = self.resume.is_some();
         let (id, messages) = match &self.resume {
             Some(loaded) => (loaded.header.id.clone(), loaded.context()),
-            None => (uuid::Uuid::now_v7().to_string(), Vec::new()),
+            None => (self.id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string()), Vec::new()),
         };
         let file: Option<SessionFile> = self.store.map(|store| match &self.resume {
             Some(loaded) => store.reopen(loaded),
@@ -282,6 +296,7 @@ impl SessionBuilder {
             policy: self.policy,
             approver: Arc::new(ToldApprover { approver: self.approver, events: events.clone() }),
             limits: self.limits,
+            invoked: self.invoked,
             transcript: Transcript::new(messages, file),
             events: events.clone(),
             queues: queues.clone(),
@@ -325,6 +340,7 @@ struct Actor {
     policy: Option<Arc<Policy>>,
     approver: Arc<dyn Approver>,
     limits: Limits,
+    invoked: bool,
     transcript: Transcript,
     events: Emitter,
     queues: Arc<Queues>,
@@ -374,7 +390,7 @@ impl Actor {
             gate: Arc::new(Gate {
                 policy: self.policy.clone(),
                 approver: self.approver.clone(),
-                invoked: false,
+                invoked: self.invoked,
                 nobody_to_ask: AtomicBool::new(false),
             }),
             queues: self.queues.clone(),
@@ -452,7 +468,7 @@ impl Approver for ToldApprover {
                 Answer::Once => PermissionAnswer::Once,
                 Answer::Session => PermissionAnswer::Session,
                 Answer::Always => PermissionAnswer::Always,
-                Answer::No { .. } => PermissionAnswer::No,
+                Answer::No { .. } | Answer::Dismissed => PermissionAnswer::No,
                 Answer::Nobody => PermissionAnswer::Nobody,
             };
             self.events.send(Event::PermissionResolved { request_id, answer: told }).await;

@@ -35,6 +35,15 @@ pub struct Consent {
 /// What Pilcrow does.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Be a language server on standard input and output, for editors
+    Lsp {
+        /// What editors add to a language server's command; nothing else is spoken
+        #[arg(long, hide = true)]
+        stdio: bool,
+        /// What some editors add; `initialize` says the same
+        #[arg(long = "clientProcessId", hide = true, value_name = "ID")]
+        client_process_id: Option<u32>,
+    },
     /// Work out a request and apply the answer
     Run {
         /// The request, in words

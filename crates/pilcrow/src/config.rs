@@ -1,7 +1,7 @@
 //! The configuration: which value each key has, and where it comes from.
 //!
-//! Sources, weakest first: default, the person's `config.toml`, the project's `.pilcrow/config.toml`
-//! (only in a trusted workspace), environment, flags. What a key's class makes of them is in `merge`:
+//! Sources, weakest first: default, the person's `config.toml`, the editor's settings, the project's
+//! `.pilcrow/config.toml` (only in a trusted workspace), environment, flags. What a key's class makes of them is in `merge`:
 //! *free* keys go by precedence, *policy* keys take the strictest, *personal* keys never come from a
 //! project. [`keys::KEYS`] is the one table; nothing is read that is not in it, and whoever needs a
 //! value asks one of the methods of [`Config`].
@@ -37,6 +37,9 @@ pub enum Origin {
         /// 1-based.
         line: usize,
     },
+    /// The editor's settings. Which of them its folder set cannot be told, so they may do what a
+    /// project may.
+    Editor,
     /// A file of the project.
     Project {
         /// The file.
@@ -56,10 +59,18 @@ pub enum Origin {
     },
 }
 
+impl Origin {
+    /// Whether someone other than the person may have written it: it can tighten, never loosen.
+    fn is_shared(&self) -> bool {
+        matches!(self, Self::Project { .. } | Self::Editor)
+    }
+}
+
 impl std::fmt::Display for Origin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
+            Self::Editor => f.write_str("editor"),
             Self::Person { path, line } | Self::Project { path, line } => write!(f, "{path}:{line}"),
             Self::Environment { name } | Self::Flag { name } => f.write_str(name),
         }
@@ -98,13 +109,16 @@ pub struct Provider {
 pub struct ConfigErrors(pub Vec<ConfigError>);
 
 impl Config {
-    /// Reads the person's file in `home` (our configuration folder), the project's below `root` if
-    /// `trusted`, the environment and `flags`. Blocks for two small files.
+    /// Reads the person's file in `home` (our configuration folder), the editor's settings, the
+    /// project's file below `root` if `trusted`, the environment and `flags`. Blocks for two small
+    /// files. What does not fit in the editor's settings is a warning: other programs' keys may stand
+    /// beside ours.
     ///
     /// # Errors
-    /// Everything that does not fit, with file and line.
+    /// Everything else that does not fit, with file and line.
     pub fn load(
         home: &AbsPath,
+        editor: Option<&serde_json::Value>,
         root: Option<&AbsPath>,
         trusted: bool,
         flags: &[Flag],
@@ -113,6 +127,9 @@ impl Config {
         let project = root.map(|root| root.join(".pilcrow/config.toml"));
         let mut sources = source::Sources::default();
         sources.person(&person);
+        if let Some(editor) = editor {
+            sources.editor(editor);
+        }
         let untrusted = project.as_ref().filter(|path| !trusted && path.as_path().exists());
         if let Some(path) = untrusted {
             sources
@@ -178,6 +195,11 @@ impl Config {
         self.set("hashline.snapshots.bytes").size()
     }
 
+    /// `editor.request_markers`: what a comment begins with that is a request.
+    pub fn request_markers(&self) -> &[String] {
+        self.set("editor.request_markers").list()
+    }
+
     /// `policy.mode`.
     pub fn mode(&self) -> Mode {
         merge::mode(self.set("policy.mode").text())
@@ -190,7 +212,7 @@ impl Config {
         lines
             .filter_map(|(text, origin)| {
                 let rule = Rule::parse(text, &origin.to_string()).ok()?;
-                Some(if matches!(origin, Origin::Project { .. }) { rule.tightening() } else { rule })
+                Some(if origin.is_shared() { rule.tightening() } else { rule })
             })
             .collect()
     }

@@ -25,15 +25,22 @@ pub use files::newest;
 /// `PILCROW_LOG`), warnings to stderr. A filter that cannot be read counts as `info`; the configuration
 /// refuses one before it comes here.
 ///
+/// `tell` is given every line from info on that is let through, redacted; it must neither block nor log.
+///
 /// # Errors
 /// When something logs this process already.
-pub fn start(state: &StateDir, filter: &str) -> anyhow::Result<()> {
-    let subscriber = Registry::default().with(Sink::new(state, filter, Box::new(std::io::stderr())));
+pub fn start(state: &StateDir, filter: &str, tell: Option<Tell>) -> anyhow::Result<()> {
+    let sink = Sink { tell, ..Sink::new(state, filter, Box::new(std::io::stderr())) };
+    let subscriber = Registry::default().with(sink);
     tracing::subscriber::set_global_default(subscriber).context("the log was started before")
 }
 
+/// Takes a line of the log.
+pub type Tell = Box<dyn Fn(Level, &str) + Send + Sync>;
+
 /// Where events go.
 struct Sink {
+    tell: Option<Tell>,
     filter: Targets,
     redactor: OnceLock<Redactor>,
     files: Mutex<files::Files>,
@@ -47,7 +54,7 @@ impl Sink {
     fn new(state: &StateDir, filter: &str, stderr: Box<dyn Write + Send>) -> Self {
         let filter = filter.parse().unwrap_or_else(|_| Targets::new().with_default(Level::INFO));
         let files = Mutex::new(files::Files::new(state.clone()));
-        Self { filter, redactor: OnceLock::new(), files, stderr: Mutex::new(stderr) }
+        Self { tell: None, filter, redactor: OnceLock::new(), files, stderr: Mutex::new(stderr) }
     }
 
     fn redact(&self, text: &str) -> String {
@@ -100,6 +107,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Sink {
         }
         if !self.filter.would_enable(metadata.target(), metadata.level()) {
             return;
+        }
+        if let Some(tell) = self.tell.as_ref().filter(|_| *metadata.level() <= Level::INFO) {
+            tell(*metadata.level(), &self.redact(&format::for_people(*metadata.level(), &fields)));
         }
         let mut spans = String::new();
         for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {

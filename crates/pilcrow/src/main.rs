@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod config;
 mod doctor;
+mod language_server;
 mod logging;
 mod models;
 mod output;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
             workspace::guard_main();
             Ok(Exit::Done)
         }
+        Command::Lsp { .. } => language_server::serve(),
         command => perform(command),
     };
     match exit {
@@ -81,7 +83,7 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
             commands::config::show(&project, json)
         }
         Command::Config { command: cli::Config::Schema, .. } => commands::config::schema(),
-        Command::Guard => Ok(Exit::Done),
+        Command::Guard | Command::Lsp { .. } => Ok(Exit::Done),
     }
 }
 

@@ -12,7 +12,7 @@ use hashline::{Limits, SnapshotStore};
 use lsp_client::{Definitions, Host, MessageType, PoolLimits, PoolOptions, SearchPath, ServerPool};
 use tools::{KeptSnapshots, Kit};
 use workspace::{
-    AbsPath, Approver, Homes, Policy, PolicyOptions, Processes, RecoveryNote, TrustStore, Workspace,
+    AbsPath, Approver, Editor, Homes, Policy, PolicyOptions, Processes, RecoveryNote, TrustStore, Workspace,
 };
 
 use crate::config::Config;
@@ -24,17 +24,42 @@ const SHUTDOWN: Duration = Duration::from_secs(3);
 const STOPPED: Duration = Duration::from_millis(600);
 
 /// Who may do what in this process.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Access {
     /// Every question is answered with yes.
     pub yes: bool,
     /// Snapshots outlive the process.
     pub keep: bool,
+    /// The person trusts the project as long as this process runs: their editor asked.
+    pub trusted: bool,
+}
+
+/// What a project is worked on through.
+pub struct Surface {
+    /// The editor that has files open.
+    pub editor: Option<Arc<dyn Editor>>,
+    /// Who is asked.
+    pub approver: Arc<dyn Approver>,
+    /// The editor's settings.
+    pub settings: Option<serde_json::Value>,
+    /// Tells the person what is odd.
+    pub tell: fn(&str),
+    /// Whether the log begins with the project; else it was begun before.
+    pub begins_log: bool,
+}
+
+impl Surface {
+    /// The terminal that a command was typed at.
+    pub fn terminal() -> Self {
+        let tell = |text: &str| output::note(&format!("pilcrow: {text}"));
+        Self { editor: None, approver: terminal::approver(), settings: None, tell, begins_log: true }
+    }
 }
 
 /// An opened project.
 pub struct Project {
     /// Settings in force.
-    pub config: Config,
+    pub config: Arc<Config>,
     /// Its files.
     pub workspace: Workspace,
     /// What may be done.
@@ -55,16 +80,24 @@ impl Project {
     /// Opens the project that the command line names. Blocks on the file system.
     pub fn open(args: &cli::Project, access: Access) -> anyhow::Result<Self> {
         let homes = Homes::from_env()?;
-        let root = root(args.dir.as_deref())?;
-        let (workspace, notes) = Workspace::open(&root, &homes.state, None)?;
+        Self::open_with(&homes, &root(args.dir.as_deref())?, access, Surface::terminal())
+    }
+
+    /// Opens the project at `root`; several may be open in one process. Blocks on the file system.
+    pub fn open_with(homes: &Homes, root: &Path, access: Access, surface: Surface) -> anyhow::Result<Self> {
+        let Surface { editor, approver, settings, tell, begins_log } = surface;
+        let (workspace, notes) = Workspace::open(root, &homes.state, editor)?;
         for note in notes {
             let RecoveryNote { path, detail, .. } = note;
-            output::note(&format!("pilcrow: an interrupted change of {path}: {detail}"));
+            tell(&format!("an interrupted change of {path}: {detail}"));
         }
         let trust = TrustStore::new(homes.state.clone());
-        let trusted = access.yes || trust.is_trusted(workspace.root());
-        let config = settings(&homes, workspace.root(), trusted)?;
-        logging::start(&homes.state, config.log_filter())?;
+        let trusted = access.yes || access.trusted || trust.is_trusted(workspace.root());
+        let config = Config::load(&homes.config, settings.as_ref(), Some(workspace.root()), trusted, &[])?;
+        if begins_log {
+            logging::start(&homes.state, config.log_filter(), None)?;
+        }
+        config.warnings.iter().for_each(|warning| tell(warning));
         let policy = Arc::new(Policy::new(PolicyOptions {
             mode: config.mode(),
             yes: access.yes,
@@ -73,7 +106,9 @@ impl Project {
             root: workspace.root().clone(),
             state: Some(workspace.state().clone()),
         }));
-        let approver = terminal::approver();
+        if access.trusted {
+            policy.trust_for_now();
+        }
         let processes = Processes::new(std::env::current_exe().ok());
         let servers = ServerPool::with_limits(
             PoolOptions {
@@ -81,11 +116,11 @@ impl Project {
                 processes: Arc::clone(&processes),
                 policy: Arc::clone(&policy),
                 approver: Arc::clone(&approver),
-                definitions: Arc::new(definitions(&homes, workspace.root(), trusted)),
+                definitions: Arc::new(definitions(homes, workspace.root(), trusted, tell)),
                 host: Arc::new(LoggingHost),
             },
             PoolLimits {
-                search: search_path(&homes),
+                search: search_path(homes),
                 idle: config.idle_stop(),
                 warm: config.max_warm(),
                 ..PoolLimits::default()
@@ -108,7 +143,7 @@ impl Project {
             },
         });
         let registry = Registry::new(tools::builtin(&kit))?;
-        Ok(Self { config, workspace, policy, approver, processes, servers, kit, registry })
+        Ok(Self { config: Arc::new(config), workspace, policy, approver, processes, servers, kit, registry })
     }
 
     /// Past and present conversations of this project.
@@ -122,7 +157,7 @@ impl Project {
         self.servers.shutdown(ends / 2).await;
         let left = self.processes.end_all(ends / 2).await;
         if !left.is_empty() {
-            output::note(&format!("pilcrow: these processes could not be ended: {left:?}"));
+            tracing::warn!("these processes could not be ended: {left:?}");
         }
     }
 }
@@ -142,7 +177,7 @@ pub fn root(dir: Option<&Path>) -> anyhow::Result<PathBuf> {
 
 /// Settings in force; what is odd about them is said.
 pub fn settings(homes: &Homes, root: &AbsPath, trusted: bool) -> anyhow::Result<Config> {
-    let config = Config::load(&homes.config, Some(root), trusted, &[])?;
+    let config = Config::load(&homes.config, None, Some(root), trusted, &[])?;
     for warning in &config.warnings {
         output::note(&format!("pilcrow: {warning}"));
     }
@@ -150,13 +185,13 @@ pub fn settings(homes: &Homes, root: &AbsPath, trusted: bool) -> anyhow::Result<
 }
 
 /// Every definition there is: ours, the person's, and a trusted project's.
-pub fn definitions(homes: &Homes, root: &AbsPath, trusted: bool) -> Definitions {
+pub fn definitions(homes: &Homes, root: &AbsPath, trusted: bool, tell: fn(&str)) -> Definitions {
     let person = homes.config.join("adapters/servers");
     let project = trusted.then(|| root.join(".pilcrow/adapters/servers"));
     let (definitions, problems) =
         Definitions::load(Some(person.as_path()), project.as_ref().map(AbsPath::as_path));
     for problem in problems {
-        output::note(&format!("pilcrow: {problem}"));
+        tell(&problem.to_string());
     }
     definitions
 }

@@ -43,6 +43,8 @@ pub enum Answer {
         /// May be empty.
         text: String,
     },
+    /// The question was put away without an answer: no for this time, and it may be asked again.
+    Dismissed,
     /// There is nobody who could be asked.
     Nobody,
 }

@@ -15,7 +15,7 @@
 //! asked and lifts no denial. What was asked or denied is in the audit log. Command lines are not
 //! looked into: a rule about a command is about its words.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use futures_util::future::{Either, select};
 use tokio::sync::Semaphore;
@@ -91,9 +91,9 @@ impl PolicyOptions {
 /// The rules in force for one workspace and process.
 #[derive(Debug)]
 pub struct Policy {
-    options: PolicyOptions,
-    memory: Mutex<Memory>,
-    audit: Audit,
+    options: Arc<PolicyOptions>,
+    memory: Arc<Mutex<Memory>>,
+    audit: Arc<Audit>,
     /// One question at a time: its answer may settle the next.
     asking: Semaphore,
 }
@@ -134,9 +134,22 @@ struct Judged {
 impl Policy {
     /// A policy in force. Reads the remembered answers.
     pub fn new(options: PolicyOptions) -> Self {
-        let memory = Mutex::new(Memory::load(options.state.clone()));
-        let audit = Audit::new(options.state.clone());
+        let memory = Arc::new(Mutex::new(Memory::load(options.state.clone())));
+        let audit = Arc::new(Audit::new(options.state.clone()));
+        Self { options: Arc::new(options), memory, audit, asking: Semaphore::new(1) }
+    }
+
+    /// The same rules, answers and trust, with its own turn for questions: one that stays open
+    /// here holds up nobody there. For runs beside each other in one process.
+    pub fn beside(&self) -> Self {
+        let (options, memory, audit) = (self.options.clone(), self.memory.clone(), self.audit.clone());
         Self { options, memory, audit, asking: Semaphore::new(1) }
+    }
+
+    /// The person trusted the workspace by other means (their editor asked): holds as long as this
+    /// process runs.
+    pub fn trust_for_now(&self) {
+        lock(&self.memory).trusts.push(canonical(&self.options.root));
     }
 
     /// What would be decided about `effects`, without asking anybody. Of several the strictest.
@@ -463,6 +476,10 @@ impl Policy {
                 decided(By::Nobody, "deny", None);
                 let reason = format!("{}, and nobody can be asked: {}", about.reason, about.help);
                 Err((denied(about.code, reason, true), false))
+            }
+            Some(Answer::Dismissed) => {
+                decided(By::Person, "deny", Some("dismissed"));
+                Err((denied(about.code, "the person dismissed the question".into(), false), false))
             }
             Some(Answer::No { text }) => {
                 decided(By::Person, "deny", Some("no"));

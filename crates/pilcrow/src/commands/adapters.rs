@@ -30,7 +30,8 @@ pub fn look(args: &cli::Project) -> anyhow::Result<Vec<Found>> {
     let root = AbsPath::new(root.canonicalize()?)
         .ok_or_else(|| anyhow::anyhow!("the project has no absolute path"))?;
     let trusted = TrustStore::new(homes.state.clone()).is_trusted(&root);
-    let definitions: Definitions = project::definitions(&homes, &root, trusted);
+    let definitions: Definitions =
+        project::definitions(&homes, &root, trusted, project::Surface::terminal().tell);
     let search = project::search_path(&homes);
     Ok(definitions
         .list()

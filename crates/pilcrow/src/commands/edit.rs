@@ -35,7 +35,7 @@ pub async fn edit(project: &cli::Project, as_json: bool) -> anyhow::Result<Exit>
 }
 
 async fn call(tool: &str, arguments: Value, project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
-    let project = Project::open(project, Access { yes: false, keep: true })?;
+    let project = Project::open(project, Access { yes: false, keep: true, trusted: false })?;
     let cancel = stop::on_signal()?;
     let result = call_tool(&project.registry, tool, arguments, &context(&project, &cancel, true)).await;
     let exit = print(tool, &result, as_json);

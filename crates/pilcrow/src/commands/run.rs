@@ -34,7 +34,7 @@ pub async fn run(
         output::note("pilcrow: there is no prompt; `pilcrow run --help-planner` shows what needs no model");
         return Ok(Exit::Usage);
     }
-    let project = Project::open(project, Access { yes: consent.yes, keep: false })?;
+    let project = Project::open(project, Access { yes: consent.yes, keep: false, trusted: false })?;
     let person_file = Homes::from_env()?.config.join("config.toml").to_string();
     let model = match models::choose(model, &project.config, &person_file) {
         Ok(model) => model,

@@ -10,7 +10,7 @@ use crate::{cli, output};
 
 /// Lists them, newest first.
 pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
-    let project = Project::open(project, Access { yes: false, keep: false })?;
+    let project = Project::open(project, Access { yes: false, keep: false, trusted: false })?;
     let sessions = project.sessions()?.list()?;
     for session in &sessions {
         if as_json {
@@ -34,7 +34,7 @@ pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
 
 /// Shows one: the newest, or the one whose id begins with `id`.
 pub fn show(id: Option<&str>, project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
-    let project = Project::open(project, Access { yes: false, keep: false })?;
+    let project = Project::open(project, Access { yes: false, keep: false, trusted: false })?;
     let store = project.sessions()?;
     let all = store.list()?;
     let found: Vec<_> = all.iter().filter(|session| id.is_none_or(|id| session.id.starts_with(id))).collect();

@@ -37,7 +37,7 @@ pub async fn one(
             return Ok(Exit::Usage);
         }
     };
-    let project = Project::open(project, Access { yes: consent.yes, keep: true })?;
+    let project = Project::open(project, Access { yes: consent.yes, keep: true, trusted: false })?;
     if project.registry.get(name).is_none() {
         let names = project.registry.names().join(", ");
         output::note(&format!("pilcrow: there is no tool `{name}`; there are: {names}"));
@@ -52,7 +52,7 @@ pub async fn one(
 
 /// Answers each line of standard input with one line; ends with it.
 pub async fn batch(project: &cli::Project, consent: &cli::Consent) -> anyhow::Result<Exit> {
-    let project = Project::open(project, Access { yes: consent.yes, keep: false })?;
+    let project = Project::open(project, Access { yes: consent.yes, keep: false, trusted: false })?;
     let cancel = stop::on_signal()?;
     let mut input = BufReader::with_capacity(64 << 10, tokio::io::stdin());
     let mut line = Vec::new();
@@ -90,7 +90,7 @@ pub async fn batch(project: &cli::Project, consent: &cli::Consent) -> anyhow::Re
 
 /// Lists the tools with what they take.
 pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
-    let project = Project::open(project, Access { yes: false, keep: false })?;
+    let project = Project::open(project, Access { yes: false, keep: false, trusted: false })?;
     for definition in project.registry.definitions() {
         if as_json {
             output::json(&definition);

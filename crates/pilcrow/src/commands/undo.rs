@@ -15,7 +15,7 @@ pub async fn take_back(
     project: &cli::Project,
     as_json: bool,
 ) -> anyhow::Result<Exit> {
-    let project = Project::open(project, Access { yes: false, keep: false })?;
+    let project = Project::open(project, Access { yes: false, keep: false, trusted: false })?;
     let cancel = stop::on_signal()?;
     let which = match commit {
         _ if redo => None,
@@ -31,7 +31,7 @@ pub async fn take_back(
 
 /// Shows what could be taken back.
 pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
-    let project = Project::open(project, Access { yes: false, keep: false })?;
+    let project = Project::open(project, Access { yes: false, keep: false, trusted: false })?;
     let history = project.workspace.history()?;
     for record in &history {
         let files: Vec<String> = record.files.iter().map(|path| project.workspace.relative(path)).collect();

@@ -108,6 +108,14 @@ pub const KEYS: &[Key] = &[
         doc: "How many bytes of kept text there are in all.",
     },
     Key {
+        name: "editor.request_markers",
+        class: Class::Free,
+        kind: Kind::Texts,
+        default: Some("[\"¶\", \"pilcrow:\"]"),
+        variable: Some("PILCROW_EDITOR_REQUEST_MARKERS"),
+        doc: "What a comment begins with that is a request to Pilcrow.",
+    },
+    Key {
         name: "policy.mode",
         class: Class::Policy,
         kind: Kind::Choice(&["permissive", "prompt", "strict"]),

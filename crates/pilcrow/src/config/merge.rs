@@ -35,7 +35,8 @@ fn defaults() -> BTreeMap<String, Setting> {
         let parsed = DeValue::parse(default).ok();
         let value = parsed.and_then(|value| key.kind.read_toml(value.get_ref()).ok());
         let value = value.expect("a test reads every default of the table");
-        settings.insert(key.name.to_owned(), Setting { value, origins: vec![Origin::Default] });
+        let elements = if let Value::List(list) = &value { list.len().max(1) } else { 1 };
+        settings.insert(key.name.to_owned(), Setting { value, origins: vec![Origin::Default; elements] });
     }
     settings
 }
@@ -43,7 +44,7 @@ fn defaults() -> BTreeMap<String, Setting> {
 /// The stricter of two choices. The default gives way to the person, but not to a project.
 fn tighten(settings: &mut BTreeMap<String, Setting>, entry: Entry) {
     let Some(now) = settings.get(&entry.name) else { return };
-    let by_project = matches!(entry.origins.first(), Some(Origin::Project { .. }));
+    let by_project = entry.origins.first().is_some_and(Origin::is_shared);
     let is_default = now.origins == [Origin::Default];
     let strictness = |value: &Value| match entry.key.kind {
         Kind::Choice(choices) => choices.iter().position(|choice| *choice == value.text()),
@@ -59,8 +60,9 @@ fn add_rules(config: &mut Config, entry: Entry) {
     let mut added = Vec::new();
     for (text, origin) in entry.value.list().iter().zip(entry.origins) {
         let allows = Rule::parse(text, "").is_ok_and(|rule| rule.decision == Decision::Allow);
-        if allows && matches!(origin, Origin::Project { .. }) {
-            let hint = "a project can only ask or deny; put it into your own config.toml";
+        if allows && origin.is_shared() {
+            let who = if origin == Origin::Editor { "the editor's settings" } else { "a project" };
+            let hint = format!("{who} can only ask or deny; put it into your own config.toml");
             config.warnings.push(format!("{origin}: the rule `{text}` is ignored: {hint}"));
         } else {
             added.push((text.clone(), origin));

@@ -53,6 +53,7 @@ fn property(key: &Key) -> Value {
         Kind::Url => json!({ "type": "string", "pattern": "^https?://[^/]" }),
         Kind::Variable => json!({ "type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$" }),
         Kind::Choice(choices) => json!({ "type": "string", "enum": choices }),
+        Kind::Texts => json!({ "type": "array", "items": { "type": "string", "minLength": 1 } }),
         Kind::Rules => json!({
             "type": "array",
             "items": { "type": "string", "pattern": "^\\s*(allow|ask|deny)\\s+(read|write|exec|http)(\\s|$)" },

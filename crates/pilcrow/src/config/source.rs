@@ -21,6 +21,9 @@ pub struct Flag {
     pub value: String,
 }
 
+/// Settings of the editors' plugins in the same section.
+const PLUGIN: [&str; 4] = ["path", "trace", "trusted", "format"];
+
 /// What does not fit, and where.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -99,6 +102,40 @@ impl Sources {
 
     pub(super) fn project(&mut self, path: &AbsPath) {
         self.file(path, |path, line| Origin::Project { path, line });
+    }
+
+    /// Settings as an editor gives them: objects in objects, or names with dots. What is `null` is not
+    /// set, and what is the plugin's own ([`PLUGIN`]) is none of ours.
+    pub(super) fn editor(&mut self, settings: &serde_json::Value) {
+        self.object(settings, &mut Vec::new());
+    }
+
+    fn object(&mut self, settings: &serde_json::Value, path: &mut Vec<String>) {
+        for (name, value) in settings.as_object().into_iter().flatten() {
+            if value.is_null() || path.is_empty() && PLUGIN.contains(&name.as_str()) {
+                continue;
+            }
+            let depth = path.len();
+            path.extend(name.split('.').map(str::to_owned));
+            if let Some(key) = Key::find(path) {
+                match key.kind.read_json(value) {
+                    Ok(value) => self.add(key, path.join("."), Ok(value), Origin::Editor, None),
+                    Err(detail) => self.warnings.push(format!(
+                        "editor: `{}` cannot have this value and is ignored: {detail}",
+                        path.join(".")
+                    )),
+                }
+            } else if value.is_object() && Key::is_group(path) {
+                self.object(value, path);
+            } else {
+                let nearest = Key::nearest(path);
+                self.warnings.push(format!(
+                    "editor: there is no key `{}`; the nearest is `{nearest}`",
+                    path.join(".")
+                ));
+            }
+            path.truncate(depth);
+        }
     }
 
     /// Variables that the table names. An empty one counts as not set.
@@ -211,7 +248,7 @@ impl Sources {
         origin: Origin,
         items: Option<Vec<Origin>>,
     ) {
-        if key.class == Class::Personal && matches!(origin, Origin::Project { .. }) {
+        if key.class == Class::Personal && origin.is_shared() {
             let hint = "only you can set it, in your own config.toml";
             self.warnings.push(format!("{origin}: `{name}` is ignored: {hint}"));
             return;

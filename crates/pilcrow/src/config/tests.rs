@@ -1,5 +1,7 @@
 //! Sources in, values with origins out.
 
+use serde_json::json;
+
 use super::keys::{Class, KEYS};
 use super::source::Sources;
 use super::*;
@@ -11,6 +13,7 @@ fn path(name: &str) -> AbsPath {
 #[derive(Default)]
 struct Given {
     person: &'static str,
+    editor: serde_json::Value,
     project: &'static str,
     environment: &'static [(&'static str, &'static str)],
     flags: &'static [(&'static str, &'static str, &'static str)],
@@ -20,6 +23,7 @@ impl Given {
     fn merge(&self) -> Result<Config, ConfigErrors> {
         let mut sources = Sources::default();
         sources.toml(&path("/home/config.toml"), self.person, |path, line| Origin::Person { path, line });
+        sources.editor(&self.editor);
         sources.toml(&path("/w/.pilcrow/config.toml"), self.project, |path, line| Origin::Project {
             path,
             line,
@@ -168,6 +172,41 @@ fn a_project_sets_nothing_personal() {
 }
 
 #[test]
+fn the_editor_may_do_what_a_project_may() {
+    let given = Given {
+        person: "run.turn_limit = 7\n[policy]\nmode = 'prompt'\n",
+        editor: json!({
+            "path": "/usr/bin/pilcrow", "trace": { "server": "off" },
+            "run": { "turn_limit": 9 }, "lsp.max_warm": 3, "model": { "default": null },
+            "editor": { "request_markers": ["TODO(pilcrow)"] },
+            "policy": { "mode": "permissive", "rules": ["allow write", "deny write a/**"] },
+            "providers": { "x": { "base_url": "http://evil/v1" } },
+            "edit": { "diagnostic_wait": "3s" }, "hashline": { "line_checks": "no" },
+        }),
+        project: "lsp.max_warm = 2\n",
+        ..Given::default()
+    };
+    let config = given.merge().unwrap();
+    assert_eq!((config.turn_limit(), config.max_warm(), config.mode()), (9, 2, Mode::Prompt));
+    assert_eq!(config.request_markers(), ["TODO(pilcrow)"]);
+    assert_eq!(shown(&config, "run.turn_limit"), (9.into(), "editor".to_owned()));
+    assert_eq!(config.rules().iter().map(Rule::text).collect::<Vec<_>>(), ["deny write a/**"]);
+    assert_eq!((config.model(), config.providers()), (None, BTreeMap::new()));
+    let starts = [
+        "editor: `providers.x.base_url` is ignored",
+        "editor: there is no key `edit.diagnostic_wait`; the nearest is `edit.diagnostics_wait`",
+        "editor: `hashline.line_checks` cannot have this value and is ignored",
+        "editor: the rule `allow write` is ignored: the editor's settings can only ask or deny",
+    ];
+    assert_eq!(config.warnings.len(), starts.len(), "{:?}", config.warnings);
+    for (warning, start) in config.warnings.iter().zip(starts) {
+        assert!(warning.starts_with(start), "{warning}");
+    }
+    let given = Given { editor: json!({ "policy": { "mode": "strict" } }), ..Given::default() };
+    assert_eq!(given.merge().unwrap().mode(), Mode::Strict);
+}
+
+#[test]
 fn an_unknown_key_is_named_with_the_nearest() {
     let given = Given {
         person: "[edit]\ndiagnostic_wait = '3s'\n[hashline]\nsnapshot.paths = 3\n[provider.x]\nurl = 1\n",
@@ -230,21 +269,21 @@ fn files_are_read_where_they_belong() {
         (home.join("config.toml"), "lsp.max_warm = 1\n"),
         (root.join(".pilcrow/config.toml"), "lsp.max_warm = 2\n"),
     ];
-    assert_eq!(Config::load(&home, Some(&root), true, &[]).unwrap().max_warm(), 4);
+    assert_eq!(Config::load(&home, None, Some(&root), true, &[]).unwrap().max_warm(), 4);
     for (path, text) in &files {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     }
-    let config = Config::load(&home, Some(&root), true, &[]).unwrap();
+    let config = Config::load(&home, None, Some(&root), true, &[]).unwrap();
     assert_eq!((config.max_warm(), config.warnings), (2, Vec::new()));
-    let config = Config::load(&home, Some(&root), false, &[]).unwrap();
+    let config = Config::load(&home, None, Some(&root), false, &[]).unwrap();
     assert_eq!(config.max_warm(), 1);
     assert!(config.warnings[0].contains("not trusted"), "{:?}", config.warnings);
-    assert_eq!(Config::load(&home, None, false, &[]).unwrap().warnings, Vec::<String>::new());
+    assert_eq!(Config::load(&home, None, None, false, &[]).unwrap().warnings, Vec::<String>::new());
     // What is there but cannot be read is an error, not a default.
     std::fs::remove_file(&files[0].0).unwrap();
     std::fs::create_dir(&files[0].0).unwrap();
-    let errors = Config::load(&home, Some(&root), true, &[]).unwrap_err();
+    let errors = Config::load(&home, None, Some(&root), true, &[]).unwrap_err();
     assert!(matches!(errors.0[..], [ConfigError::Read { .. }]), "{errors}");
 }
 

@@ -27,6 +27,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A list of policy rules.
     Rules,
+    /// A list of short texts, none of them empty.
+    Texts,
 }
 
 /// A value of some kind.
@@ -55,6 +57,7 @@ impl Kind {
             Self::Filter => "a filter such as \"info\" or \"info,lsp_client=debug\"".into(),
             Self::Choice(choices) => format!("one of {}", choices.join(", ")),
             Self::Rules => "a list of rules such as [\"allow write docs/**\"]".into(),
+            Self::Texts => "a list of texts that are not empty".into(),
         }
     }
 
@@ -66,16 +69,42 @@ impl Kind {
                 let number = i64::from_str_radix(value.as_str(), value.radix());
                 number.map_err(|_| self.refusal(value.as_str())).and_then(|number| self.integer(number))
             }
-            (Self::Rules, DeValue::Array(items)) => {
+            (Self::Rules | Self::Texts, DeValue::Array(items)) => {
                 let items = items.iter().map(|item| match item.get_ref() {
                     DeValue::String(text) => Ok(text.to_string()),
                     other => Err(self.refusal(other.type_str())),
                 });
-                items.collect::<Result<_, _>>().and_then(check_rules)
+                items.collect::<Result<_, _>>().and_then(|items| self.list(items))
             }
-            (Self::Bool | Self::Integer { .. } | Self::Rules, other) => Err(self.refusal(other.type_str())),
+            (Self::Bool | Self::Integer { .. } | Self::Rules | Self::Texts, other) => {
+                Err(self.refusal(other.type_str()))
+            }
             (_, DeValue::String(text)) => self.read_text(text),
             (_, other) => Err(self.refusal(other.type_str())),
+        }
+    }
+
+    /// The value of this kind that a JSON value is; the error says why not.
+    pub fn read_json(self, value: &serde_json::Value) -> Result<Value, String> {
+        use serde_json::Value as Json;
+        match (self, value) {
+            (Self::Bool, Json::Bool(value)) => Ok(Value::Bool(*value)),
+            (Self::Integer { .. }, Json::Number(number)) => number
+                .as_i64()
+                .ok_or_else(|| self.refusal(&number.to_string()))
+                .and_then(|it| self.integer(it)),
+            (Self::Rules | Self::Texts, Json::Array(items)) => {
+                let items = items.iter().map(|item| match item {
+                    Json::String(text) => Ok(text.clone()),
+                    other => Err(self.refusal(&other.to_string())),
+                });
+                items.collect::<Result<_, _>>().and_then(|items| self.list(items))
+            }
+            (Self::Bool | Self::Integer { .. } | Self::Rules | Self::Texts, other) => {
+                Err(self.refusal(&other.to_string()))
+            }
+            (_, Json::String(text)) => self.read_text(text),
+            (_, other) => Err(self.refusal(&other.to_string())),
         }
     }
 
@@ -102,7 +131,11 @@ impl Kind {
             }
             Self::Rules => {
                 let lines = text.split([';', '\n']).map(str::trim).filter(|line| !line.is_empty());
-                return check_rules(lines.map(str::to_owned).collect());
+                return self.list(lines.map(str::to_owned).collect());
+            }
+            Self::Texts => {
+                let items = text.split_whitespace().map(str::to_owned);
+                return self.list(items.collect());
             }
             Self::Text => !text.trim().is_empty(),
             Self::Url => ["http://", "https://"].iter().any(|scheme| {
@@ -126,16 +159,22 @@ impl Kind {
         }
     }
 
+    fn list(self, items: Vec<String>) -> Result<Value, String> {
+        match self {
+            Self::Rules => {
+                for line in &items {
+                    Rule::parse(line, "").map_err(|error| error.to_string())?;
+                }
+            }
+            _ if items.iter().any(|item| item.trim().is_empty()) => return Err(self.refusal("an empty one")),
+            _ => {}
+        }
+        Ok(Value::List(items))
+    }
+
     fn refusal(self, found: &str) -> String {
         format!("it must be {}, not {found}", self.expected())
     }
-}
-
-fn check_rules(lines: Vec<String>) -> Result<Value, String> {
-    for line in &lines {
-        Rule::parse(line, "").map_err(|error| error.to_string())?;
-    }
-    Ok(Value::List(lines))
 }
 
 fn parse_duration(text: &str) -> Option<Duration> {

@@ -17,7 +17,11 @@ use grammar::{Job, Place};
 #[derive(Debug)]
 pub struct Planner {
     info: ModelInfo,
+    call: Option<Call>,
 }
+
+/// A tool with its arguments.
+type Call = (String, Map<String, Value>);
 
 impl Planner {
     /// A planner; it holds no state of its own, the transcript is all it knows.
@@ -30,7 +34,14 @@ impl Planner {
                 images: false,
                 context_window: None,
             },
+            call: None,
         }
+    }
+
+    /// A planner that answers whatever is asked with this call, and then with its result: for a
+    /// surface whose command says exactly what is to be done.
+    pub fn with_call(tool: &str, arguments: Map<String, Value>) -> Self {
+        Self { call: Some((tool.to_owned(), arguments)), ..Self::new() }
     }
 }
 
@@ -48,7 +59,7 @@ impl Model for Planner {
     fn stream(&self, request: Request, cancel: CancellationToken) -> MessageStream {
         let ModelInfo { api, provider, id, .. } = &self.info;
         let empty = AssistantMessage::empty(api, provider, id);
-        let message = answer(empty.clone(), &request.messages);
+        let message = answer(empty.clone(), &request.messages, self.call.as_ref());
         MessageStream::spawn(
             empty,
             cancel,
@@ -58,7 +69,7 @@ impl Model for Planner {
 }
 
 /// The next message of the transcript. Pure.
-fn answer(mut message: AssistantMessage, transcript: &[Message]) -> AssistantMessage {
+fn answer(mut message: AssistantMessage, transcript: &[Message], fixed: Option<&Call>) -> AssistantMessage {
     let Some(asked) = transcript.iter().rposition(|entry| matches!(entry, Message::User(_))) else {
         return fail(message, "nothing was asked".to_owned(), "empty transcript");
     };
@@ -69,16 +80,16 @@ fn answer(mut message: AssistantMessage, transcript: &[Message]) -> AssistantMes
             _ => None,
         })
         .collect();
-    let Some(job) = grammar::parse(&transcript[asked].text()) else {
+    let planned = || grammar::parse(&transcript[asked].text()).map(|job| call(&job));
+    let Some((tool, arguments)) = fixed.cloned().or_else(planned) else {
         return fail(message, unknown(), "the built-in planner did not understand the request");
     };
     match results.last() {
         None => {
-            let (tool, arguments) = call(&job);
             let id = format!("planner-{asked}");
             message.content = vec![Content::ToolCall(ToolCall {
                 id,
-                name: tool.to_owned(),
+                name: tool,
                 arguments,
                 arguments_error: None,
                 thought_signature: None,
@@ -122,7 +133,7 @@ fn unknown() -> String {
 }
 
 /// The tool call that does `job`.
-fn call(job: &Job) -> (&'static str, Map<String, Value>) {
+fn call(job: &Job) -> Call {
     let (tool, arguments) = match job {
         Job::Rename { symbol, new_name, place } => {
             ("lsp", with_place(json!({ "action": "rename", "symbol": symbol, "new_name": new_name }), place))
@@ -142,8 +153,8 @@ fn call(job: &Job) -> (&'static str, Map<String, Value>) {
         Job::Undo => ("undo", json!({})),
     };
     match arguments {
-        Value::Object(arguments) => (tool, arguments),
-        _ => (tool, Map::new()),
+        Value::Object(arguments) => (tool.to_owned(), arguments),
+        _ => (tool.to_owned(), Map::new()),
     }
 }
 
@@ -162,7 +173,7 @@ mod tests {
     use super::*;
 
     fn ask(transcript: &[Message]) -> AssistantMessage {
-        answer(AssistantMessage::empty("planner", "pilcrow", "planner"), transcript)
+        answer(AssistantMessage::empty("planner", "pilcrow", "planner"), transcript, None)
     }
 
     fn result(text: &str, is_error: bool) -> Message {
@@ -198,6 +209,16 @@ mod tests {
         assert_eq!((last.text().as_str(), last.stop_reason), ("no symbol a", StopReason::Error));
         let last = ask(&[Message::user("make it faster")]);
         assert!(last.text().contains("rename A to B") && last.stop_reason == StopReason::Error);
+    }
+
+    #[test]
+    fn a_fixed_call_needs_no_words() {
+        let call = ("lsp".to_owned(), Map::from_iter([("action".to_owned(), json!("format"))]));
+        let empty = AssistantMessage::empty("planner", "pilcrow", "planner");
+        let first = answer(empty.clone(), &[Message::user("tidy this up")], Some(&call));
+        assert_eq!(first.tool_calls().next().map(|it| &it.arguments), Some(&call.1));
+        let transcript = [Message::user("tidy this up"), Message::Assistant(first), result("done", false)];
+        assert_eq!(answer(empty, &transcript, Some(&call)).text(), "done");
     }
 
     #[test]

@@ -1,0 +1,305 @@
+//! `workspace/executeCommand`: from what an editor sends to work for a run. Answers at once, with the
+//! session's id; nothing here waits or touches a file.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use text::{LineIndex, Position, PositionEncoding};
+use wire::{RpcError, codes};
+use workspace::{AbsPath, CommitId, Undo};
+
+use super::request_line;
+use super::runs::{Place, Runs, TakeBack, What, Work};
+use super::{Connection, transcript};
+
+/// Every command.
+pub const NAMES: [&str; 7] = [
+    "pilcrow.prompt",
+    "pilcrow.refactor",
+    "pilcrow.request",
+    "pilcrow.stop",
+    "pilcrow.undo",
+    "pilcrow.redo",
+    "pilcrow.transcript",
+];
+
+/// `executeCommand`'s parameters.
+#[derive(Deserialize)]
+struct Command {
+    command: String,
+    #[serde(default)]
+    arguments: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+struct Prompt {
+    text: String,
+    uri: Option<String>,
+    range: Option<lsp_types::Range>,
+}
+
+#[derive(Deserialize)]
+struct Refactor {
+    kind: String,
+    uri: Option<String>,
+    position: Option<lsp_types::Position>,
+    symbol: Option<String>,
+    new_name: Option<String>,
+    to: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Request {
+    uri: String,
+    line: usize,
+}
+
+#[derive(Deserialize, Default)]
+struct Which {
+    session: Option<String>,
+    commit: Option<String>,
+    uri: Option<String>,
+}
+
+/// Does what a client's `executeCommand` says. Does not wait.
+///
+/// # Errors
+/// `InvalidParams` with what is wrong and what to write instead.
+pub fn execute(
+    connection: &Arc<Connection>,
+    params: Option<&serde_json::value::RawValue>,
+) -> Result<Value, RpcError> {
+    let command: Command = params
+        .and_then(|params| serde_json::from_str(params.get()).ok())
+        .ok_or_else(|| invalid("executeCommand needs a command"))?;
+    let first = command.arguments.into_iter().next();
+    tracing::debug!(command = command.command, "command");
+    let work = match command.command.as_str() {
+        "pilcrow.prompt" => prompt(connection, read(first)?)?,
+        "pilcrow.refactor" => refactor(connection, read(first)?)?,
+        "pilcrow.request" => request(connection, read(first)?)?,
+        "pilcrow.undo" => undo(connection, read_or_default(first)?)?,
+        "pilcrow.redo" => {
+            let Which { uri, .. } = read_or_default(first)?;
+            let place = uri.map(|uri| place(connection, &uri, None)).transpose()?;
+            Work { what: What::TakeBack(None), place, title: "redo".to_owned() }
+        }
+        "pilcrow.stop" => {
+            let Which { session, .. } = read_or_default(first)?;
+            let stopped = connection.runs.stop(session.as_deref());
+            if stopped > 0 {
+                connection.port.hasten();
+            }
+            return Ok(json!({ "stopped": stopped }));
+        }
+        "pilcrow.transcript" => {
+            let Which { session, .. } = read_or_default(first)?;
+            let path = connection.runs.transcript(session.as_deref());
+            let path = path.ok_or_else(|| invalid("there is no transcript yet"))?;
+            let uri = workspace::path_to_uri(path.as_path());
+            if connection.client.show_document {
+                let peer = connection.peer.clone();
+                connection.tracker.spawn(async move { transcript::open(&peer, path.as_path()).await });
+            }
+            return Ok(json!({ "uri": uri }));
+        }
+        other => return Err(invalid(format!("there is no command {other}; there are {}", NAMES.join(", ")))),
+    };
+    Ok(json!({ "session": Runs::start(connection, work) }))
+}
+
+fn prompt(connection: &Connection, prompt: Prompt) -> Result<Work, RpcError> {
+    let text = prompt.text.trim().to_owned();
+    if text.is_empty() {
+        return Err(invalid("pilcrow.prompt needs a text"));
+    }
+    let place = prompt.uri.map(|uri| place(connection, &uri, prompt.range)).transpose()?;
+    Ok(Work { title: title(&text), what: What::Prompt { text }, place })
+}
+
+fn refactor(connection: &Connection, refactor: Refactor) -> Result<Work, RpcError> {
+    let Refactor { kind, uri, position, symbol, new_name, to } = refactor;
+    let place = uri.map(|uri| place(connection, &uri, None)).transpose()?;
+    if let Some(Place { uri, path: None, .. }) = &place {
+        return Err(invalid(format!("{uri} has no file yet; save it first")));
+    }
+    let path = place.as_ref().and_then(|place| place.path.clone());
+    let file = path.as_ref().map(|path| named(connection, path));
+    let need = |what: &Option<String>, name: &str| {
+        what.clone()
+            .filter(|text| !text.trim().is_empty())
+            .ok_or_else(|| invalid(format!("{kind} needs `{name}`")))
+    };
+    let (action, words) = match kind.as_str() {
+        "rename" => {
+            let new_name = need(&new_name, "new_name")?;
+            let mut arguments = json!({ "action": "rename", "new_name": new_name });
+            let name = match (position, &symbol, &path) {
+                (Some(position), _, Some(path)) => {
+                    let (name, line, column) = at_position(connection, path, position)?;
+                    arguments["file"] = json!(path.to_string());
+                    arguments["line"] = json!(line);
+                    arguments["column"] = json!(column);
+                    arguments["symbol"] = json!(name);
+                    name
+                }
+                (_, Some(symbol), path) => {
+                    if let Some(path) = path {
+                        arguments["file"] = json!(path.to_string());
+                    }
+                    arguments["symbol"] = json!(symbol);
+                    symbol.clone()
+                }
+                _ => return Err(invalid("rename needs `uri` and `position`, or `symbol`")),
+            };
+            let place = file.map(|file| format!(" in {file}")).unwrap_or_default();
+            (arguments, format!("rename {name} to {new_name}{place}"))
+        }
+        "move" => {
+            let (Some(path), Some(file)) = (&path, &file) else { return Err(invalid("move needs `uri`")) };
+            let to = need(&to, "to")?;
+            let to = if to.contains("://") {
+                let path = workspace::uri_to_path(&to).ok_or_else(|| invalid(format!("{to} is no file")))?;
+                path.display().to_string()
+            } else {
+                to
+            };
+            let words = format!("move {file} to {to}");
+            (json!({ "action": "rename_file", "file": path.to_string(), "to": to }), words)
+        }
+        "organize_imports" | "format" => {
+            let (Some(path), Some(file)) = (&path, &file) else {
+                return Err(invalid(format!("{kind} needs `uri`")));
+            };
+            let words = if kind == "format" {
+                format!("format {file}")
+            } else {
+                format!("organize imports in {file}")
+            };
+            (json!({ "action": kind, "file": path.to_string() }), words)
+        }
+        other => {
+            return Err(invalid(format!(
+                "{other} is no kind of refactoring; there are rename, move, organize_imports and format"
+            )));
+        }
+    };
+    let Value::Object(arguments) = action else { return Err(invalid("no arguments")) };
+    let what = What::Call { tool: "lsp", arguments, words: words.clone() };
+    Ok(Work { title: title(&words), what, place })
+}
+
+/// The word at a position, its line and its column in characters, both from 1, in the text that runs
+/// see.
+fn at_position(
+    connection: &Connection,
+    path: &AbsPath,
+    position: lsp_types::Position,
+) -> Result<(String, usize, u32), RpcError> {
+    let open = connection
+        .documents
+        .at(path)
+        .ok_or_else(|| invalid("`position` needs an open document; open it, or name the `symbol`"))?;
+    let outside =
+        || invalid(format!("line {} character {} is not in the document", position.line, position.character));
+    let position = Position { line: position.line, character: position.character };
+    let offset =
+        open.lines.offset(&open.text, position, connection.documents.encoding()).ok_or_else(outside)?;
+    let word = text::word_at(&open.text, offset);
+    if word.is_empty() {
+        return Err(invalid("there is no name at this position"));
+    }
+    let name = open.text[word.clone()].to_owned();
+    let seen = connection.veil.seen_text(path, &open.text);
+    let offset = connection.veil.seen(path, &open.text, word.start);
+    let at = LineIndex::new(&seen).position(&seen, offset, PositionEncoding::Utf32);
+    Ok((name, at.line as usize + 1, at.character + 1))
+}
+
+fn request(connection: &Connection, request: Request) -> Result<Work, RpcError> {
+    let place = place(connection, &request.uri, None)?;
+    let Some(path) = place.path.clone() else {
+        return Err(invalid(format!("{} has no file yet; save it first", place.uri)));
+    };
+    let open =
+        connection.documents.at(&path).ok_or_else(|| invalid(format!("{} is not open", request.uri)))?;
+    let markers = connection.markers(Some(&path));
+    let found = request_line::find_at(&open.text, &open.language_id, &markers, request.line)
+        .ok_or_else(|| invalid(format!("there is no request on line {}", request.line + 1)))?;
+    if let Some(session) = connection.runs.carrying_out(&path, &found.text) {
+        return Err(invalid(format!("it is being carried out already, in session {session}")));
+    }
+    Ok(Work { title: title(&found.text), what: What::Request(found), place: Some(place) })
+}
+
+fn undo(connection: &Connection, which: Which) -> Result<Work, RpcError> {
+    let place = which.uri.map(|uri| place(connection, &uri, None)).transpose()?;
+    let take_back = match (which.session, which.commit) {
+        (Some(session), _) => TakeBack::Session(session),
+        (None, Some(commit)) => TakeBack::Journal(Undo::Commit(CommitId(commit))),
+        (None, None) => TakeBack::Journal(Undo::LastRun),
+    };
+    Ok(Work { what: What::TakeBack(Some(take_back)), place, title: "undo".to_owned() })
+}
+
+/// The document that a client names, with the part that is selected.
+fn place(connection: &Connection, uri: &str, range: Option<lsp_types::Range>) -> Result<Place, RpcError> {
+    let open = connection.documents.get(uri);
+    let path = match (&open, workspace::uri_to_path(uri)) {
+        (Some(open), _) if open.path.is_some() => open.path.clone(),
+        (_, Some(path)) => AbsPath::new(path.canonicalize().unwrap_or(path)),
+        _ if uri.starts_with("untitled:") => None,
+        _ => {
+            let scheme = uri.split(':').next().unwrap_or_default();
+            return Err(invalid(format!(
+                "{scheme}: documents cannot be worked on, only file: and untitled: ones"
+            )));
+        }
+    };
+    let whole = open.as_ref().filter(|open| open.path.is_none()).map(|open| {
+        let lines = 1..open.lines.line_count() + 1;
+        (lines, open.text.to_string())
+    });
+    let selection = open.zip(range).and_then(|(open, range)| {
+        let encoding = connection.documents.encoding();
+        let offset = |at: lsp_types::Position| {
+            let at = Position { line: at.line, character: at.character };
+            open.lines.offset(&open.text, at, encoding)
+        };
+        let (start, end) = (offset(range.start)?, offset(range.end)?);
+        let selected = open.text.get(start..end)?.to_owned();
+        Some((open.lines.line_of(start) + 1..open.lines.line_of(end) + 2, selected))
+    });
+    Ok(Place { uri: uri.to_owned(), path, selection: selection.or(whole) })
+}
+
+/// A file as people know it.
+fn named(connection: &Connection, path: &AbsPath) -> String {
+    let root = connection.projects.root_for(Some(path)).ok();
+    let below = root.as_ref().and_then(|root| path.strip_prefix(root));
+    below.map_or_else(|| path.to_string(), |below| below.display().to_string())
+}
+
+/// One short line.
+fn title(text: &str) -> String {
+    const MAX: usize = 60;
+    let line = text.lines().next().unwrap_or_default();
+    if line.chars().count() > MAX { line.chars().take(MAX).chain(['…']).collect() } else { line.to_owned() }
+}
+
+fn read<T: serde::de::DeserializeOwned>(argument: Option<Value>) -> Result<T, RpcError> {
+    let argument = argument.unwrap_or_else(|| Value::Object(Map::new()));
+    serde_json::from_value(argument).map_err(|error| invalid(format!("the argument does not fit: {error}")))
+}
+
+fn read_or_default<T: serde::de::DeserializeOwned + Default>(argument: Option<Value>) -> Result<T, RpcError> {
+    match argument {
+        None | Some(Value::Null) => Ok(T::default()),
+        argument => read(argument),
+    }
+}
+
+fn invalid(message: impl Into<String>) -> RpcError {
+    RpcError::new(codes::INVALID_PARAMS, message)
+}

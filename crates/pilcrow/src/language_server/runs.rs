@@ -1,0 +1,615 @@
+//! Runs: what commands and `¶` lines start. Each in a task of its own, through the same sessions,
+//! policy and events as the command line, with its progress, its transcript and its answer.
+//!
+//! What must stay true: starting answers at once with the session's id; every run ends by telling
+//! how, once, with its progress ended; stopping one is felt by no other.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use agent::{Envelope, Event, EventSink, Limits, Session, Standalone, TerminationReason, ToolCx};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use llm::Model;
+use serde_json::{Map, Value, json};
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tools::planner::{Planner, grammar};
+use workspace::{AbsPath, Commit, Owner, RunId, Undo, WorkspaceEdit};
+
+use super::Connection;
+use super::messages::{self, Kind};
+use super::progress::Progress;
+use super::projects::Lease;
+use super::request_line::RequestLine;
+use super::transcript::{self, Transcript};
+use crate::models;
+use crate::project::Project;
+
+/// Ended runs that are remembered, for undo and their transcripts.
+const MAX_ENDED: usize = 200;
+/// More of a selection is left to the model to read.
+const MAX_SELECTION: usize = 4 << 10;
+
+/// What a run is to do.
+pub struct Work {
+    /// What.
+    pub what: What,
+    /// The document it is about, if one was named.
+    pub place: Option<Place>,
+    /// One line for people.
+    pub title: String,
+}
+
+/// The kinds of work.
+pub enum What {
+    /// A request in words.
+    Prompt {
+        /// The words.
+        text: String,
+    },
+    /// One call of a tool that the person's command says exactly.
+    Call {
+        /// The tool.
+        tool: &'static str,
+        /// Its arguments.
+        arguments: Map<String, Value>,
+        /// The same in words.
+        words: String,
+    },
+    /// A `¶` line; its document is the place.
+    Request(RequestLine),
+    /// Undo, or redo with `None`.
+    TakeBack(Option<TakeBack>),
+}
+
+/// What is taken back.
+pub enum TakeBack {
+    /// As the journal knows it.
+    Journal(Undo),
+    /// The run of this session.
+    Session(String),
+}
+
+/// A document, and perhaps a part of it.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// As the client spells it.
+    pub uri: String,
+    /// Where it is; `None` for one that has no file.
+    pub path: Option<AbsPath>,
+    /// The selected text with its lines, from 1.
+    pub selection: Option<(Range<usize>, String)>,
+}
+
+/// The runs of one connection.
+#[derive(Default)]
+pub struct Runs {
+    state: Mutex<State>,
+    tasks: TaskTracker,
+}
+
+#[derive(Default)]
+struct State {
+    going: BTreeMap<String, Going>,
+    ended: VecDeque<Ended>,
+    closed: bool,
+}
+
+struct Going {
+    cancel: CancellationToken,
+    /// The document and the text of the `¶` line that it carries out.
+    request: Option<(AbsPath, String)>,
+    transcript: Option<AbsPath>,
+}
+
+struct Ended {
+    session: String,
+    run: Option<RunId>,
+    transcript: Option<AbsPath>,
+}
+
+/// How a run ended, for people.
+struct Told {
+    kind: Kind,
+    text: String,
+    run: Option<RunId>,
+}
+
+impl Runs {
+    /// Starts `work` and answers with its session's id.
+    pub fn start(connection: &Arc<Connection>, work: Work) -> String {
+        let session = uuid::Uuid::now_v7().to_string();
+        let cancel = CancellationToken::new();
+        let request = match (&work.what, &work.place) {
+            (What::Request(request), Some(Place { path: Some(path), .. })) => {
+                Some((path.clone(), request.text.clone()))
+            }
+            _ => None,
+        };
+        let going = Going { cancel: cancel.clone(), request, transcript: None };
+        {
+            let mut state = connection.runs.lock();
+            if state.closed {
+                cancel.cancel();
+            }
+            state.going.insert(session.clone(), going);
+        }
+        connection.runs.tasks.spawn(carry_out(Arc::clone(connection), session.clone(), work, cancel));
+        session
+    }
+
+    /// Stops the run of `session`, or all; how many.
+    pub fn stop(&self, session: Option<&str>) -> usize {
+        let state = self.lock();
+        let meant = state.going.iter().filter(|(id, _)| session.is_none_or(|session| *id == session));
+        meant.map(|(_, going)| going.cancel.cancel()).count()
+    }
+
+    /// Stops all and starts none any more.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.stop(None);
+    }
+
+    /// Ends when every run has, after [`Runs::close`].
+    pub async fn all_ended(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// The session that carries out the `¶` line with this text, if one does.
+    pub fn carrying_out(&self, path: &AbsPath, text: &str) -> Option<String> {
+        let state = self.lock();
+        let same = |going: &Going| going.request.as_ref().is_some_and(|it| it.0 == *path && it.1 == text);
+        state.going.iter().find(|(_, going)| same(going)).map(|(id, _)| id.clone())
+    }
+
+    /// The transcript of `session`, or of the newest.
+    pub fn transcript(&self, session: Option<&str>) -> Option<AbsPath> {
+        let state = self.lock();
+        let meant = |id: &str| session.is_none_or(|session| id == session);
+        let going = state.going.iter().rev().filter(|(id, _)| meant(id));
+        let ended = state.ended.iter().rev().filter(|ended| meant(&ended.session));
+        going
+            .filter_map(|(_, going)| going.transcript.clone())
+            .chain(ended.filter_map(|ended| ended.transcript.clone()))
+            .next()
+    }
+
+    fn run_of(&self, session: &str) -> Option<RunId> {
+        self.lock().ended.iter().find(|ended| ended.session == session).and_then(|ended| ended.run.clone())
+    }
+
+    fn has_transcript(&self, session: &str, path: AbsPath) {
+        if let Some(going) = self.lock().going.get_mut(session) {
+            going.transcript = Some(path);
+        }
+    }
+
+    fn end(&self, session: &str, run: Option<RunId>) {
+        let mut state = self.lock();
+        let transcript = state.going.remove(session).and_then(|going| going.transcript);
+        state.ended.push_back(Ended { session: session.to_owned(), run, transcript });
+        if state.ended.len() > MAX_ENDED {
+            state.ended.pop_front();
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        // Entries are put in and taken out whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One run from its beginning to what the person is told.
+async fn carry_out(connection: Arc<Connection>, session: String, work: Work, cancel: CancellationToken) {
+    let progress = Arc::new(Progress::new(&connection.peer, &session, connection.client.progress));
+    let (shown, title) = (Arc::clone(&progress), format!("Pilcrow: {}", work.title));
+    // Not waited for: a client that does not answer holds up nothing, and `end` ends it.
+    connection.tracker.spawn(async move { shown.begin(&title).await });
+    let mut shown = false;
+    let working = work_out(&connection, &session, &work, &cancel, &progress, &mut shown);
+    let told = match AssertUnwindSafe(working).catch_unwind().await {
+        Ok(Ok(told)) => told,
+        Ok(Err(error)) => Told { kind: Kind::Error, text: format!("{error:#}"), run: None },
+        Err(_) => {
+            let text = "the run ended by a defect of Pilcrow; `pilcrow logs` has more".to_owned();
+            Told { kind: Kind::Error, text, run: None }
+        }
+    };
+    let ended = match told.kind {
+        _ if cancel.is_cancelled() => "stopped",
+        Kind::Error => "failed",
+        _ => "done",
+    };
+    connection.runs.end(&session, told.run.clone());
+    progress.end(ended).await;
+    tracing::debug!(session, "{ended}: {}", work.title);
+    if !(connection.client.events && shown) {
+        tell(&connection, &session, &told).await;
+    }
+    if connection.client.lens_refresh {
+        connection.refresh_lenses().await;
+    }
+}
+
+/// Shows how it ended, as a message; a long answer can be opened.
+async fn tell(connection: &Arc<Connection>, session: &str, told: &Told) {
+    let (short, cut) = messages::beginning(&told.text);
+    if short.is_empty() {
+        return;
+    }
+    let text = format!("Pilcrow: {short}");
+    let path = connection.runs.transcript(Some(session));
+    match path.filter(|_| cut && connection.client.show_document) {
+        Some(path) => {
+            let connection = Arc::clone(connection);
+            let kind = told.kind;
+            // The person may answer tomorrow or never; that is nobody's business but this task's.
+            connection.tracker.clone().spawn(async move {
+                const SHOW: &str = "Open transcript";
+                let params = json!({ "type": kind as u8, "message": text, "actions": [{ "title": SHOW }] });
+                let patience = Duration::from_secs(24 * 60 * 60);
+                let asked = connection
+                    .peer
+                    .request("window/showMessageRequest", &params, patience, &connection.ending)
+                    .await;
+                let chosen = asked.ok().and_then(|it| serde_json::from_str::<Value>(it.get()).ok());
+                if chosen.is_some_and(|chosen| chosen["title"] == SHOW) {
+                    transcript::open(&connection.peer, path.as_path()).await;
+                }
+            });
+        }
+        None => messages::show(&connection.peer, told.kind, &text).await,
+    }
+}
+
+async fn work_out(
+    connection: &Arc<Connection>,
+    session: &str,
+    work: &Work,
+    cancel: &CancellationToken,
+    progress: &Arc<Progress>,
+    shown: &mut bool,
+) -> anyhow::Result<Told> {
+    let path = work.place.as_ref().and_then(|place| place.path.as_ref());
+    let root = connection.projects.root_for(path)?;
+    let lease = tokio::select! {
+        // Opening goes on for whoever needs it next.
+        () = cancel.cancelled() => anyhow::bail!("stopped"),
+        lease = connection.projects.open(&root) => lease?,
+    };
+    match &work.what {
+        What::TakeBack(which) => take_back(connection, &lease, which.as_ref(), cancel).await,
+        What::Prompt { .. } | What::Call { .. } | What::Request(_) => {
+            *shown = true;
+            converse(connection, session, work, &lease, cancel, progress).await
+        }
+    }
+}
+
+/// A session with one prompt.
+async fn converse(
+    connection: &Arc<Connection>,
+    session: &str,
+    work: &Work,
+    lease: &Lease,
+    cancel: &CancellationToken,
+    progress: &Arc<Progress>,
+) -> anyhow::Result<Told> {
+    let project = &lease.project;
+    let (model, prompt): (Arc<dyn Model>, String) = match &work.what {
+        What::Call { tool, arguments, words } => {
+            (Arc::new(Planner::with_call(tool, arguments.clone())), words.clone())
+        }
+        What::Prompt { text } => prompted(connection, project, text, work)?,
+        What::Request(request) => prompted(connection, project, &request.text, work)?,
+        What::TakeBack(_) => unreachable!("taken back without a session"),
+    };
+    let transcript = Transcript::new(project.workspace.state(), session)?;
+    connection.runs.has_transcript(session, transcript.path());
+    let sink = Sink { connection: Arc::clone(connection), progress: Arc::clone(progress), transcript };
+    let veiled = match (&work.what, work.place.as_ref().and_then(|place| place.path.as_ref())) {
+        (What::Request(request), Some(path)) => Some((
+            path,
+            connection.documents.at(path).map(|open| open.text[request.range.clone()].to_owned()),
+            request,
+        )),
+        _ => None,
+    };
+    let veil = veiled.as_ref().and_then(|(path, text, request)| {
+        Some(connection.veil.hide(path, text.as_deref()?, request.range.start))
+    });
+    let mut commits = project.workspace.subscribe();
+    let policy = Arc::new(project.policy.beside());
+    let talk = Session::builder(model, project.registry.clone())
+        .id(session)
+        .system(include_str!("../instructions.md").trim())
+        .cwd(project.workspace.root().to_string())
+        .store(project.sessions()?)
+        .sink(Arc::new(sink))
+        .policy(Arc::clone(&policy))
+        .approver(Arc::clone(&project.approver))
+        .invoked(matches!(work.what, What::Call { .. }))
+        .limits(Limits {
+            turns: u32::try_from(project.config.turn_limit()).unwrap_or(u32::MAX),
+            ..Limits::default()
+        })
+        .cancel(cancel.clone())
+        .build();
+    let outcome = talk.prompt(prompt).await;
+    talk.close(Duration::from_millis(200)).await;
+    let still_there = veil.is_some_and(|veil| connection.veil.lift(veil));
+
+    let well =
+        matches!(outcome.reason, TerminationReason::NoToolCalls | TerminationReason::TerminatedByTools);
+    let mut text = outcome.final_text.clone();
+    if !well && outcome.reason != TerminationReason::Aborted {
+        let why = outcome.error.clone().unwrap_or_else(|| format!("{:?}", outcome.reason));
+        if text.trim().is_empty() {
+            text = why;
+        }
+    } else if outcome.reason == TerminationReason::Aborted {
+        text = "stopped".to_owned();
+    }
+    if let (true, true, Some((path, Some(hidden), request))) = (well, still_there, &veiled)
+        && let Err(error) =
+            answer_in_place(connection, project, path, hidden, request, &text, &outcome.run).await
+    {
+        text.push_str(&format!("\nthe ¶ line stays: {error:#}"));
+    }
+    let text = with_unsaved(&text, &unsaved(project, &mut commits, &outcome.run));
+    let kind = if well || outcome.reason == TerminationReason::Aborted { Kind::Info } else { Kind::Error };
+    Ok(Told { kind, text, run: Some(outcome.run) })
+}
+
+/// The model, and the prompt with what it is about.
+fn prompted(
+    connection: &Connection,
+    project: &Project,
+    text: &str,
+    work: &Work,
+) -> anyhow::Result<(Arc<dyn Model>, String)> {
+    let person_file = connection.homes.config.join("config.toml").to_string();
+    let model = models::choose(None, &project.config, &person_file)?;
+    let place = work.place.as_ref();
+    let named = place.map(|place| match &place.path {
+        Some(path) => project.workspace.relative(path),
+        None => place.uri.clone(),
+    });
+    let is_planner = model.info().api == "planner";
+    let prompt = match named {
+        None => text.to_owned(),
+        Some(file) if is_planner => in_the_planners_words(text, &file),
+        Some(file) => with_place(text, &file, place.and_then(|place| place.selection.as_ref()), &work.what),
+    };
+    Ok((model, prompt))
+}
+
+/// The request with the file that it is about, in the form that the planner understands, if there is
+/// one.
+fn in_the_planners_words(text: &str, file: &str) -> String {
+    let quote = if file.contains('`') { '"' } else { '`' };
+    let text = text.trim().trim_end_matches(['.', '!', '?']);
+    let with_file =
+        [format!("{text} in {quote}{file}{quote}"), text.to_owned(), format!("{text} {quote}{file}{quote}")];
+    with_file.into_iter().find(|text| grammar::parse(text).is_some()).unwrap_or_else(|| text.to_owned())
+}
+
+fn with_place(text: &str, file: &str, selection: Option<&(Range<usize>, String)>, what: &What) -> String {
+    let mut prompt = text.to_owned();
+    match (what, selection) {
+        (What::Request(request), _) => {
+            // The line itself is hidden, so what followed it has its number now.
+            prompt.push_str(&format!(
+                "\n\n(This stood in a comment of {file}, above line {} of the file as it is without that comment. \
+                 It is about the code there.)",
+                request.line + 1
+            ));
+        }
+        (_, Some((lines, selected))) => {
+            let (first, last) = (lines.start, lines.end.saturating_sub(1).max(lines.start));
+            prompt.push_str(&format!("\n\n(This is about lines {first} to {last} of {file}"));
+            if selected.trim().is_empty() {
+                prompt.push_str(".)");
+            } else {
+                let cut: String = selected.chars().take(MAX_SELECTION).collect();
+                let fence = "`".repeat(longest_run(&cut).max(2) + 1);
+                let rest = if cut.len() < selected.len() { ", the beginning of which is" } else { "" };
+                prompt.push_str(&format!("{rest}:)\n{fence}\n{cut}\n{fence}"));
+            }
+        }
+        (_, None) => prompt.push_str(&format!("\n\n(This is about {file}.)")),
+    }
+    prompt
+}
+
+/// How many backticks stand together at most.
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}
+
+/// Puts the answer where the request stood, as long as it stands there unchanged.
+async fn answer_in_place(
+    connection: &Connection,
+    project: &Project,
+    path: &AbsPath,
+    hidden: &str,
+    request: &RequestLine,
+    answer: &str,
+    run: &RunId,
+) -> anyhow::Result<()> {
+    let document = project.workspace.document(path)?;
+    let Some(range) = super::veil::standing(&document.text, hidden, request.range.start) else {
+        // The person changed it: it is theirs.
+        return Ok(());
+    };
+    let line_end = if document.text.contains("\r\n") { "\r\n" } else { "\n" };
+    let pointer = || request.answered("answered in the transcript (command pilcrow.transcript)", line_end);
+    let Some(comment) = request.answered(answer, line_end).or_else(pointer) else { return Ok(()) };
+    let edit = WorkspaceEdit {
+        label: format!("answer: {}", request.text),
+        operations: vec![workspace::Operation::Edit {
+            path: path.clone(),
+            expected: document.version,
+            edits: vec![text::TextEdit::replace(range, comment)],
+        }],
+    };
+    let plan = project.workspace.plan(edit)?;
+    // Running the line is what asked for this.
+    let permit = project.policy.permit_invoked(&plan)?;
+    let commit = project.workspace.commit(plan, permit, run).await?;
+    project.servers.did_commit(&commit).await;
+    tracing::debug!(session = connection.runs.carrying_out(path, &request.text), "answered in place");
+    Ok(())
+}
+
+/// Undo and redo, as the person's own command.
+async fn take_back(
+    connection: &Connection,
+    lease: &Lease,
+    which: Option<&TakeBack>,
+    cancel: &CancellationToken,
+) -> anyhow::Result<Told> {
+    let project = &lease.project;
+    let which = match which {
+        None => None,
+        Some(TakeBack::Journal(undo)) => Some(undo.clone()),
+        Some(TakeBack::Session(session)) => {
+            let run = connection.runs.run_of(session);
+            let run =
+                run.ok_or_else(|| anyhow::anyhow!("the session {session} is not known, or still runs"))?;
+            Some(Undo::Run(run))
+        }
+    };
+    let cx = ToolCx::standalone(Standalone {
+        call_id: "command".to_owned(),
+        run: RunId::new(),
+        cancel: cancel.clone(),
+        policy: Arc::clone(&project.policy),
+        approver: Arc::clone(&project.approver),
+        invoked: true,
+        on_update: Box::new(|_| {}),
+    });
+    let mut commits = project.workspace.subscribe();
+    let result = tools::take_back(&project.kit, &cx, which.as_ref()).await.unwrap_or_else(Into::into);
+    let text = with_unsaved(&result.joined_text(), &unsaved(project, &mut commits, &cx.run));
+    let kind = if result.is_error { Kind::Error } else { Kind::Info };
+    Ok(Told { kind, text, run: None })
+}
+
+/// The text with the files that are not saved, which are named before it where its end is cut.
+fn with_unsaved(text: &str, files: &[String]) -> String {
+    if files.is_empty() {
+        return text.to_owned();
+    }
+    let files = format!("changed and not saved: {}", files.join(", "));
+    let (_, cut) = messages::beginning(&format!("{}\n{files}", text.trim_end()));
+    if cut { format!("{files}\n{text}") } else { format!("{}\n{files}", text.trim_end()) }
+}
+
+/// The files that the run changed in the editor and nobody saved.
+fn unsaved(project: &Project, commits: &mut broadcast::Receiver<Arc<Commit>>, run: &RunId) -> Vec<String> {
+    let mut files: Vec<String> = Vec::new();
+    loop {
+        match commits.try_recv() {
+            Ok(commit) if commit.run == *run => {
+                for file in &commit.files {
+                    let Ok(document) = project.workspace.document(&file.path) else { continue };
+                    if document.owner == (Owner::Editor { dirty: true }) {
+                        files.push(project.workspace.relative(&file.path));
+                    }
+                }
+            }
+            // Some were dropped since nobody looked; the rest is still named.
+            Ok(_) | Err(broadcast::error::TryRecvError::Lagged(_)) => {}
+            Err(_) => break,
+        }
+    }
+    files.sort();
+    files.dedup();
+    files
+}
+
+/// Hears what happens in a session.
+struct Sink {
+    connection: Arc<Connection>,
+    progress: Arc<Progress>,
+    transcript: Transcript,
+}
+
+impl EventSink for Sink {
+    fn deliver<'a>(&'a self, envelope: &'a Envelope) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            self.transcript.add(&envelope.event);
+            match &envelope.event {
+                Event::ToolExecutionStart { tool_name, input, .. } => {
+                    self.progress.report(&format!("{tool_name} {}", brief(input)));
+                }
+                Event::ToolExecutionUpdate { update, .. } => {
+                    self.progress.report(update.content.lines().next().unwrap_or_default());
+                }
+                Event::PermissionRequest { title, .. } => self.progress.report(&format!("waiting: {title}")),
+                Event::Notice { text, .. } => tracing::info!("{text}"),
+                Event::RetryStart { attempt, max, error, .. } => {
+                    self.progress.report(&format!("trying again ({attempt} of {max}): {error}"));
+                }
+                _ => {}
+            }
+            if self.connection.client.events
+                && let Err(closed) = self.connection.peer.notify("pilcrow/event", envelope).await
+            {
+                tracing::debug!(%closed, "an event was not told");
+            }
+        })
+    }
+}
+
+/// A call's arguments in a few words.
+fn brief(input: &Value) -> String {
+    const MAX: usize = 80;
+    let text = match input.as_object() {
+        Some(members) => {
+            let shown =
+                members.values().filter_map(|value| value.as_str()?.lines().next().map(str::to_owned));
+            shown.collect::<Vec<_>>().join(" ")
+        }
+        None => input.to_string(),
+    };
+    if text.chars().count() > MAX { text.chars().take(MAX).chain(['…']).collect() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_planner_hears_of_the_file_where_that_makes_sense() {
+        let check =
+            |text: &str, expected: &str| assert_eq!(in_the_planners_words(text, "src/a b.py"), expected);
+        check("rename a to b", "rename a to b in `src/a b.py`");
+        check("rename a to b.", "rename a to b in `src/a b.py`");
+        check("rename a to b in c.py", "rename a to b in c.py");
+        check("organize imports", "organize imports in `src/a b.py`");
+        check("format", "format `src/a b.py`");
+        check("undo", "undo");
+        check("explain the diagnostics", "explain the diagnostics in `src/a b.py`");
+        check("make it faster", "make it faster");
+    }
+
+    #[test]
+    fn a_model_hears_what_is_selected() {
+        let prompt = What::Prompt { text: String::new() };
+        let selection = (3..5, "a ``` b".to_owned());
+        assert_eq!(
+            with_place("Why?", "a.py", Some(&selection), &prompt),
+            "Why?\n\n(This is about lines 3 to 4 of a.py:)\n````\na ``` b\n````"
+        );
+        assert_eq!(with_place("Why?", "a.py", None, &prompt), "Why?\n\n(This is about a.py.)");
+    }
+}

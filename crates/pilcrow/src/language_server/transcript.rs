@@ -1,0 +1,120 @@
+//! A run's conversation as a Markdown file in our own state folder, which `window/showDocument` can
+//! open. Written as it happens; a reader that opens it early sees how far it is.
+
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use agent::{Event, PermissionAnswer};
+use llm::{Content, Message};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use wire::Peer;
+use workspace::{AbsPath, Redactor, StateDir, StateError};
+
+/// Older ones are removed.
+const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How long the client has to open a document.
+const SHOW: Duration = Duration::from_secs(10);
+/// More lines of a tool's answer are left out.
+const MAX_LINES: usize = 40;
+
+/// The transcript of one session.
+pub struct Transcript {
+    state: StateDir,
+    name: String,
+}
+
+impl Transcript {
+    /// The one of `session` below `state`, the workspace's own state folder; old ones go.
+    ///
+    /// # Errors
+    /// When its name is refused, which it is not.
+    pub fn new(state: &StateDir, session: &str) -> Result<Self, StateError> {
+        let state = state.child("transcripts")?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        for name in state.list()? {
+            let old = state
+                .stat(&name)
+                .is_some_and(|(at_ms, _)| now.saturating_sub(Duration::from_millis(at_ms)) > MAX_AGE);
+            if old {
+                state.remove(&name)?;
+            }
+        }
+        Ok(Self { state, name: format!("{session}.md") })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> AbsPath {
+        self.state.path().join(&self.name)
+    }
+
+    /// Adds what an event says to a reader. Blocks for one short write.
+    pub fn add(&self, event: &Event) {
+        let Some(text) = written(event) else { return };
+        static REDACTOR: OnceLock<Redactor> = OnceLock::new();
+        let text = REDACTOR.get_or_init(Redactor::from_env).redact(&text);
+        if let Err(error) = self.state.append(&self.name, text.as_bytes(), false) {
+            tracing::warn!(%error, "the transcript is not written");
+        }
+    }
+}
+
+/// Has the client open a file of ours. The person asked for it, so it takes the focus.
+pub async fn open(peer: &Peer, path: &Path) {
+    let params = json!({ "uri": workspace::path_to_uri(path), "external": false, "takeFocus": true });
+    let never = CancellationToken::new();
+    if let Err(error) = peer.request("window/showDocument", &params, SHOW, &never).await {
+        tracing::warn!(%error, "{} could not be shown", path.display());
+    }
+}
+
+/// An event as Markdown; `None` for what a reader does not miss. Pure.
+fn written(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::MessageEnd { message: Message::User(message), .. } => {
+            let text = Message::User(message.clone()).text();
+            let quoted: Vec<String> = text.lines().map(|line| format!("> {line}")).collect();
+            format!("{}\n\n", quoted.join("\n"))
+        }
+        Event::MessageEnd { message: Message::Assistant(message), .. } => {
+            let text = message.text();
+            if text.trim().is_empty() {
+                return None;
+            }
+            format!("{}\n\n", text.trim_end())
+        }
+        Event::ToolExecutionStart { label, tool_name, input, .. } => {
+            format!("**{label}** `{tool_name} {input}`\n\n")
+        }
+        Event::ToolExecutionEnd { content, is_error, .. } => {
+            let texts = content.iter().filter_map(|content| match content {
+                Content::Text { text, .. } => Some(text.as_str()),
+                _ => None,
+            });
+            let text = texts.collect::<Vec<_>>().join("\n");
+            let mut lines: Vec<String> =
+                text.lines().take(MAX_LINES).map(|line| format!("    {line}")).collect();
+            let more = text.lines().count().saturating_sub(MAX_LINES);
+            if more > 0 {
+                lines.push(format!("    … {more} more lines"));
+            }
+            let failed = if *is_error { "failed:\n\n" } else { "" };
+            format!("{failed}{}\n\n", lines.join("\n"))
+        }
+        Event::PermissionRequest { title, .. } => format!("*asked: {title}*\n\n"),
+        Event::PermissionResolved { answer, .. } => {
+            let answer = match answer {
+                PermissionAnswer::Once => "yes",
+                PermissionAnswer::Session => "yes, for this session",
+                PermissionAnswer::Always => "yes, always",
+                PermissionAnswer::No => "no",
+                PermissionAnswer::Nobody => "nobody could be asked",
+            };
+            format!("*answered: {answer}*\n\n")
+        }
+        Event::Notice { text, .. } => format!("*{text}*\n\n"),
+        Event::AgentEnd { error: Some(error), .. } => format!("*ended: {error}*\n\n"),
+        _ => return None,
+    })
+}
