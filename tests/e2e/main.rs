@@ -7,6 +7,7 @@ mod cancel;
 mod cli;
 mod crash;
 mod editors;
+mod front;
 mod nasty_rename;
 mod real_servers;
 mod server_death;

@@ -10,11 +10,13 @@
 pub mod batch;
 pub mod built;
 pub mod editors;
+pub mod editor;
 pub mod processes;
 pub mod sandbox;
 pub mod scripted;
 
 pub use batch::Batch;
+pub use editor::Editor;
 pub use processes::{Mark, wait_for};
 pub use sandbox::{Answer, Ran, Sandbox};
 pub use scripted::Scripted;

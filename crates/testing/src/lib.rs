@@ -4,5 +4,6 @@
 
 #![expect(clippy::disallowed_methods, reason = "test tools start processes and write files of their own")]
 
+pub mod editor;
 pub mod language_server;
 pub mod model;

@@ -13,6 +13,6 @@ mod words;
 pub use change_log::ChangeLog;
 pub use diff::{diff_edits, line_counts, unified_diff};
 pub use edit::{ApplyError, TextEdit, apply, invert, normalize};
-pub use line_index::{LineIndex, Position, PositionEncoding};
+pub use line_index::{LineEnds, LineIndex, Position, PositionEncoding};
 pub use map::{Gravity, map_edits, map_offset, map_range};
 pub use words::{is_word, occurrences, word_at};

@@ -1,7 +1,8 @@
 //! Lines of a text, and conversion between byte offsets and a protocol's positions.
 //!
-//! Lines end with `\n`, `\r\n` or `\r`, as LSP 3.17 §Text Documents says. The last line may be
-//! empty: a text always has one more line than line ends.
+//! Lines end with `\n`, `\r\n` or `\r`, as LSP 3.17 §Text Documents says, unless the other side is
+//! known to count otherwise ([`LineEnds`]). The last line may be empty: a text always has one more
+//! line than line ends.
 
 use std::ops::Range;
 
@@ -35,32 +36,57 @@ pub struct Position {
     pub character: u32,
 }
 
+/// What ends a line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum LineEnds {
+    /// `\n`, `\r\n` and `\r`, as LSP says.
+    #[default]
+    Any,
+    /// `\n` alone; a `\r` before it is the line's last character.
+    Lf,
+    /// `\n` and `\r\n`; any other `\r` is a character of its line.
+    CrLf,
+}
+
 /// Where each line of one text begins. It must be used with that text only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineIndex {
     starts: Vec<usize>,
     len: usize,
+    ends: LineEnds,
 }
 
 impl LineIndex {
     /// Indexes `text` in one pass.
     pub fn new(text: &str) -> Self {
-        let bytes = text.as_bytes();
+        Self::with_ends(text, LineEnds::Any)
+    }
+
+    /// Indexes `text` for a reader that knows only these line ends.
+    pub fn with_ends(text: &str, ends: LineEnds) -> Self {
         let mut starts = vec![0];
-        let mut at = 0;
-        while at < bytes.len() {
-            let width = match bytes[at] {
-                b'\r' if bytes.get(at + 1) == Some(&b'\n') => 2,
-                b'\n' | b'\r' => 1,
-                _ => {
-                    at += 1;
-                    continue;
-                }
-            };
-            at += width;
-            starts.push(at);
+        push_starts(text, 0..text.len(), ends, &mut starts);
+        Self { starts, len: text.len(), ends }
+    }
+
+    /// Follows one edit: bytes `range` of the text before were replaced by `new_len` bytes, which
+    /// made `after`. Costs little where the edit is small, whatever the size of the text.
+    pub fn edit(&mut self, after: &str, range: Range<usize>, new_len: usize) {
+        let moved = |offset: usize| offset - range.len() + new_len;
+        // One line more on either side: an edit may join or part `\r` and `\n`.
+        let first = self.line_of(range.start).saturating_sub(1);
+        let next = self.line_of(range.end) + 2;
+        let window_end = self.starts.get(next).copied().map_or(after.len(), moved);
+        let mut middle = Vec::new();
+        push_starts(after, self.starts[first]..window_end, self.ends, &mut middle);
+        if next < self.starts.len() {
+            // The window's end is the start that opens the tail.
+            middle.pop();
+            self.starts[next..].iter_mut().for_each(|start| *start = moved(*start));
         }
-        Self { starts, len: bytes.len() }
+        let tail = next.min(self.starts.len());
+        self.starts.splice(first + 1..tail, middle);
+        self.len = after.len();
     }
 
     /// Number of lines, at least one; a final line end opens an empty last line.
@@ -82,8 +108,15 @@ impl LineIndex {
     /// Bytes of a zero-based line without its line end; `None` past the last line.
     pub fn line(&self, text: &str, line: usize) -> Option<Range<usize>> {
         let range = self.line_with_end(line)?;
-        let content = text.get(range.clone())?.trim_end_matches(['\n', '\r']);
-        // A line holds at most one line end, so trimming can only remove that.
+        let whole = text.get(range.clone())?;
+        let content = match self.ends {
+            // A line holds at most one line end, so trimming can only remove that.
+            LineEnds::Any => whole.trim_end_matches(['\n', '\r']),
+            LineEnds::Lf => whole.strip_suffix('\n').unwrap_or(whole),
+            LineEnds::CrLf => {
+                whole.strip_suffix("\r\n").or_else(|| whole.strip_suffix('\n')).unwrap_or(whole)
+            }
+        };
         Some(range.start..range.start + content.len())
     }
 
@@ -121,6 +154,25 @@ impl LineIndex {
     }
 }
 
+/// The starts of the lines that begin after an end within `window`.
+fn push_starts(text: &str, window: Range<usize>, ends: LineEnds, starts: &mut Vec<usize>) {
+    let bytes = text.as_bytes();
+    let mut at = window.start;
+    while at < window.end {
+        let width = match bytes[at] {
+            b'\r' if ends == LineEnds::Any && bytes.get(at + 1) == Some(&b'\n') => 2,
+            b'\r' if ends == LineEnds::Any => 1,
+            b'\n' => 1,
+            _ => {
+                at += 1;
+                continue;
+            }
+        };
+        at += width;
+        starts.push(at);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,6 +191,17 @@ mod tests {
     }
 
     #[test]
+    fn line_ends_are_the_readers() {
+        let text = "a\r\nb\rc\n";
+        let lines = |ends| -> Vec<&str> {
+            let index = LineIndex::with_ends(text, ends);
+            (0..index.line_count()).map(|line| &text[index.line(text, line).unwrap()]).collect()
+        };
+        assert_eq!(lines(LineEnds::Lf), ["a\r", "b\rc", ""]);
+        assert_eq!(lines(LineEnds::CrLf), ["a", "b\rc", ""]);
+    }
+
+    #[test]
     fn encodings_count_differently() {
         let text = "é😀x";
         let index = LineIndex::new(text);
@@ -151,6 +214,24 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn following_edits_is_indexing_anew(
+            text in "[a\n\r]{0,12}",
+            edits in prop::collection::vec((0usize..20, 0usize..6, "[b\n\r]{0,4}"), 1..6),
+        ) {
+            for ends in [LineEnds::Any, LineEnds::Lf, LineEnds::CrLf] {
+                let mut text = text.clone();
+                let mut index = LineIndex::with_ends(&text, ends);
+                for (start, len, new) in &edits {
+                    let start = (*start).min(text.len());
+                    let end = (start + len).min(text.len());
+                    text.replace_range(start..end, new);
+                    index.edit(&text, start..end, new.len());
+                    prop_assert_eq!(&index, &LineIndex::with_ends(&text, ends));
+                }
+            }
+        }
+
         #[test]
         fn positions_come_back(text in "[aé😀\n\r]{0,30}") {
             let index = LineIndex::new(&text);

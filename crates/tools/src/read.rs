@@ -116,6 +116,9 @@ fn view(kit: &Kit, document: &Document, first: usize, last: usize, raw: bool) ->
     if let Owner::Editor { dirty: true } = document.owner {
         notes.push("not saved: this is the editor's text, the disk holds an older one".to_owned());
     }
+    if let Some(reason) = &document.held {
+        notes.push(format!("cannot be edited now: {reason}"));
+    }
     if total == 0 {
         let text = shown::lines(kit, document, &[]);
         return ToolResult::text(format!("{text}(empty file; insert with PUT <1:)\n"))

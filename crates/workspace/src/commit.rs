@@ -112,12 +112,12 @@ pub enum CommitError {
         /// Who and why, and what to do.
         reason: String,
     },
-    /// The editor did not take an edit; what had landed was taken back.
-    #[error("the editor did not apply the edit of {path}: {detail}")]
+    /// The editor did not take an edit; every file is as before.
+    #[error("the editor did not apply the edit of {path}; nothing stays changed: {detail}")]
     NotApplied {
         /// Which.
         path: AbsPath,
-        /// What is known.
+        /// What became of each file: unchanged or reverted, and why.
         detail: String,
     },
     /// Something could not be taken back.
@@ -183,20 +183,24 @@ pub(crate) async fn carry_out(inner: Arc<Inner>, order: Order) -> Result<Arc<Com
     if let Some(editor) = &editor {
         let settled = settle(editor.as_ref(), &changes).await;
         if settled.iter().any(|settled| *settled != Settled::Landed) {
-            let mut lost = blocking(move || Ok(transaction.roll_back())).await?;
-            let landed = changes.iter().zip(&settled).filter(|(_, settled)| **settled == Settled::Landed);
-            let landed: Vec<FileChange> = landed.map(|(change, _)| change.clone()).collect();
-            lost.extend(revert(editor.as_ref(), &landed).await);
-            return Err(not_landed(&changes, &settled, lost));
+            let untouched = transaction.closed_paths();
+            let lost = blocking(move || Ok(transaction.roll_back())).await?;
+            let mut fates = revert(editor.as_ref(), &changes, &settled).await;
+            if lost.is_empty() {
+                fates.extend(untouched.into_iter().map(|path| Fate { path, what: What::Unchanged(None) }));
+            }
+            return Err(not_landed(&changes, &settled, fates, lost));
         }
     }
     let commit = match blocking(move || transaction.finish()).await {
         Ok(commit) => Arc::new(commit),
         Err(error) => {
-            let lost = match &editor {
-                Some(editor) => revert(editor.as_ref(), &changes).await,
-                None => Vec::new(),
-            };
+            let mut lost = Vec::new();
+            if let Some(editor) = &editor {
+                let settled = vec![Settled::Landed; changes.len()];
+                let fates = revert(editor.as_ref(), &changes, &settled).await;
+                lost.extend(fates.iter().filter(|fate| fate.is_lost()).map(Fate::to_string));
+            }
             return Err(error.with_lost(lost));
         }
     };
@@ -204,6 +208,37 @@ pub(crate) async fn carry_out(inner: Arc<Inner>, order: Order) -> Result<Arc<Com
         tracing::trace!("nobody listens for commits");
     }
     Ok(commit)
+}
+
+/// What became of one file of a commit that did not happen.
+struct Fate {
+    path: AbsPath,
+    what: What,
+}
+
+enum What {
+    /// As before, with what the editor said.
+    Unchanged(Option<String>),
+    Reverted,
+    NotReverted(String),
+}
+
+impl Fate {
+    fn is_lost(&self) -> bool {
+        matches!(self.what, What::NotReverted(_))
+    }
+}
+
+impl std::fmt::Display for Fate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path = &self.path;
+        match &self.what {
+            What::Unchanged(None) => write!(f, "{path}: unchanged"),
+            What::Unchanged(Some(why)) => write!(f, "{path}: unchanged ({why})"),
+            What::Reverted => write!(f, "{path}: reverted"),
+            What::NotReverted(why) => write!(f, "{path}: could not be reverted, because {why}"),
+        }
+    }
 }
 
 impl CommitError {
@@ -227,41 +262,70 @@ async fn settle(editor: &dyn Editor, changes: &[FileChange]) -> Vec<Settled> {
     settled
 }
 
-/// One line for each change that could not be taken back.
-async fn revert(editor: &dyn Editor, landed: &[FileChange]) -> Vec<String> {
-    if landed.is_empty() {
-        return Vec::new();
+/// Takes back what landed, and says of each change what became of it.
+async fn revert(editor: &dyn Editor, changes: &[FileChange], settled: &[Settled]) -> Vec<Fate> {
+    let landed: Vec<FileChange> = changes
+        .iter()
+        .zip(settled)
+        .filter(|(_, settled)| **settled == Settled::Landed)
+        .map(|(change, _)| change.clone())
+        .collect();
+    let mut back = Vec::new();
+    if !landed.is_empty() {
+        let answer = tokio::time::timeout(EDITOR_DEADLINE, editor.revert(&landed)).await;
+        back = answer.unwrap_or_default();
+        back.resize(landed.len(), Settled::Unknown);
     }
-    let answer = tokio::time::timeout(EDITOR_DEADLINE, editor.revert(landed)).await;
-    let mut settled = answer.unwrap_or_default();
-    settled.resize(landed.len(), Settled::Unknown);
-    let failed = landed.iter().zip(&settled).filter(|(_, settled)| **settled != Settled::Landed);
-    failed
-        .map(|(change, settled)| {
-            format!("{}: changed in the editor, and the way back: {}", change.path, say(settled))
-        })
-        .collect()
+    let mut back = back.into_iter();
+    let fate = |(change, settled): (&FileChange, &Settled)| {
+        let what = match settled {
+            Settled::Landed => match back.next() {
+                Some(Settled::Landed) => What::Reverted,
+                other => What::NotReverted(say(&other.unwrap_or(Settled::Unknown))),
+            },
+            Settled::Absent { .. } | Settled::Moved => What::Unchanged(Some(say(settled))),
+            Settled::Elsewhere { reverted: true, detail } => {
+                What::Unchanged(Some(format!("it landed elsewhere and was taken back: {detail}")))
+            }
+            Settled::Elsewhere { .. } | Settled::Unknown => What::NotReverted(say(settled)),
+        };
+        Fate { path: change.path.clone(), what }
+    };
+    changes.iter().zip(settled).map(fate).collect()
 }
 
-fn not_landed(changes: &[FileChange], settled: &[Settled], mut lost: Vec<String>) -> CommitError {
-    let failed: Vec<_> =
-        changes.iter().zip(settled).filter(|(_, settled)| **settled != Settled::Landed).collect();
-    let line = |(change, settled): &(&FileChange, &Settled)| format!("{}: {}", change.path, say(settled));
-    if lost.is_empty() && !failed.iter().any(|(_, settled)| **settled == Settled::Unknown) {
-        let path = failed.first().map_or_else(|| changes[0].path.clone(), |(change, _)| change.path.clone());
-        let detail = failed.iter().map(line).collect::<Vec<_>>().join("; ");
-        return CommitError::NotApplied { path, detail };
+fn not_landed(
+    changes: &[FileChange],
+    settled: &[Settled],
+    fates: Vec<Fate>,
+    lost: Vec<String>,
+) -> CommitError {
+    if !lost.is_empty() || fates.iter().any(Fate::is_lost) {
+        let mut details: Vec<String> = fates.iter().map(Fate::to_string).collect();
+        details.extend(lost);
+        return CommitError::PartlyReverted { details };
     }
-    lost.extend(failed.iter().map(line));
-    CommitError::PartlyReverted { details: lost }
+    let of = |wanted: fn(&Settled) -> bool| {
+        let found = changes.iter().zip(settled).filter(move |(_, settled)| wanted(settled));
+        found.map(|(change, _)| change.path.clone())
+    };
+    let moved: Vec<AbsPath> = of(|settled| *settled == Settled::Moved).collect();
+    if !moved.is_empty() && of(|settled| matches!(settled, Settled::Elsewhere { .. })).next().is_none() {
+        return CommitError::Moved { paths: moved };
+    }
+    let failed = of(|settled| !matches!(settled, Settled::Landed)).next();
+    let path = failed.unwrap_or_else(|| changes[0].path.clone());
+    let detail = fates.iter().map(Fate::to_string).collect::<Vec<_>>().join("; ");
+    CommitError::NotApplied { path, detail }
 }
 
 fn say(settled: &Settled) -> String {
     match settled {
         Settled::Landed => "it landed".to_owned(),
-        Settled::Elsewhere { detail } => format!("it landed elsewhere: {detail}"),
+        Settled::Elsewhere { detail, .. } => format!("it landed elsewhere: {detail}"),
         Settled::Absent { reason: Some(reason) } => format!("refused: {reason}"),
         Settled::Absent { reason: None } => "refused without a reason".to_owned(),
+        Settled::Moved => "it changed meanwhile".to_owned(),
         Settled::Unknown => "it cannot be told whether it landed; look at the file".to_owned(),
     }
 }

@@ -19,6 +19,9 @@ pub struct Document {
     pub version: Version,
     /// Who holds the truth about it.
     pub owner: Owner,
+    /// Why it must not be written now, and what the person can do about it: another program changed
+    /// the file since the editor last read or saved it.
+    pub held: Option<String>,
 }
 
 /// Names a text exactly: an edit planned on one version is not applied to another.

@@ -2,6 +2,8 @@
 
 use futures_util::future::BoxFuture;
 
+use text::TextEdit;
+
 use crate::{AbsPath, Document, FileChange};
 
 /// What an editor did with one change.
@@ -9,27 +11,39 @@ use crate::{AbsPath, Document, FileChange};
 pub enum Settled {
     /// Exactly our edit, where it was meant.
     Landed,
-    /// At another place or over other text; the editor port took it back or says that it could not.
+    /// At another place, over other text, or only a part of it.
     Elsewhere {
-        /// What is known.
+        /// What is known; if it could not be taken back, why.
         detail: String,
+        /// The editor port took it back.
+        reverted: bool,
     },
     /// Not at all.
     Absent {
         /// The editor's reason, if it gave one.
         reason: Option<String>,
     },
+    /// Not sent, since what it would replace changed after it was planned: plan it again.
+    Moved,
     /// Cannot be told.
     Unknown,
 }
 
 /// An editor with open documents: the truth for each of them.
 pub trait Editor: Send + Sync {
-    /// Every open document.
+    /// Every open document that is a file.
     fn documents(&self) -> Vec<Document>;
 
-    /// The open document at a canonical path.
+    /// The open document at a canonical path. While an edit of it is in flight this waits until that
+    /// is settled, at most some seconds: it blocks.
     fn document(&self, path: &AbsPath) -> Option<Document>;
+
+    /// The edits of `change`, made for an earlier text of its document, as edits of the text as it is
+    /// now; `None` when what was changed since touches them, or the way from there is not known.
+    fn rebase(&self, change: &FileChange) -> Option<Vec<TextEdit>> {
+        let _ = change;
+        None
+    }
 
     /// Makes the changes in open documents and says for each, in the same order, what became of it.
     /// An open document that moves or goes is the editor's to move or remove, its file included: the

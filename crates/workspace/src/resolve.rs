@@ -10,6 +10,19 @@ use crate::AbsPath;
 /// Links followed before a path counts as a loop; what Linux takes too.
 const MAX_LINKS: usize = 40;
 
+/// The canonical path of an absolute path, links resolved; the file need not exist. Blocks on the
+/// file system.
+///
+/// # Errors
+/// The reason, for people: it is relative, or its links lead in a circle.
+pub fn canonical(path: &Path) -> Result<AbsPath, String> {
+    if !path.is_absolute() {
+        return Err("it is not absolute".to_owned());
+    }
+    let top = AbsPath::new("/").expect("the root of the file system is absolute");
+    resolve(&top, path)
+}
+
 /// The canonical path of `path`, which is relative to `base`, itself canonical. What does not exist
 /// is taken as it is spelled. Blocks on the file system.
 ///

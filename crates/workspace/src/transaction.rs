@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::commit::Order;
+use crate::content::{Content, Image};
 use crate::disk::{self, Found};
 use crate::journal::{Entry, Journal, Pack, StoredFolder, StoredStep};
 use crate::plan::Step;
@@ -60,7 +61,8 @@ impl Transaction {
         fault::point("after-lock", None);
         let journal = Journal::new(&inner.state)?;
         let notes = recovery::recover(&journal)?.iter().map(recovery::note_line).collect();
-        let Order { plan, run, undoes, redo } = order;
+        let Order { mut plan, run, undoes, redo } = order;
+        rebase(&inner, &mut plan);
         check_unmoved(&inner, &plan)?;
         let targets: BTreeMap<&AbsPath, &Step> =
             plan.steps.iter().filter_map(|step| Some((step.moved_from.as_ref()?, step))).collect();
@@ -113,6 +115,12 @@ impl Transaction {
         } else {
             Vec::new()
         }
+    }
+
+    /// The files that are changed on the disk.
+    pub fn closed_paths(&self) -> Vec<AbsPath> {
+        let steps = self.plan.steps.iter().zip(&self.ways);
+        steps.filter(|(_, way)| **way != Way::Editor).map(|(step, _)| step.path.clone()).collect()
     }
 
     /// Makes the new contents visible and marks the commit done.
@@ -280,7 +288,9 @@ impl Transaction {
             };
             let planned =
                 self.step(&change.path).and_then(|step| step.after.as_ref()).map(|image| image.hash);
-            if version.map(|version| version.hash) != planned {
+            // What landed in the editor is its business; the person may have typed since.
+            let open = self.step(&change.path).is_some_and(|step| step.open);
+            if !open && version.map(|version| version.hash) != planned {
                 self.notes
                     .push(format!("{}: changed by another program while it was committed", change.path));
             }
@@ -298,6 +308,32 @@ impl Transaction {
 /// Steps are in order of path.
 fn find<'a>(plan: &'a Plan, path: &AbsPath) -> Option<&'a Step> {
     plan.steps.binary_search_by(|step| step.path.cmp(path)).ok().map(|index| &plan.steps[index])
+}
+
+/// Follows what the person typed since the plan was made: where it leaves the planned edits alone,
+/// they are made in the text as it is now. What cannot follow is left for [`check_unmoved`] to find.
+fn rebase(inner: &Inner, plan: &mut Plan) {
+    let Some(editor) = &inner.editor else { return };
+    for step in plan.steps.iter_mut().filter(|step| step.open) {
+        let Some(document) = editor.document(&step.path) else { continue };
+        let Some(before) = step.before.as_ref() else { continue };
+        let change = plan.changes.iter_mut().find(|change| change.path == step.path);
+        let Some(change) = change.filter(|change| change.kind == ChangeKind::Modified) else { continue };
+        if before.hash == document.version.hash {
+            continue;
+        }
+        let Some(edits) = editor.rebase(change) else { continue };
+        let Ok(after) = text::apply(&document.text, &edits) else { continue };
+        step.before = Some(Image::new(
+            Content::Text { text: Arc::clone(&document.text), bom: document.bom },
+            before.mode,
+        ));
+        let after = Content::text(&after, document.bom);
+        change.before = Some(document.text);
+        change.after = after.as_text().cloned();
+        change.edits = edits;
+        step.after = Some(Image::new(after, step.after.as_ref().and_then(|after| after.mode)));
+    }
 }
 
 /// That every path leads where it led and holds what the plan was made on, and that nobody else has
@@ -327,7 +363,13 @@ fn check_unmoved(inner: &Inner, plan: &Plan) -> Result<(), CommitError> {
         };
         if !(same_place && same_content) {
             moved.push(step.path.clone());
-        } else if let Some(reason) = held::holder(&step.path).filter(|_| !step.open) {
+            continue;
+        }
+        let reason = match document {
+            Some(document) => document.held,
+            None => held::holder(&step.path),
+        };
+        if let Some(reason) = reason {
             return Err(CommitError::Held { path: step.path.clone(), reason });
         }
     }

@@ -145,10 +145,12 @@ impl Inner {
         }
     }
 
-    /// Refuses files that an editor we do not talk to seems to have open.
+    /// Refuses files that an editor we do not talk to seems to have open, and open ones whose text
+    /// on the disk is another than the editor knows.
     pub(crate) fn check_holders(&self, plan: &Plan) -> Result<(), PlanError> {
-        let held = plan.steps.iter().filter(|step| !step.open).find_map(|step| {
-            let reason = held::holder(&step.path)?;
+        let held = plan.steps.iter().find_map(|step| {
+            let reason =
+                if step.open { self.open_document(&step.path)?.held? } else { held::holder(&step.path)? };
             Some(PlanError::Held { path: step.path.clone(), reason })
         });
         held.map_or(Ok(()), Err)
@@ -256,7 +258,7 @@ impl Workspace {
         let version = Version { hash: ContentHash::of(&bytes), editor: None };
         let (text, bom) = disk::text(path, bytes)?;
         let uri = path_to_uri(path.as_path());
-        Ok(Document { path: path.clone(), uri, text, bom, version, owner: Owner::Disk })
+        Ok(Document { path: path.clone(), uri, text, bom, version, owner: Owner::Disk, held: None })
     }
 
     /// Entries of a folder, sorted by name. Blocks.

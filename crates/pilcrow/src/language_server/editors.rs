@@ -1,8 +1,14 @@
 //! Who the client is and how it is to be spoken to: facts from `initialize`, and what is known of
 //! an editor as data (`docs/formats/editor-definition.md`).
+//!
+//! What must stay true: no code asks for an editor by its name; a peculiarity is a key here.
 
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use serde::Deserialize;
 use serde_json::Value;
-use text::PositionEncoding;
+use text::{LineEnds, PositionEncoding};
 
 /// What a client said of itself at `initialize`.
 #[derive(Debug, Clone)]
@@ -11,8 +17,8 @@ pub struct ClientFacts {
     pub name: String,
     /// `clientInfo.version`.
     pub version: Option<String>,
-    /// The unit in which both sides count characters: UTF-8 if offered, else UTF-16. To be answered
-    /// as `capabilities.positionEncoding`.
+    /// The unit in which both sides count characters: UTF-8 if offered, else UTF-16 if offered or
+    /// nothing was, else UTF-32. To be answered as `capabilities.positionEncoding`.
     pub position_encoding: PositionEncoding,
     /// It takes `workspace/applyEdit`.
     pub apply_edit: bool,
@@ -20,6 +26,127 @@ pub struct ClientFacts {
     pub document_changes: bool,
     /// File operations it takes: `create`, `rename`, `delete`.
     pub resource_operations: Vec<String>,
+    /// How it is spoken to.
+    pub editor: Arc<EditorDefinition>,
+}
+
+/// How one editor is spoken to.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EditorDefinition {
+    #[serde(default)]
+    format: Option<u64>,
+    /// Unique.
+    pub name: String,
+    /// One line for people.
+    #[serde(default)]
+    pub about: String,
+    clients: Vec<String>,
+    /// All documents' text edits go in one request.
+    pub one_request: bool,
+    #[serde(default)]
+    quiet: Quiet,
+    text: Text,
+    #[serde(default)]
+    settle: SettleTimes,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Quiet {
+    #[serde(default)]
+    version_zero_ms: u64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    carriage_return: CarriageReturn,
+}
+
+/// What a `\r` is that stands alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum CarriageReturn {
+    LineEnd,
+    Data,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct SettleTimes {
+    reply_ms: u64,
+    applied_ms: u64,
+    refused_ms: u64,
+}
+
+impl Default for SettleTimes {
+    fn default() -> Self {
+        Self { reply_ms: 10_000, applied_ms: 2_000, refused_ms: 500 }
+    }
+}
+
+const FORMAT: u64 = 1;
+
+/// `generic` last: it takes whom nobody else took.
+const BUILT_IN: &[&str] = &[
+    include_str!("../../../../adapters/editors/neovim.toml"),
+    include_str!("../../../../adapters/editors/vscode.toml"),
+    include_str!("../../../../adapters/editors/generic.toml"),
+];
+
+impl EditorDefinition {
+    /// The definition for a client of this name.
+    pub fn for_client(name: &str) -> Arc<Self> {
+        static ALL: OnceLock<Vec<Arc<EditorDefinition>>> = OnceLock::new();
+        let all = ALL.get_or_init(|| {
+            let parse = |text: &&str| Self::parse(text).expect("a test reads every one of them");
+            BUILT_IN.iter().map(parse).map(Arc::new).collect()
+        });
+        let last = all.last().expect("the list of definitions is not empty");
+        Arc::clone(all.iter().find(|definition| definition.is_for(name)).unwrap_or(last))
+    }
+
+    /// Reads a definition; the reason why it cannot be used, for people.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let definition: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        match definition.format {
+            Some(found) if found > FORMAT => {
+                Err(format!("format {found} is newer than {FORMAT}, the newest that is known here"))
+            }
+            _ => Ok(definition),
+        }
+    }
+
+    fn is_for(&self, name: &str) -> bool {
+        self.clients.iter().any(|client| {
+            name.strip_prefix(client.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        })
+    }
+
+    /// What ends a line of `text`, as this editor counts lines.
+    pub fn line_ends(&self, text: &str) -> LineEnds {
+        if self.text.carriage_return == CarriageReturn::LineEnd {
+            return LineEnds::Any;
+        }
+        let newlines = text.matches('\n').count();
+        if newlines > 0 && text.matches("\r\n").count() == newlines { LineEnds::CrLf } else { LineEnds::Lf }
+    }
+
+    /// How long a document of version 0 must have been left alone.
+    pub fn quiet(&self) -> Duration {
+        Duration::from_millis(self.quiet.version_zero_ms)
+    }
+
+    /// How long an answer is waited for.
+    pub fn reply(&self) -> Duration {
+        Duration::from_millis(self.settle.reply_ms)
+    }
+
+    /// How long after an answer a change is waited for.
+    pub fn after_reply(&self, applied: bool) -> Duration {
+        Duration::from_millis(if applied { self.settle.applied_ms } else { self.settle.refused_ms })
+    }
 }
 
 impl ClientFacts {
@@ -31,15 +158,24 @@ impl ClientFacts {
             value.as_array().into_iter().flatten().filter_map(text).collect()
         };
         let offered = texts(&capabilities["general"]["positionEncodings"]);
-        let utf8 = offered.iter().any(|encoding| encoding == "utf-8");
+        let offers = |name: &str| offered.iter().any(|encoding| encoding == name);
+        let position_encoding = if offers("utf-8") {
+            PositionEncoding::Utf8
+        } else if offers("utf-32") && !offers("utf-16") {
+            PositionEncoding::Utf32
+        } else {
+            PositionEncoding::Utf16
+        };
         let edit = &capabilities["workspace"]["workspaceEdit"];
+        let name = text(&params["clientInfo"]["name"]).unwrap_or_default();
         Self {
-            name: text(&params["clientInfo"]["name"]).unwrap_or_default(),
             version: text(&params["clientInfo"]["version"]),
-            position_encoding: if utf8 { PositionEncoding::Utf8 } else { PositionEncoding::Utf16 },
+            position_encoding,
             apply_edit: capabilities["workspace"]["applyEdit"].as_bool() == Some(true),
             document_changes: edit["documentChanges"].as_bool() == Some(true),
             resource_operations: texts(&edit["resourceOperations"]),
+            editor: EditorDefinition::for_client(&name),
+            name,
         }
     }
 
@@ -50,5 +186,55 @@ impl ClientFacts {
             PositionEncoding::Utf16 => "utf-16",
             PositionEncoding::Utf32 => "utf-32",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_definition_can_be_read_and_names_stand_for_it() {
+        for text in BUILT_IN {
+            EditorDefinition::parse(text).unwrap();
+        }
+        for (client, editor) in [
+            ("Neovim", "neovim"),
+            ("Visual Studio Code", "vscode"),
+            ("Visual Studio Code - Insiders", "vscode"),
+            ("code-server", "vscode"),
+            ("Eglot", "generic"),
+            ("Neovimish", "generic"),
+            ("", "generic"),
+        ] {
+            assert_eq!(EditorDefinition::for_client(client).name, editor, "{client}");
+        }
+        let newer = EditorDefinition::parse(
+            "format = 2\nname = \"x\"\nclients = []\none_request = true\n[text]\ncarriage_return = \"data\"",
+        );
+        assert!(newer.unwrap_err().contains("newer"));
+        assert!(EditorDefinition::parse("name = \"x\"\nmisspelt = 1").is_err());
+    }
+
+    #[test]
+    fn the_encoding_is_one_that_the_client_offers() {
+        let chosen = |offered: Value| {
+            let params = json!({ "capabilities": { "general": { "positionEncodings": offered } } });
+            ClientFacts::from_initialize(&params).encoding_name()
+        };
+        assert_eq!(chosen(json!(["utf-16"])), "utf-16");
+        assert_eq!(chosen(json!(["utf-16", "utf-32", "utf-8"])), "utf-8");
+        assert_eq!(chosen(json!(["utf-32"])), "utf-32");
+        assert_eq!(chosen(Value::Null), "utf-16");
+    }
+
+    #[test]
+    fn carriage_returns_count_as_the_editor_counts_them() {
+        let ends = |client: &str, text: &str| EditorDefinition::for_client(client).line_ends(text);
+        assert_eq!(ends("Visual Studio Code", "a\r\nb"), LineEnds::Any);
+        assert_eq!(ends("Neovim", "a\r\nb\r\n"), LineEnds::CrLf);
+        assert_eq!(ends("Neovim", "a\r\nb\n"), LineEnds::Lf);
+        assert_eq!(ends("Neovim", "a\rb"), LineEnds::Lf);
     }
 }

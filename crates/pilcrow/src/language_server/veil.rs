@@ -6,7 +6,7 @@
 //! is said about a document (text, hash) is about the text without it; what goes to the editor is
 //! about the text with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -37,7 +37,12 @@ struct Hidden {
     text: String,
     /// Where it was; of several that are equal the nearest is meant.
     near: usize,
+    /// Texts that were shown without it, newest last: the whole, and where it was there.
+    shown: VecDeque<(ContentHash, Arc<str>, Range<usize>)>,
 }
+
+/// So many texts that were shown can still be planned on.
+const MAX_SHOWN: usize = 32;
 
 impl Veil {
     /// `editor`, with nothing hidden yet.
@@ -51,7 +56,13 @@ impl Veil {
         let mut state = self.lock();
         state.next += 1;
         let id = state.next;
-        state.hidden.push(Hidden { id, path: path.clone(), text: text.to_owned(), near });
+        state.hidden.push(Hidden {
+            id,
+            path: path.clone(),
+            text: text.to_owned(),
+            near,
+            shown: VecDeque::new(),
+        });
         id
     }
 
@@ -88,13 +99,21 @@ impl Veil {
     }
 
     fn without(&self, mut document: Document) -> Document {
-        let Some(hidden) = self.hidden(&document.path) else { return document };
-        let Some(range) = locate(&document.text, &hidden) else { return document };
+        let mut state = self.lock();
+        let hidden = state.hidden.iter_mut().find(|hidden| hidden.path == document.path);
+        let Some(hidden) = hidden else { return document };
+        let Some(range) = locate(&document.text, hidden) else { return document };
         let mut text = document.text.to_string();
-        text.replace_range(range, "");
-        let mut bytes = if document.bom { b"\xef\xbb\xbf".to_vec() } else { Vec::new() };
-        bytes.extend(text.as_bytes());
-        document.version.hash = ContentHash::of(&bytes);
+        text.replace_range(range.clone(), "");
+        let shown = ContentHash::of(text.as_bytes());
+        if hidden.shown.back().is_none_or(|(last, ..)| *last != shown) {
+            hidden.shown.push_back((shown, Arc::clone(&document.text), range));
+            if hidden.shown.len() > MAX_SHOWN {
+                hidden.shown.pop_front();
+            }
+        }
+        document.version.hash =
+            if document.bom { ContentHash::of(&[b"\xef\xbb\xbf", text.as_bytes()].concat()) } else { shown };
         document.text = text.into();
         document
     }
@@ -131,6 +150,20 @@ impl Editor for Veil {
 
     fn document(&self, path: &AbsPath) -> Option<Document> {
         Some(self.without(self.editor.document(path)?))
+    }
+
+    fn rebase(&self, change: &FileChange) -> Option<Vec<TextEdit>> {
+        let Some(hidden) = self.hidden(&change.path) else { return self.editor.rebase(change) };
+        let before = ContentHash::of(change.before.as_deref()?.as_bytes());
+        let Some((_, whole, range)) = hidden.shown.iter().rev().find(|(shown, ..)| *shown == before) else {
+            // Planned before it was hidden; it may stand.
+            return self.editor.rebase(change);
+        };
+        let edits = merged(&change.edits, range);
+        let change = FileChange { before: Some(Arc::clone(whole)), edits, ..change.clone() };
+        let edits = self.editor.rebase(&change)?;
+        let now = self.editor.document(&change.path)?;
+        Some(apart(&edits, &locate(&now.text, &hidden)?))
     }
 
     fn apply<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
@@ -217,6 +250,23 @@ fn merged(edits: &[TextEdit], range: &Range<usize>) -> Vec<TextEdit> {
     out
 }
 
+/// The way back from [`merged`]: `edits`, of which one removes `range`, for the text without it.
+fn apart(edits: &[TextEdit], range: &Range<usize>) -> Vec<TextEdit> {
+    let length = range.len();
+    let without = |edit: &TextEdit| {
+        let moved = if edit.range.start >= range.end {
+            edit.range.start - length..edit.range.end - length
+        } else if edit.range.end >= range.end {
+            edit.range.start..edit.range.end - length
+        } else {
+            edit.range.clone()
+        };
+        TextEdit { range: moved, new_text: edit.new_text.clone() }
+    };
+    let edits = edits.iter().map(without);
+    edits.filter(|edit| !edit.range.is_empty() || !edit.new_text.is_empty()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -262,6 +312,7 @@ mod tests {
                 bom: false,
                 version,
                 owner,
+                held: None,
             })
         }
 
@@ -340,7 +391,8 @@ mod tests {
     #[test]
     fn of_equal_lines_the_one_that_was_run_is_hidden() {
         let text = "# ¶ go\na\n# ¶ go\nb\n# ¶ go";
-        let hidden = |near| Hidden { id: 1, path: path(), text: "# ¶ go".to_owned(), near };
+        let hidden =
+            |near| Hidden { id: 1, path: path(), text: "# ¶ go".to_owned(), near, shown: VecDeque::new() };
         let starts = [0, 9, 21].map(|near| locate(text, &hidden(near)).unwrap());
         assert_eq!(starts, [0..8, 10..18, 20..27]);
         assert_eq!(locate("x # ¶ go\n# ¶ go!\n", &hidden(0)), None);
@@ -360,6 +412,8 @@ mod tests {
             let whole = text::apply("a b---XY", &merged(&change.edits, &(3..6))).unwrap();
             assert_eq!(whole, expected);
             assert_eq!(whole, *change.after.unwrap());
+            let back = apart(&merged(&change.edits, &(3..6)), &(3..6));
+            assert_eq!(text::apply("a bXY", &back).unwrap(), expected);
         }
     }
 }

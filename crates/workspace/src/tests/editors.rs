@@ -32,6 +32,7 @@ impl Editor for Scripted {
             bom: false,
             version: Version { hash: ContentHash::of(text.as_bytes()), editor: Some(text.len() as i32) },
             owner: Owner::Editor { dirty: true },
+            held: None,
         })
     }
 
@@ -115,7 +116,9 @@ fn what_the_editor_refuses_takes_all_back() {
             assert_eq!(error.code(), ErrorCode::NotApplied);
             let text = error.to_string();
             assert!(
-                text.contains("y.open") && text.contains("read-only view") && !text.contains("x.open"),
+                text.contains("y.open: unchanged (refused: read-only view)")
+                    && text.contains("x.open: reverted")
+                    && text.contains("disk: unchanged"),
                 "{text}"
             );
         }

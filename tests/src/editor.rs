@@ -1,0 +1,379 @@
+//! A small editor for tests: speaks to `pilcrow lsp` over real pipes, has documents, does what it is
+//! asked at once, and remembers every message in the order in which it came.
+//!
+//! Characters are counted in UTF-8 bytes here; the traps of real editors have a client of their own.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::sandbox::{DEADLINE, Sandbox};
+
+/// A connected editor.
+pub struct Editor {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    incoming: Receiver<Value>,
+    next: i64,
+    /// Every message that came.
+    pub log: Vec<Value>,
+    /// Text and version by URI.
+    pub documents: BTreeMap<String, (String, i64)>,
+    /// Answers to `window/showMessageRequest`, by title; `None` puts it away. Without one left the
+    /// question stays open.
+    pub answers: VecDeque<Option<&'static str>>,
+    /// Questions that stayed open: id and parameters.
+    pub open_questions: Vec<(Value, Value)>,
+    /// Whether the token of a progress is taken; else that request stays open.
+    pub takes_progress: bool,
+    /// The section `pilcrow`.
+    pub settings: Value,
+}
+
+impl Editor {
+    /// Starts `pilcrow lsp` for the sandbox's project and introduces itself.
+    #[track_caller]
+    pub fn start(sandbox: &Sandbox) -> Editor {
+        Editor::start_with(sandbox, |_| {})
+    }
+
+    /// The same with other parameters of `initialize`.
+    #[track_caller]
+    pub fn start_with(sandbox: &Sandbox, change: impl FnOnce(&mut Value)) -> Editor {
+        let mut editor = Editor::spawn(sandbox);
+        let mut params = parameters(sandbox);
+        change(&mut params);
+        editor.settings = params["settings"].take();
+        let answer = editor.request("initialize", params);
+        assert_eq!(answer["result"]["capabilities"]["positionEncoding"], "utf-8", "{answer}");
+        editor.notify("initialized", json!({}));
+        editor
+    }
+
+    /// Starts the process only.
+    #[track_caller]
+    pub fn spawn(sandbox: &Sandbox) -> Editor {
+        let mut command = sandbox.command_anywhere(&["lsp", "--stdio"]);
+        let mut child =
+            command.stdin(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("pilcrow starts");
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take().expect("its output"));
+        let (sender, incoming) = channel();
+        std::thread::spawn(move || {
+            let mut reader = BufReader::new(stdout);
+            while let Some(message) = read_message(&mut reader) {
+                if sender.send(message).is_err() {
+                    break;
+                }
+            }
+        });
+        Editor {
+            child,
+            stdin,
+            incoming,
+            next: 0,
+            log: Vec::new(),
+            documents: BTreeMap::new(),
+            answers: VecDeque::new(),
+            open_questions: Vec::new(),
+            takes_progress: true,
+            settings: Value::Null,
+        }
+    }
+
+    /// The process's id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends one message.
+    #[track_caller]
+    pub fn send(&mut self, message: &Value) {
+        let body = message.to_string();
+        let stdin = self.stdin.as_mut().expect("its input is open");
+        write!(stdin, "Content-Length: {}\r\n\r\n{body}", body.len())
+            .and_then(|()| stdin.flush())
+            .expect("it reads");
+    }
+
+    /// Sends a notification.
+    #[track_caller]
+    pub fn notify(&mut self, method: &str, params: Value) {
+        self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+    }
+
+    /// Sends a request and gives its id.
+    #[track_caller]
+    pub fn ask(&mut self, method: &str, params: Value) -> i64 {
+        self.next += 1;
+        self.send(&json!({ "jsonrpc": "2.0", "id": self.next, "method": method, "params": params }));
+        self.next
+    }
+
+    /// Waits for the answer with this id.
+    #[track_caller]
+    pub fn answer(&mut self, id: i64) -> Value {
+        let is_it = |message: &Value| message["id"] == id && message.get("method").is_none();
+        self.wait(&format!("the answer to {id}"), |editor| editor.log.iter().any(is_it));
+        self.log.iter().find(|message| is_it(message)).cloned().expect("it was just seen")
+    }
+
+    /// Asks and waits.
+    #[track_caller]
+    pub fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.ask(method, params);
+        self.answer(id)
+    }
+
+    /// Runs a command; its result.
+    #[track_caller]
+    pub fn command(&mut self, command: &str, argument: Value) -> Value {
+        let params = json!({ "command": command, "arguments": [argument] });
+        let answer = self.request("workspace/executeCommand", params);
+        assert!(answer.get("error").is_none(), "{command}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// Runs a command that starts a run; its session.
+    #[track_caller]
+    pub fn run(&mut self, command: &str, argument: Value) -> String {
+        self.command(command, argument)["session"].as_str().expect("a session").to_owned()
+    }
+
+    /// Handles what comes until `done`.
+    #[track_caller]
+    pub fn wait(&mut self, what: &str, done: impl Fn(&Editor) -> bool) {
+        let started = Instant::now();
+        while !done(self) {
+            let left = DEADLINE.saturating_sub(started.elapsed());
+            match self.incoming.recv_timeout(left) {
+                Ok(message) => self.take(message),
+                Err(RecvTimeoutError::Timeout) => panic!("{what} did not come:\n{}", self.shown()),
+                Err(RecvTimeoutError::Disconnected) => {
+                    panic!("the server ended, {what} did not come:\n{}", self.shown())
+                }
+            }
+        }
+    }
+
+    /// Waits until the run of `session` has ended its progress; the message of the end.
+    #[track_caller]
+    pub fn ended(&mut self, session: &str) -> String {
+        let token = format!("pilcrow-{session}");
+        self.wait("the end of the run", |editor| !editor.progress(&token, "end").is_empty());
+        self.progress(&token, "end")[0]["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Every progress of a kind with this token.
+    pub fn progress(&self, token: &str, kind: &str) -> Vec<Value> {
+        let values = self.all("$/progress").into_iter().filter(|params| params["token"] == token);
+        values.map(|mut params| params["value"].take()).filter(|value| value["kind"] == kind).collect()
+    }
+
+    /// The parameters of every message of a method.
+    pub fn all(&self, method: &str) -> Vec<Value> {
+        self.log
+            .iter()
+            .filter(|message| message["method"] == method)
+            .map(|message| message["params"].clone())
+            .collect()
+    }
+
+    /// Waits for a message to the person that holds `part`.
+    #[track_caller]
+    pub fn told(&mut self, part: &str) -> String {
+        let find = |editor: &Editor| {
+            let shown =
+                editor.all("window/showMessage").into_iter().chain(editor.all("window/showMessageRequest"));
+            let mut texts = shown.filter_map(|params| params["message"].as_str().map(str::to_owned));
+            texts.find(|text| text.contains(part))
+        };
+        self.wait(&format!("a message with {part:?}"), |editor| find(editor).is_some());
+        find(self).expect("it was just seen")
+    }
+
+    /// Opens a document.
+    #[track_caller]
+    pub fn open(&mut self, uri: &str, language: &str, text: &str) {
+        self.documents.insert(uri.to_owned(), (text.to_owned(), 1));
+        let item = json!({ "uri": uri, "languageId": language, "version": 1, "text": text });
+        self.notify("textDocument/didOpen", json!({ "textDocument": item }));
+    }
+
+    /// Types over a range of bytes.
+    #[track_caller]
+    pub fn replace(&mut self, uri: &str, range: std::ops::Range<usize>, new_text: &str) {
+        let (text, version) = self.documents.get_mut(uri).expect("an open document");
+        let lsp = json!({ "start": position(text, range.start), "end": position(text, range.end) });
+        text.replace_range(range, new_text);
+        *version += 1;
+        let params = json!({
+            "textDocument": { "uri": uri, "version": *version },
+            "contentChanges": [{ "range": lsp, "text": new_text }],
+        });
+        self.notify("textDocument/didChange", params);
+    }
+
+    /// The text of an open document.
+    #[track_caller]
+    pub fn text(&self, uri: &str) -> &str {
+        &self.documents[uri].0
+    }
+
+    /// Answers a question that stayed open.
+    #[track_caller]
+    pub fn answer_question(&mut self, id: &Value, title: Option<&str>) {
+        let result = title.map_or(Value::Null, |title| json!({ "title": title }));
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
+    }
+
+    /// Ends the input.
+    pub fn hang_up(&mut self) {
+        drop(self.stdin.take());
+    }
+
+    /// Waits for the process to end, at most `deadline`.
+    #[track_caller]
+    pub fn exited(&mut self, deadline: Duration) -> ExitStatus {
+        let mut status = None;
+        let ended = crate::wait_for(deadline, || {
+            status = self.child.try_wait().expect("it can be waited for");
+            status.is_some()
+        });
+        assert!(ended, "the server did not end in {deadline:?}");
+        status.expect("it ended")
+    }
+
+    /// Ends it as editors do.
+    #[track_caller]
+    pub fn shut_down(mut self) {
+        self.request("shutdown", Value::Null);
+        self.notify("exit", Value::Null);
+        assert!(self.exited(DEADLINE).success());
+    }
+
+    fn take(&mut self, message: Value) {
+        self.log.push(message.clone());
+        let (Some(id), Some(method)) = (message.get("id").cloned(), message["method"].as_str()) else {
+            return;
+        };
+        let params = &message["params"];
+        let result = match method {
+            "workspace/applyEdit" => self.apply(&params["edit"]),
+            "workspace/configuration" => json!([self.settings]),
+            "window/workDoneProgress/create" if !self.takes_progress => return,
+            "window/showMessageRequest" => match self.answers.pop_front() {
+                Some(title) => title.map_or(Value::Null, |title| json!({ "title": title })),
+                None => return self.open_questions.push((id, params.clone())),
+            },
+            "window/showDocument" => json!({ "success": true }),
+            _ => Value::Null,
+        };
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
+    }
+
+    /// Makes an edit of open documents, tells the changes, and says so.
+    fn apply(&mut self, edit: &Value) -> Value {
+        for change in edit["documentChanges"].as_array().into_iter().flatten() {
+            let uri = change["textDocument"]["uri"].as_str().expect("a text edit").to_owned();
+            let mut edits: Vec<Value> = change["edits"].as_array().cloned().unwrap_or_default();
+            // From the end, so that earlier positions stay true.
+            edits.reverse();
+            edits.sort_by_key(|edit| std::cmp::Reverse(offset(self.text(&uri), &edit["range"]["start"])));
+            let mut changes = Vec::new();
+            let (text, version) = self.documents.get_mut(&uri).expect("an open document");
+            for edit in edits {
+                let range = offset(text, &edit["range"]["start"])..offset(text, &edit["range"]["end"]);
+                let new_text = edit["newText"].as_str().expect("a new text");
+                changes.push(json!({ "range": edit["range"], "text": new_text }));
+                text.replace_range(range, new_text);
+            }
+            *version += 1;
+            let version = *version;
+            self.notify(
+                "textDocument/didChange",
+                json!({ "textDocument": { "uri": uri, "version": version }, "contentChanges": changes }),
+            );
+        }
+        json!({ "applied": true })
+    }
+
+    fn shown(&self) -> String {
+        self.log.iter().map(|message| format!("{message}\n")).collect()
+    }
+}
+
+impl Drop for Editor {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        // One that does not end by itself is a failure of the test that looks at it.
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            self.child.kill().ok();
+        }
+        self.child.wait().ok();
+    }
+}
+
+/// What the editor says of itself.
+pub fn parameters(sandbox: &Sandbox) -> Value {
+    json!({
+        "processId": std::process::id(),
+        "clientInfo": { "name": "a test" },
+        "workspaceFolders": [{ "uri": uri(sandbox, ""), "name": "the project" }],
+        "capabilities": {
+            "general": { "positionEncodings": ["utf-8"] },
+            "workspace": {
+                "applyEdit": true,
+                "configuration": true,
+                "workspaceEdit": { "documentChanges": true, "resourceOperations": ["create", "rename", "delete"] },
+            },
+            "textDocument": { "codeAction": {
+                "codeActionLiteralSupport": { "codeActionKind": { "valueSet": [] } },
+                "tagSupport": { "valueSet": [1] },
+            } },
+            "window": { "workDoneProgress": true, "showDocument": { "support": true } },
+        },
+    })
+}
+
+/// The URI of a file of the project.
+pub fn uri(sandbox: &Sandbox, path: &str) -> String {
+    let path = sandbox.project().canonicalize().expect("the project").join(path);
+    format!("file://{}", path.to_str().expect("UTF-8").trim_end_matches('/').replace(' ', "%20"))
+}
+
+/// A byte offset as a position.
+pub fn position(text: &str, offset: usize) -> Value {
+    let before = &text[..offset];
+    let start = before.rfind('\n').map_or(0, |end| end + 1);
+    json!({ "line": before.matches('\n').count(), "character": offset - start })
+}
+
+fn offset(text: &str, position: &Value) -> usize {
+    let (line, character) = (position["line"].as_u64().unwrap(), position["character"].as_u64().unwrap());
+    let start: usize = text.split_inclusive('\n').take(line as usize).map(str::len).sum();
+    start + character as usize
+}
+
+fn read_message(reader: &mut impl BufRead) -> Option<Value> {
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        match line.trim_end().split_once(": ") {
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                length = value.parse().ok()?
+            }
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    serde_json::from_slice(&body).ok()
+}
