@@ -9,8 +9,8 @@
 
 pub mod batch;
 pub mod built;
-pub mod editors;
 pub mod editor;
+pub mod editors;
 pub mod processes;
 pub mod sandbox;
 pub mod scripted;

@@ -175,6 +175,11 @@ impl Sandbox {
                 command.env(name, value);
             }
         }
+        // rustup's cargo, which rust-analyzer calls, has its toolchains by default below the home.
+        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+        for (name, folder) in [("RUSTUP_HOME", ".rustup"), ("CARGO_HOME", ".cargo")] {
+            command.env(name, std::env::var_os(name).map_or_else(|| home.join(folder), PathBuf::from));
+        }
         command
             .env("HOME", self.folder.path().join("user"))
             .env("PILCROW_HOME", self.home())

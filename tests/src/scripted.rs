@@ -35,6 +35,8 @@ impl Scripted {
                 "referencesProvider": true,
                 "definitionProvider": true,
                 "renameProvider": true,
+                "documentSymbolProvider": true,
+                "diagnosticProvider": {"interFileDependencies": true, "workspaceDiagnostics": false},
             });
             script["methods"]["initialized"] = json!([[{"notify": {"method": "window/logMessage", "params": {"type": 3, "message": "Found 1 source file"}}}]]);
             fs::write(tools.join(format!("script-{index}.json")), script.to_string()).expect("the script");

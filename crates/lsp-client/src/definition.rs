@@ -32,6 +32,8 @@ pub struct ServerDefinition {
     /// It looks for uses in its own project's files and in open ones only: before references and
     /// rename the files that hold the name are opened.
     pub opens_holders: bool,
+    /// It mends what refers to a file only when the file keeps its folder: other moves are refused.
+    pub moves_within_folder: bool,
     /// How it is started.
     pub command: CommandRule,
     /// What it is good at, 1 to 100. `None`: everything it offers, at 50.
@@ -162,6 +164,13 @@ pub struct ReadyRule {
     /// … and in the last one this field was true.
     #[serde(default)]
     pub status_field: Option<String>,
+    /// A field of the same notification that says `ok` while all is well; `error` means that the
+    /// project is not loaded and an edit of the server would be half of one.
+    #[serde(default)]
+    pub status_health: Option<String>,
+    /// The field that says why not.
+    #[serde(default)]
+    pub status_text: Option<String>,
     /// After this long it counts as loaded whatever it says.
     #[serde(default = "default_ready_timeout")]
     pub timeout_s: u64,
@@ -179,6 +188,8 @@ impl Default for ReadyRule {
             log_messages: Vec::new(),
             status_method: None,
             status_field: None,
+            status_health: None,
+            status_text: None,
             timeout_s: default_ready_timeout(),
         }
     }
@@ -195,9 +206,13 @@ impl ReadyRule {
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiagnosticsRule {
-    /// After a push without a version, how long another may follow that replaces it.
+    /// After a push without a version, how long another may follow that replaces it; with `progress`
+    /// after any push, and after the end of the work.
     #[serde(default)]
     pub settle_ms: u64,
+    /// What is pushed while the server reports work by `$/progress`, or is about to, is a part.
+    #[serde(default)]
+    pub progress: bool,
     /// Pushes without a version are never believed.
     #[serde(default)]
     pub refuse_unversioned: bool,
@@ -252,6 +267,8 @@ struct File {
     root: RootRule,
     #[serde(default)]
     opens_holders: bool,
+    #[serde(default)]
+    moves_within_folder: bool,
     command: CommandRule,
     #[serde(default)]
     features: Option<BTreeMap<Feature, u8>>,
@@ -314,6 +331,7 @@ impl ServerDefinition {
             languages,
             root: file.root,
             opens_holders: file.opens_holders,
+            moves_within_folder: file.moves_within_folder,
             command: file.command,
             features: file.features,
             initialization_options: file.initialization_options.map(unfold),

@@ -2,7 +2,7 @@
 //!
 //! What must stay true: nothing that is about another text is ever given out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,9 @@ pub(crate) struct PushedDiagnostics {
 struct State {
     count: u64,
     files: HashMap<AbsPath, Push>,
+    /// Tokens of work that was announced and has not ended.
+    work: HashSet<String>,
+    work_ended: Option<Instant>,
 }
 
 #[derive(Clone)]
@@ -67,29 +70,69 @@ impl PushedDiagnostics {
         self.changed.send_replace(());
     }
 
+    /// `window/workDoneProgress/create`: work is about to begin.
+    pub fn announced(&self, token: &Value) {
+        self.state().work.insert(token.to_string());
+    }
+
+    /// `$/progress`.
+    pub fn progress(&self, params: &Value) {
+        {
+            let mut state = self.state();
+            let token = params["token"].to_string();
+            match params["value"]["kind"].as_str() {
+                Some("begin") => {
+                    state.work.insert(token);
+                }
+                Some("end") => {
+                    state.work.remove(&token);
+                    state.work_ended = Some(Instant::now());
+                }
+                _ => return,
+            }
+        }
+        self.changed.send_replace(());
+    }
+
+    /// When a push may be taken for the whole: `None` while the server still works.
+    fn settled(&self, state: &State, push: &Push) -> Option<Instant> {
+        let last = if self.rule.progress {
+            if !state.work.is_empty() {
+                return None;
+            }
+            state.work_ended.map_or(push.at, |ended| push.at.max(ended))
+        } else {
+            push.at
+        };
+        Some(last + Duration::from_millis(self.rule.settle_ms))
+    }
+
     /// The diagnostics of exactly the text that was sent, waiting for them until `until`; `None` when
     /// they are not known by then. Cancel-safe.
     pub async fn wait(&self, path: &AbsPath, synced: &Synced, until: Instant) -> Option<Value> {
         let mut changed = self.changed.subscribe();
         loop {
             changed.mark_unchanged();
-            let push = self.state().files.get(path).cloned();
+            let (push, settled) = {
+                let state = self.state();
+                let push = state.files.get(path).cloned();
+                let settled = push.as_ref().and_then(|push| self.settled(&state, push));
+                (push, settled)
+            };
             let mut wake = until;
             if let Some(push) = push {
-                match push.version {
-                    Some(version) if version == synced.number => return Some(push.items),
-                    Some(_) => {}
-                    None if self.rule.refuse_unversioned => {}
+                let settles = match push.version {
+                    Some(version) => (version == synced.number).then_some(self.rule.progress),
+                    None if self.rule.refuse_unversioned => None,
                     // What came after our change may still be about the text before it, or be a part;
                     // what follows within the settle time replaces it.
-                    None if push.number > synced.pushes_before => {
-                        let settled = push.at + Duration::from_millis(self.rule.settle_ms);
-                        if Instant::now() >= settled {
-                            return Some(push.items);
-                        }
-                        wake = wake.min(settled);
-                    }
-                    None => {}
+                    None => (push.number > synced.pushes_before).then_some(true),
+                };
+                match (settles, settled) {
+                    (Some(false), _) => return Some(push.items),
+                    (Some(true), Some(settled)) if Instant::now() >= settled => return Some(push.items),
+                    (Some(true), Some(settled)) => wake = wake.min(settled),
+                    (Some(true), None) | (None, _) => {}
                 }
             }
             if Instant::now() >= until {

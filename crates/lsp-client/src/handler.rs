@@ -28,7 +28,10 @@ impl Handler for ServerHandler {
         let core = &self.0;
         let params = value(params);
         match method {
-            "$/progress" => core.loading.progress(&params),
+            "$/progress" => {
+                core.loading.progress(&params);
+                core.diagnostics.progress(&params);
+            }
             "textDocument/publishDiagnostics" => {
                 let uri = params["uri"].as_str().unwrap_or_default();
                 let Some(path) = workspace::uri_to_path(uri).and_then(AbsPath::new) else { return };
@@ -86,8 +89,11 @@ impl Handler for ServerHandler {
                 Some(Value::Null)
             }
             "workspace/workspaceFolders" => Some(core.workspace_folders()),
-            "window/workDoneProgress/create"
-            | "window/showMessageRequest"
+            "window/workDoneProgress/create" => {
+                core.diagnostics.announced(&params["token"]);
+                Some(Value::Null)
+            }
+            "window/showMessageRequest"
             | "workspace/diagnostic/refresh"
             | "workspace/semanticTokens/refresh"
             | "workspace/inlayHint/refresh"

@@ -24,6 +24,16 @@ struct State {
     work: HashMap<String, Work>,
     message_seen: bool,
     status: bool,
+    trouble: Option<Trouble>,
+}
+
+/// What a server says is wrong with the project as it has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    /// In the server's words.
+    pub text: String,
+    /// It has not got the project at all.
+    pub severe: bool,
 }
 
 #[derive(Default)]
@@ -48,6 +58,7 @@ impl Loading {
             work: HashMap::new(),
             message_seen: false,
             status: false,
+            trouble: None,
         };
         Self { rule, state: Mutex::new(state), changed: watch::channel(()).0 }
     }
@@ -105,9 +116,23 @@ impl Loading {
     pub fn status(&self, method: &str, params: &Value) {
         let (Some(wanted), Some(field)) = (&self.rule.status_method, &self.rule.status_field) else { return };
         if method == wanted {
-            self.state().status = params[field].as_bool().unwrap_or(false);
+            let trouble = self.rule.status_health.as_ref().and_then(|health| {
+                let health = params[health].as_str().filter(|health| *health != "ok")?;
+                let text = self.rule.status_text.as_ref().and_then(|text| params[text].as_str());
+                let text = text.filter(|text| !text.trim().is_empty()).unwrap_or(health);
+                Some(Trouble { text: text.trim().to_owned(), severe: health == "error" })
+            });
+            let mut state = self.state();
+            state.status = params[field].as_bool().unwrap_or(false);
+            state.trouble = trouble;
+            drop(state);
             self.changed.send_replace(());
         }
+    }
+
+    /// What the server last said was wrong.
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.state().trouble.clone()
     }
 
     fn ready(&self) -> Ready {
@@ -211,6 +236,25 @@ mod tests {
         assert!(!loading.is_ready());
         loading.status("x/status", &json!({"quiescent": true}));
         assert!(loading.wait(Instant::now() + LONG).await);
+    }
+
+    #[test]
+    fn trouble_is_kept_until_all_is_well() {
+        let rule = ReadyRule {
+            status_method: Some("x/status".into()),
+            status_field: Some("quiescent".into()),
+            status_health: Some("health".into()),
+            status_text: Some("message".into()),
+            ..ReadyRule::default()
+        };
+        let loading = Loading::new(rule);
+        let said = |health: &str, message: Value| {
+            loading.status("x/status", &json!({"quiescent": true, "health": health, "message": message}));
+            loading.trouble().map(|trouble| (trouble.text, trouble.severe))
+        };
+        assert_eq!(said("error", json!("no workspace")), Some(("no workspace".to_owned(), true)));
+        assert_eq!(said("warning", Value::Null), Some(("warning".to_owned(), false)));
+        assert_eq!(said("ok", json!("fine")), None);
     }
 
     #[tokio::test]

@@ -165,7 +165,8 @@ impl Server {
     /// Says why an answer may be incomplete; `None` once the server has loaded its project.
     pub fn note(&self) -> Option<String> {
         if self.core.loading.is_ready() {
-            return None;
+            let trouble = self.core.loading.trouble()?;
+            return Some(format!("{} says: {}", self.name(), trouble.text));
         }
         Some(format!("{} is still loading: {}", self.name(), self.doing()))
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use workspace::{ChangeKind, Commit, CommitError, ErrorCode, Plan, PlanError, WorkspaceEdit};
 
 use crate::verify::Baseline;
-use crate::{Failure, Kit, shown};
+use crate::{Failure, Kit, counted, shown};
 
 /// The longest diff that a result holds; the rest is counted.
 const MAX_DIFF_LINES: usize = 200;
@@ -152,8 +152,7 @@ fn summary(kit: &Kit, plan: &Plan, change: &Change<'_>, server: Option<&str>) ->
     let places: usize = plan.changes().iter().map(|file| file.edits.len()).sum();
     let amount =
         if change.places { format!("{places} places") } else { format!("+{added} -{removed} lines") };
-    let noun = if files == 1 { "file" } else { "files" };
-    let mut out = format!("{}: {amount} in {files} {noun}{by}", change.label);
+    let mut out = format!("{}: {amount} in {}{by}", change.label, counted(files, "file"));
     for file in plan.changes() {
         let what = match &file.kind {
             ChangeKind::Modified if change.places => format!("{}", file.edits.len()),

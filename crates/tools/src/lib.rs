@@ -47,3 +47,8 @@ fn arguments<T: DeserializeOwned>(args: Value) -> Result<T, Failure> {
     serde_json::from_value(args)
         .map_err(|error| Failure::new(ErrorCode::InvalidArguments, format!("arguments: {error}")))
 }
+
+/// `1 file`, `2 files`.
+fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}

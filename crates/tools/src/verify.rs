@@ -12,8 +12,8 @@ use text::{LineIndex, TextEdit, map_range};
 use tokio::time::Instant;
 use workspace::{AbsPath, ChangeKind, Document, Plan};
 
-use crate::Kit;
 use crate::lsp::headline;
+use crate::{Kit, counted};
 
 /// At most this many files are compared.
 const MAX_FILES: usize = 20;
@@ -190,7 +190,7 @@ fn moved(range: &Range<usize>, edits: &[TextEdit]) -> Option<Range<usize>> {
 
 impl Tally {
     fn verdict(self, kit: &Kit, unchecked: usize) -> Verdict {
-        let files = |count: usize| if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
+        let files = |count: usize| counted(count, "file");
         let mut lines = Vec::new();
         let by = self.servers.join(", ");
         if self.compared > 0 {

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     cargo(&tools, &mut steps, "format", &["fmt", "--all", "--check"], &[])?;
     let lints = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
     cargo(&tools, &mut steps, "lints", &lints, &[])?;
-    cargo(&tools, &mut steps, "all tests", &["test", "--workspace"], &args.cargo_test)?;
+    cargo(&tools, &mut steps, "all tests", &["test", "--workspace", "--no-fail-fast"], &args.cargo_test)?;
     demo::show(&tools, "itsdangerous", false, &mut steps)?;
 
     print!("\n{}", steps.table());

@@ -125,6 +125,16 @@ impl ServerPool {
                 Err(error) => return Err(error),
             },
         };
+        let same_folder = from.as_path().parent() == to.as_path().parent();
+        if let Some(server) =
+            servers.iter().find(|server| !same_folder && server.core.definition.moves_within_folder)
+        {
+            let name = self.workspace.relative(from);
+            let message = format!(
+                "it mends imports only when a file keeps its folder, and {name} would leave it; `MV` of an edit moves it alone, and its imports have to be mended by edits"
+            );
+            return Err(server.refused(ErrorCode::Unsupported, message));
+        }
         let mut edit = WorkspaceEdit { label: label.clone(), operations: Vec::new() };
         let uri = |path: &AbsPath| workspace::path_to_uri(path.as_path());
         let files = json!({"files": [{"oldUri": uri(from), "newUri": uri(to)}]});
@@ -200,7 +210,17 @@ fn edits(edit: &WorkspaceEdit, wanted: &AbsPath) -> bool {
 
 async fn ready(server: &Server, document: Option<&Document>, clock: Clock<'_>) -> Result<(), ServerError> {
     if server.wait_ready(document, clock).await? {
-        return Ok(());
+        // Half a rename is worse than none.
+        return match server.core.loading.trouble().filter(|trouble| trouble.severe) {
+            Some(trouble) => Err(server.refused(
+                ErrorCode::WrongState,
+                format!(
+                    "the project is not loaded ({}), so nothing is renamed; mend that first",
+                    trouble.text
+                ),
+            )),
+            None => Ok(()),
+        };
     }
     Err(ServerError::Starting { server: server.name().to_owned(), detail: server.doing() })
 }

@@ -65,6 +65,20 @@ async fn without_versions_only_what_came_after_our_change_counts() {
 }
 
 #[tokio::test]
+async fn what_is_pushed_while_the_server_works_is_a_part() {
+    let work =
+        |kind: &str| Step::notify("$/progress", json!({"token": "t", "value": {"kind": kind, "title": "w"}}));
+    let script = script()
+        .on("textDocument/didOpen", [publish(json!(1), "part"), work("begin"), publish(json!(1), "more")])
+        .on("textDocument/didChange", [work("end"), publish(json!(2), "whole")]);
+    let more = "[diagnostics]\nprogress = true\nsettle_ms = 50\n";
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
+    assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
+    bench.write("a.txt", "b");
+    assert_eq!(ask(&bench, LONG).await, "whole");
+}
+
+#[tokio::test]
 async fn a_definition_may_refuse_pushes_without_versions() {
     let script = script().on("textDocument/didOpen", [publish(Value::Null, "one")]);
     let more = "[diagnostics]\nrefuse_unversioned = true\n";

@@ -12,7 +12,7 @@ use text::{LineIndex, occurrences};
 use workspace::{AbsPath, Document, Version};
 
 use crate::words::Holding;
-use crate::{Kit, shown};
+use crate::{Kit, counted, shown};
 
 /// At most this many places are shown with their lines.
 const MAX_PLACES: usize = 100;
@@ -26,11 +26,7 @@ const MAX_MESSAGES: usize = 40;
 const MAX_LEFT: usize = 12;
 
 pub(super) fn heading(title: &str, count: usize, server: &str, note: Option<&str>) -> String {
-    let amount = match count {
-        0 => "none found".to_owned(),
-        1 => "1 place".to_owned(),
-        count => format!("{count} places"),
-    };
+    let amount = if count == 0 { "none found".to_owned() } else { counted(count, "place") };
     with_note(&format!("{title}: {amount} ({server})"), note) + "\n"
 }
 
@@ -93,9 +89,10 @@ pub(super) fn symbols(
         }
     });
     let file = kit.shown(&document.path);
-    let mut out =
-        with_note(&format!("{} symbols in {file} ({})", rows.len(), answer.server), answer.note.as_deref())
-            + "\n";
+    let mut out = with_note(
+        &format!("{} in {file} ({})", counted(rows.len(), "symbol"), answer.server),
+        answer.note.as_deref(),
+    ) + "\n";
     for (line, depth, symbol) in rows.iter().take(MAX_SYMBOLS) {
         let indent = "  ".repeat(*depth);
         out.push_str(&format!("{line}: {indent}{} {}\n", symbol.kind, symbol.name));
@@ -159,7 +156,13 @@ pub(super) fn diagnostics(
         answers.iter().map(|(_, answer)| answer.server.as_str()).filter(|it| !it.is_empty()).collect();
     servers.sort_unstable();
     servers.dedup();
-    let mut out = format!("{errors} errors, {warnings} warnings, {others} hints in {} files", answers.len());
+    let mut out = format!(
+        "{}, {}, {} in {}",
+        counted(errors, "error"),
+        counted(warnings, "warning"),
+        counted(others, "hint"),
+        counted(answers.len(), "file")
+    );
     if !servers.is_empty() {
         out.push_str(&format!(" ({})", servers.join(", ")));
     }
@@ -216,7 +219,8 @@ pub(super) fn left_over(kit: &Kit, old_name: &str, holding: &Holding) -> String 
     places.truncate(MAX_LEFT);
     let cut = if holding.cut { " (not every file was searched)" } else { "" };
     format!(
-        "`{old_name}` still stands at {count} places that are not this symbol or are text{cut}: {}{more}\n",
+        "`{old_name}` still stands at {} that are not this symbol or are text{cut}: {}{more}\n",
+        counted(count, "place"),
         places.join(", ")
     )
 }

@@ -10,7 +10,7 @@ use text::{LineIndex, Position, PositionEncoding, occurrences, word_at};
 use workspace::{Document, ErrorCode};
 
 use super::Arguments;
-use crate::{Failure, Kit};
+use crate::{Failure, Kit, counted};
 
 /// At most this many files are asked for their symbols when no file was named.
 const MAX_FILES: usize = 60;
@@ -220,7 +220,8 @@ async fn everywhere(kit: &Kit, symbol: &str, cx: &RequestCx) -> Result<Target, F
         match holding.documents.len() {
             0 => format!("no file of {} holds the word `{last}`{cut}", kit.workspace.root()),
             files => {
-                format!("no declaration of `{name}` was found; {files} files hold the word `{last}`{cut}")
+                let files = counted(files, "file");
+                format!("no declaration of `{name}` was found; the word `{last}` stands in {files}{cut}")
             }
         },
     ))

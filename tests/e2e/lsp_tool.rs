@@ -1,0 +1,137 @@
+//! The tool `lsp` over a scripted server: how places are named, what is refused, what is told.
+
+use serde_json::{Value, json};
+use tests::{Sandbox, Scripted};
+
+fn range(line: u32, start: u32, end: u32) -> Value {
+    json!({"start": {"line": line, "character": start}, "end": {"line": line, "character": end}})
+}
+
+/// A function's symbol on a line, its name at these characters.
+fn symbol(name: &str, line: u32, start: u32) -> Value {
+    let end = start + u32::try_from(name.len()).expect("a short name");
+    json!({"name": name, "kind": 12, "range": range(line, 0, 80), "selectionRange": range(line, start, end)})
+}
+
+fn edit(file: &str, edits: &[(u32, u32, u32, &str)]) -> Value {
+    let edits: Vec<Value> = edits
+        .iter()
+        .map(|(line, start, end, text)| json!({"range": range(*line, *start, *end), "newText": text}))
+        .collect();
+    json!({"textDocument": {"uri": format!("${{root}}/{file}"), "version": null}, "edits": edits})
+}
+
+fn rename_script(documents: Value) -> Value {
+    json!({"methods": {
+        "textDocument/documentSymbol": [[{"result": [symbol("greet", 0, 4)]}]],
+        "textDocument/rename": [[{"result": {"documentChanges": documents}}]],
+    }})
+}
+
+#[test]
+fn a_name_that_means_two_things_is_refused_with_both() {
+    let mut sandbox = Sandbox::with(&[
+        ("a.py", "def greet(): ...\n"),
+        ("b.py", "def greet(): ...\n"),
+        ("c.txt", "greet\n"),
+    ]);
+    let script = json!({"methods": {"textDocument/documentSymbol": [[{"result": [symbol("greet", 0, 4)]}]]}});
+    Scripted::install(&mut sandbox, &[script]);
+    let start = sandbox.tree();
+    let answer = sandbox.tool("lsp", &json!({"action": "rename", "symbol": "greet", "new_name": "welcome"}));
+    let said = answer.fails("ambiguous");
+    assert!(said.contains("a.py:1") && said.contains("b.py:1") && !said.contains("c.txt"), "{said}");
+    assert_eq!(answer.value["error"]["data"]["candidates"].as_array().map(Vec::len), Some(2));
+    assert_eq!(sandbox.tree(), start);
+}
+
+#[test]
+fn a_name_that_nothing_declares_is_not_found() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
+    let script = json!({"methods": {"textDocument/documentSymbol": [[{"result": []}]]}});
+    Scripted::install(&mut sandbox, &[script]);
+    let ask =
+        |name: &str| sandbox.tool("lsp", &json!({"action": "references", "symbol": name})).fails("not_found");
+    assert!(ask("greet").contains("stands in 1 file"), "{}", ask("greet"));
+    assert!(ask("nowhere_at_all").contains("no file"), "{}", ask("nowhere_at_all"));
+}
+
+#[test]
+fn a_rename_tells_what_it_did_and_where_the_old_name_still_stands() {
+    let mut sandbox = Sandbox::with(&[
+        ("a.py", "def greet(): ...\ngreet()\n"),
+        ("b.py", "from a import greet\n"),
+        ("notes.md", "call greet\n"),
+    ]);
+    let documents = json!([
+        edit("a.py", &[(0, 4, 9, "welcome"), (1, 0, 5, "welcome")]),
+        edit("b.py", &[(0, 14, 19, "welcome")]),
+    ]);
+    Scripted::install(&mut sandbox, &[rename_script(documents)]);
+    let arguments = json!({"action": "rename", "file": "a.py", "symbol": "greet", "new_name": "welcome"});
+
+    let mut shown_only = arguments.clone();
+    shown_only["apply"] = json!(false);
+    let start = sandbox.tree();
+    let said = sandbox.tool("lsp", &shown_only).ok();
+    assert!(said.contains("+def welcome(): ...") && said.contains("not applied"), "{said}");
+    assert_eq!(sandbox.tree(), start, "what was only to be shown was made");
+
+    let said = sandbox.tool("lsp", &arguments).ok();
+    assert!(said.contains("3 places in 2 files"), "{said}");
+    assert!(said.contains("still stands at 1 place") && said.contains("notes.md:1"), "{said}");
+    assert_eq!(sandbox.read("a.py"), "def welcome(): ...\nwelcome()\n");
+    assert_eq!(sandbox.read("b.py"), "from a import welcome\n");
+    assert_eq!(sandbox.read("notes.md"), "call greet\n");
+}
+
+#[test]
+fn an_edit_of_a_file_outside_the_project_is_refused_whole() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
+    let outside = sandbox.beside("outside.py");
+    std::fs::write(&outside, "greet\n").expect("a file beside the project");
+    let documents = json!([
+        edit("a.py", &[(0, 4, 9, "welcome")]),
+        {"textDocument": {"uri": "${root}/../outside.py", "version": null},
+         "edits": [{"range": range(0, 0, 5), "newText": "welcome"}]},
+    ]);
+    Scripted::install(&mut sandbox, &[rename_script(documents)]);
+    let start = sandbox.tree();
+    let arguments = json!({"action": "rename", "file": "a.py", "symbol": "greet", "new_name": "welcome"});
+    let said = sandbox.tool("lsp", &arguments).fails("denied");
+    assert!(said.contains("outside.py"), "{said}");
+    assert_eq!(sandbox.tree(), start);
+    assert_eq!(std::fs::read_to_string(outside).expect("still there"), "greet\n");
+}
+
+#[test]
+fn what_an_edit_broke_is_told_with_it() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\ngreet()\n")]);
+    let broken =
+        json!({"range": range(1, 0, 5), "severity": 1, "message": "greet is not defined", "code": "E1"});
+    let mut script = rename_script(json!([edit("a.py", &[(0, 4, 9, "welcome")])]));
+    script["methods"]["textDocument/diagnostic"] = json!([
+        [{"result": {"kind": "full", "items": []}}],
+        [{"result": {"kind": "full", "items": [broken]}}],
+    ]);
+    Scripted::install(&mut sandbox, &[script]);
+    let arguments = json!({"action": "rename", "file": "a.py", "symbol": "greet", "new_name": "welcome"});
+    let answer = sandbox.tool("lsp", &arguments);
+    let said = answer.ok();
+    assert!(
+        said.contains("introduced: 1 error") && said.contains("a.py:2: error: greet is not defined"),
+        "{said}"
+    );
+    assert_eq!(answer.value["details"]["diagnostics"]["introduced"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn diagnostics_that_are_not_known_are_pending_and_not_clean() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
+    let script = json!({"methods": {"textDocument/diagnostic": [["never"]]}});
+    Scripted::install(&mut sandbox, &[script]);
+    let answer = sandbox.tool("lsp", &json!({"action": "diagnostics", "file": "a.py", "timeout": 1}));
+    let said = answer.text();
+    assert!(said.contains("pending") || answer.error() == Some("timeout"), "{said}");
+    assert!(!said.contains("0 errors") || said.contains("pending"), "unknown was called clean: {said}");
+}

@@ -1,0 +1,122 @@
+//! Runs with a model: one that answers from a script, and one behind a local server that speaks
+//! OpenAI's chat completions.
+
+use serde_json::{Value, json};
+use testing::model::{ModelServer, Reply};
+use tests::Sandbox;
+
+fn chunk(delta: Value, reason: Value) -> String {
+    let chunk = json!({"id": "r", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
+    format!("data: {chunk}\n\n")
+}
+
+/// A streamed call of a tool, its arguments cut in the middle.
+fn call(id: &str, name: &str, arguments: &Value) -> Reply {
+    let arguments = arguments.to_string();
+    let (first, rest) = arguments.split_at(arguments.len() / 2);
+    let start =
+        json!({"index": 0, "id": id, "type": "function", "function": {"name": name, "arguments": first}});
+    let more = json!({"index": 0, "function": {"arguments": rest}});
+    let stream = [
+        chunk(json!({"role": "assistant", "tool_calls": [start]}), Value::Null),
+        chunk(json!({"tool_calls": [more]}), Value::Null),
+        chunk(json!({}), json!("tool_calls")),
+        "data: [DONE]\n\n".to_owned(),
+    ];
+    Reply::stream(stream.concat(), 7)
+}
+
+/// Runs `work` beside a model server with these replies, in a sandbox set up to ask it.
+fn with_server(replies: Vec<Reply>, work: impl FnOnce(&Sandbox, &ModelServer)) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let server = runtime.block_on(ModelServer::start(replies)).expect("the model server");
+    let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\n")]);
+    let settings = format!(
+        "[model]\ndefault = \"local/tiny\"\n[providers.local]\nbase_url = \"{}\"\napi_key_env = \"TINY_API_KEY\"\n",
+        server.base_url()
+    );
+    std::fs::create_dir_all(sandbox.home().join("config")).expect("the configuration's folder");
+    std::fs::write(sandbox.home().join("config/config.toml"), settings).expect("the configuration");
+    work(&sandbox, &server);
+}
+
+const KEY: &str = "sk-local-7f3a9c1d5e8b2460";
+
+#[test]
+fn a_local_server_reads_and_writes_through_the_tools() {
+    let replies = vec![
+        call("c1", "read", &json!({"path": "a.txt"})),
+        call("c2", "write", &json!({"path": "new.txt", "content": "made\n"})),
+        Reply::text("I read a.txt and made new.txt."),
+    ];
+    with_server(replies, |sandbox, server| {
+        let mut command = sandbox.command(&["run", "look, then make a file", "--yes"]);
+        command.env("TINY_API_KEY", KEY);
+        let ran = tests::sandbox::finish(command.spawn().expect("pilcrow starts"), tests::sandbox::DEADLINE)
+            .expect(0);
+        assert_eq!(ran.stdout.trim(), "I read a.txt and made new.txt.");
+        assert_eq!(sandbox.read("new.txt"), "made\n");
+        let received = server.received();
+        assert_eq!(received.len(), 3);
+        let key = ("authorization".to_owned(), format!("Bearer {KEY}"));
+        assert!(received[0].headers.contains(&key), "{:?}", received[0].headers);
+        let last =
+            received[1].body["messages"].as_array().and_then(|all| all.last()).cloned().unwrap_or_default();
+        assert_eq!((last["role"].as_str(), last["tool_call_id"].as_str()), (Some("tool"), Some("c1")));
+        assert!(last["content"].as_str().is_some_and(|text| text.contains(":one")), "{last}");
+        // The key is in no file of ours: not in the session, the log or the journal.
+        for (path, bytes) in files(&sandbox.home()) {
+            assert!(!String::from_utf8_lossy(&bytes).contains(KEY), "the key is in {}", path.display());
+        }
+    });
+}
+
+#[test]
+fn a_server_that_fails_ends_the_run_and_says_why() {
+    with_server(vec![Reply::status(401).body("{\"error\": {\"message\": \"bad key\"}}")], |sandbox, _| {
+        let mut command = sandbox.command(&["run", "hello", "--yes"]);
+        command.env("TINY_API_KEY", KEY);
+        let ran = tests::sandbox::finish(command.spawn().expect("pilcrow starts"), tests::sandbox::DEADLINE)
+            .expect(1);
+        assert!(ran.all().contains("bad key") && !ran.all().contains(KEY), "{ran:?}");
+    });
+    with_server(Vec::new(), |sandbox, _| {
+        let ran = sandbox.run(&["run", "hello", "--yes"]).expect(2);
+        assert!(ran.all().contains("TINY_API_KEY"), "{ran:?}");
+    });
+}
+
+#[test]
+fn a_script_edits_what_it_was_shown() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\n")]);
+    let script = sandbox.beside("script.jsonl");
+    let lines = [
+        json!({"tool_calls": [{"name": "read", "arguments": {"path": "a.txt"}}]}),
+        json!({
+            "capture": {"tag": {"after": "[a.txt#", "before": "]"}, "two": {"after": "\n2", "before": ":two"}},
+            "tool_calls": [{"name": "edit", "arguments": {"patch": "[a.txt#{{tag}}]\nPUT 2{{two}}:\n+TWO\n"}}],
+        }),
+        json!({"expect": {"last_is_error": false}, "text": "Done."}),
+    ];
+    let text: Vec<String> = lines.iter().map(Value::to_string).collect();
+    std::fs::write(&script, text.join("\n")).expect("the script");
+    let model = format!("script:{}", script.display());
+    let ran = sandbox.run(&["run", "shout", "--yes", "--model", &model]).expect(0);
+    assert_eq!(ran.stdout.trim(), "Done.");
+    assert_eq!(sandbox.read("a.txt"), "one\nTWO\n");
+    sandbox.run(&["undo"]).expect(0);
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
+}
+
+fn files(folder: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let mut out = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder of ours").map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            out.extend(files(&path));
+        } else if path.is_file() {
+            out.push((path.clone(), std::fs::read(&path).expect("a file of ours")));
+        }
+    }
+    out
+}
