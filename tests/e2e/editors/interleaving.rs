@@ -136,11 +136,14 @@ fn thirty_interleavings_of_typing_and_edits_end_as_in_turn() {
         let wanted = play.after.join("\n");
         neovim.wait_lua(
             "the run ends",
-            &format!("return vim.fn.execute('messages'):find('finished {seed}') ~= nil or vim.fn.execute('messages'):find('rror') ~= nil"),
+            "local said = vim.fn.execute('messages'); return said:find('finished') ~= nil or said:find('line %d+ of the script') ~= nil",
         );
+        let finished = neovim.messages().contains(&format!("finished {seed}"));
+        assert!(finished, "seed {seed}: {}\n{}", neovim.messages(), model.conversation());
         neovim.wait_text(&file, &format!("seed {seed}, wanted:\n{wanted}\n"), |text| text == wanted);
         let known = sandbox.read(&file);
         assert_eq!(known, play.before.join("\n") + "\n", "seed {seed}: somebody saved");
-        neovim.keys(":bdelete!<CR>");
+        neovim.keys(":bdelete! | messages clear<CR>");
+        neovim.wait_lua("the next file can come", "return vim.fn.execute('messages') == ''");
     }
 }

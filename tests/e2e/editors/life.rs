@@ -83,7 +83,7 @@ fn stop_in_neovim_ends_the_run() {
     let model = Model::install(&sandbox);
     model.says(&[serde_json::json!({"text": "thinking for ever", "wait_for_cancel": true})]);
     let neovim = Neovim::start(&sandbox, Setup::Plugin, &["a.txt"]);
-    neovim.lua("_G.kinds = {}; vim.api.nvim_create_autocmd('LspProgress', { callback = function(e) table.insert(_G.kinds, e.match) end }); return true");
+    neovim.lua("_G.kinds = {}; vim.api.nvim_create_autocmd('LspProgress', { callback = function(e) table.insert(_G.kinds, e.data.params.value.kind) end }); return true");
     neovim.keys(":Pilcrow think<CR>");
     neovim.wait_lua("progress is shown", "return vim.tbl_contains(_G.kinds, 'begin')");
     neovim.keys(":Pilcrow stop<CR>");

@@ -46,4 +46,24 @@ impl<'a> Model<'a> {
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
         fs::write(self.0.beside("script.jsonl"), text).unwrap();
     }
+
+    /// What was said and done in the last run, for a failure.
+    pub fn conversation(&self) -> String {
+        let mut newest = (None, String::new());
+        let mut pending = vec![self.0.home().join("state")];
+        while let Some(folder) = pending.pop() {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    pending.push(path);
+                } else if path.extension().is_some_and(|it| it == "md") {
+                    let time = entry.metadata().and_then(|it| it.modified()).ok();
+                    if time >= newest.0 {
+                        newest = (time, fs::read_to_string(path).unwrap_or_default());
+                    }
+                }
+            }
+        }
+        newest.1
+    }
 }

@@ -125,7 +125,7 @@ local function echo(text, highlight, keep)
   if vim.api.nvim_get_mode().mode:match('^[cr]') then
     return
   end
-  local line = text:gsub('%s*\n.*', ' …')
+  local line = '¶ ' .. text:gsub('^Pilcrow: ', ''):gsub('%s*\n.*', ' …')
   local room = math.max(vim.v.echospace, 20)
   if vim.fn.strdisplaywidth(line) > room then
     line = vim.fn.strcharpart(line, 0, room - 1) .. '…'
@@ -144,7 +144,7 @@ function M.on_progress(event)
     return type(word) == 'string' and word ~= ''
   end, { value.title, value.message })
   if #words > 0 then
-    echo('¶ ' .. table.concat(words, ': '), 'Comment')
+    echo(table.concat(words, ': '), 'Comment')
   end
 end
 
@@ -185,14 +185,14 @@ function M.on_message(_, params)
     M.show_answer()
   end
   local highlight = ({ 'ErrorMsg', 'WarningMsg' })[params.type] or 'Normal'
-  echo('¶ ' .. lines[1] .. (#lines > 1 and '\n' or ''), highlight, true)
+  echo(lines[1] .. (#lines > 1 and '\n' or ''), highlight, true)
 end
 
 --- A question of the server waits while the person types: what they type is no answer.
 function M.on_question(err, params, ctx)
   local co, is_main = coroutine.running()
   if co and not is_main and vim.api.nvim_get_mode().mode:match('^[icRt]') then
-    echo('¶ ' .. params.message .. ' (asked when you leave insert mode)', 'WarningMsg')
+    echo(params.message .. ' (asked when you leave insert mode)', 'WarningMsg')
     vim.api.nvim_create_autocmd('ModeChanged', {
       pattern = '*:n',
       once = true,
