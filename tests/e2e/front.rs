@@ -193,6 +193,11 @@ fn a_cancel_counts_before_progress_began() {
     editor.notify("window/workDoneProgress/cancel", json!({"token": token}));
     editor.told("stopped");
     assert_eq!(editor.progress(&token, "begin").len() + editor.progress(&token, "end").len(), 0);
+    // Taken at last: begun and ended, once.
+    let (create, _) = editor.open_questions.remove(0);
+    editor.answer_question(&create, None);
+    assert_eq!(editor.ended(&session), "stopped");
+    assert_eq!((editor.progress(&token, "begin").len(), editor.progress(&token, "end").len()), (1, 1));
     assert_eq!(scripted.got("textDocument/rename"), 0);
     editor.shut_down();
 }

@@ -117,8 +117,9 @@ impl Editor {
     #[track_caller]
     pub fn answer(&mut self, id: i64) -> Value {
         let is_it = |message: &Value| message["id"] == id && message.get("method").is_none();
-        self.wait(&format!("the answer to {id}"), |editor| editor.log.iter().any(is_it));
-        self.log.iter().find(|message| is_it(message)).cloned().expect("it was just seen")
+        // The newest first: it is most often the last one.
+        self.wait("an answer", |editor| editor.log.iter().rev().any(is_it));
+        self.log.iter().rev().find(|message| is_it(message)).cloned().expect("it was just seen")
     }
 
     /// Asks and waits.
@@ -206,6 +207,13 @@ impl Editor {
     /// Types over a range of bytes.
     #[track_caller]
     pub fn replace(&mut self, uri: &str, range: std::ops::Range<usize>, new_text: &str) {
+        let change = self.change(uri, range, new_text);
+        self.send(&change);
+    }
+
+    /// The same, with the message left to be sent.
+    #[track_caller]
+    pub fn change(&mut self, uri: &str, range: std::ops::Range<usize>, new_text: &str) -> Value {
         let (text, version) = self.documents.get_mut(uri).expect("an open document");
         let lsp = json!({ "start": position(text, range.start), "end": position(text, range.end) });
         text.replace_range(range, new_text);
@@ -214,7 +222,7 @@ impl Editor {
             "textDocument": { "uri": uri, "version": *version },
             "contentChanges": [{ "range": lsp, "text": new_text }],
         });
-        self.notify("textDocument/didChange", params);
+        json!({ "jsonrpc": "2.0", "method": "textDocument/didChange", "params": params })
     }
 
     /// The text of an open document.
@@ -264,7 +272,9 @@ impl Editor {
         let result = match method {
             "workspace/applyEdit" => self.apply(&params["edit"]),
             "workspace/configuration" => json!([self.settings]),
-            "window/workDoneProgress/create" if !self.takes_progress => return,
+            "window/workDoneProgress/create" if !self.takes_progress => {
+                return self.open_questions.push((id, params.clone()));
+            }
             "window/showMessageRequest" => match self.answers.pop_front() {
                 Some(title) => title.map_or(Value::Null, |title| json!({ "title": title })),
                 None => return self.open_questions.push((id, params.clone())),

@@ -32,6 +32,14 @@ pub struct Consent {
     pub json: bool,
 }
 
+/// Who carries a command out.
+#[derive(Debug, Args, Clone)]
+pub struct Carried {
+    /// Do it in this process even if an editor has the project open; files it has open are not written
+    #[arg(long)]
+    pub standalone: bool,
+}
+
 /// What Pilcrow does.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -51,6 +59,9 @@ pub enum Command {
         /// The project
         #[command(flatten)]
         project: Project,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
         /// Consent
         #[command(flatten)]
         consent: Consent,
@@ -76,6 +87,9 @@ pub enum Command {
         /// The project
         #[command(flatten)]
         project: Project,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
         /// Consent
         #[command(flatten)]
         consent: Consent,
@@ -93,6 +107,9 @@ pub enum Command {
         /// The project
         #[command(flatten)]
         project: Project,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -102,6 +119,9 @@ pub enum Command {
         /// The project
         #[command(flatten)]
         project: Project,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -117,6 +137,9 @@ pub enum Command {
         /// The project
         #[command(flatten)]
         project: Project,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -126,6 +149,9 @@ pub enum Command {
         /// The project
         #[command(flatten)]
         project: Project,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
         /// Print JSON
         #[arg(long)]
         json: bool,

@@ -1,6 +1,7 @@
 //! Pilcrow's command line: reads what was written on it, opens what the command needs, and tells
 //! the shell how it ended.
 
+mod carrier;
 mod cli;
 mod commands;
 mod config;
@@ -9,9 +10,11 @@ mod language_server;
 mod logging;
 mod models;
 mod output;
+mod owner;
 mod project;
 mod stop;
 mod terminal;
+mod worker;
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -22,7 +25,12 @@ use cli::{Cli, Command};
 use commands::Exit;
 
 fn main() -> ExitCode {
-    let exit = match Cli::parse().command {
+    ExitCode::from(status(Cli::parse().command))
+}
+
+/// Carries a command out; what the shell is told.
+fn status(command: Command) -> u8 {
+    let exit = match command {
         Command::Guard => {
             workspace::guard_main();
             Ok(Exit::Done)
@@ -30,13 +38,11 @@ fn main() -> ExitCode {
         Command::Lsp { .. } => language_server::serve(),
         command => perform(command),
     };
-    match exit {
-        Ok(exit) => ExitCode::from(exit.code()),
-        Err(error) => {
-            output::note(&format!("pilcrow: {error:#}"));
-            ExitCode::from(Exit::Failed.code())
-        }
-    }
+    let exit = exit.unwrap_or_else(|error| {
+        output::note(&format!("pilcrow: {error:#}"));
+        Exit::Failed
+    });
+    exit.code()
 }
 
 fn perform(command: Command) -> anyhow::Result<Exit> {
@@ -45,25 +51,27 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
             output::line(tools::planner::grammar::HELP);
             Ok(Exit::Done)
         }
-        Command::Run { prompt, project, consent, model, .. } => {
-            block_on(commands::run::run(prompt, &project, &consent, model.as_deref()))
+        Command::Run { prompt, project, carried, consent, model, .. } => {
+            block_on(commands::run::run(prompt, &project, &carried, &consent, model.as_deref()))
         }
-        Command::Tool { batch: true, project, consent, .. } => {
-            block_on(commands::tool::batch(&project, &consent))
+        Command::Tool { batch: true, project, carried, consent, .. } => {
+            block_on(commands::tool::batch(&project, &carried, &consent))
         }
-        Command::Tool { name: Some(name), arguments, list: false, project, consent, .. } => {
-            block_on(commands::tool::one(&name, arguments.as_deref(), &project, &consent))
+        Command::Tool { name: Some(name), arguments, list: false, project, carried, consent, .. } => {
+            block_on(commands::tool::one(&name, arguments.as_deref(), &project, &carried, &consent))
         }
         Command::Tool { project, consent, .. } => within(|| commands::tool::list(&project, consent.json)),
-        Command::Read { file, offset, limit, project, json } => {
-            block_on(commands::edit::read(&file, offset, limit, &project, json))
+        Command::Read { file, offset, limit, project, carried, json } => {
+            block_on(commands::edit::read(&file, offset, limit, &project, &carried, json))
         }
-        Command::Edit { project, json } => block_on(commands::edit::edit(&project, json)),
+        Command::Edit { project, carried, json } => block_on(commands::edit::edit(&project, &carried, json)),
         Command::Undo { list: true, project, json, .. } => within(|| commands::undo::list(&project, json)),
-        Command::Undo { commit, project, json, .. } => {
-            block_on(commands::undo::take_back(commit, false, &project, json))
+        Command::Undo { commit, project, carried, json, .. } => {
+            block_on(commands::undo::take_back(commit, false, &project, &carried, json))
         }
-        Command::Redo { project, json } => block_on(commands::undo::take_back(None, true, &project, json)),
+        Command::Redo { project, carried, json } => {
+            block_on(commands::undo::take_back(None, true, &project, &carried, json))
+        }
         Command::Trust { folder, list, remove } => commands::trust::trust(folder, list, remove),
         Command::Sessions { command: cli::Sessions::List, project, json } => {
             within(|| commands::sessions::list(&project, json))

@@ -1,5 +1,6 @@
 //! Which model answers: the request's, else the settings', else the planner.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
@@ -14,13 +15,26 @@ use crate::config::Config;
 /// # Errors
 /// When the name is none of `planner`, `script:FILE`, `PROVIDER/MODEL`, or the provider is not set up.
 pub fn choose(asked: Option<&str>, config: &Config, person_file: &str) -> anyhow::Result<Arc<dyn Model>> {
+    choose_in(Path::new(""), asked, config, person_file)
+}
+
+/// As [`choose`], with a script's file looked for from `folder`.
+///
+/// # Errors
+/// As [`choose`].
+pub fn choose_in(
+    folder: &Path,
+    asked: Option<&str>,
+    config: &Config,
+    person_file: &str,
+) -> anyhow::Result<Arc<dyn Model>> {
     let name = asked.or(config.model()).unwrap_or("planner");
     if name == "planner" {
         return Ok(Arc::new(Planner::new()));
     }
     if let Some(file) = name.strip_prefix("script:") {
-        let script =
-            std::fs::read_to_string(file).with_context(|| format!("the script {file} cannot be read"))?;
+        let script = std::fs::read_to_string(folder.join(file))
+            .with_context(|| format!("the script {file} cannot be read"))?;
         return Ok(Arc::new(ScriptModel::parse(file, &script)?));
     }
     let Some((provider, model)) =

@@ -76,7 +76,56 @@ pub struct Project {
     pub registry: Registry,
 }
 
+/// What one request that came from elsewhere is carried out with: the project's files and, where
+/// nothing speaks against it, its language servers; permission and memory are the request's own.
+pub struct Guest {
+    /// What this request may do.
+    pub policy: Arc<Policy>,
+    /// What its tools share.
+    pub kit: Arc<Kit>,
+    /// The tools.
+    pub registry: Registry,
+    /// Language servers of this request alone, to be shut down with it.
+    pub servers: Option<Arc<ServerPool>>,
+}
+
 impl Project {
+    /// Makes room for a request that came from elsewhere. Its servers are the project's own where
+    /// starting one asks nobody; otherwise they are started for the request and by its permission, so
+    /// that its `--yes` serves nobody else. Blocks on the file system.
+    pub fn guest(
+        &self,
+        homes: &Homes,
+        yes: bool,
+        keep: bool,
+        approver: &Arc<dyn Approver>,
+    ) -> anyhow::Result<Guest> {
+        let policy = Arc::new(self.policy.for_request(yes));
+        let trusted = self.policy.is_trusted();
+        if trusted {
+            policy.trust_for_now();
+        }
+        let quiet = |problem: &str| tracing::warn!("{problem}");
+        let definitions = definitions(homes, self.workspace.root(), trusted || yes, quiet);
+        let shares = trusted && !definitions.list().any(|definition| definition.from_project);
+        let servers = if shares {
+            None
+        } else {
+            let options = PoolOptions {
+                workspace: self.workspace.clone(),
+                processes: Arc::clone(&self.processes),
+                policy: Arc::clone(&policy),
+                approver: Arc::clone(approver),
+                definitions: Arc::new(definitions),
+                host: Arc::new(LoggingHost),
+            };
+            Some(pool(homes, &self.config, options))
+        };
+        let kit = kit(&self.workspace, servers.as_ref().unwrap_or(&self.servers), &self.config, keep)?;
+        let registry = Registry::new(tools::builtin(&kit))?;
+        Ok(Guest { policy, kit, registry, servers })
+    }
+
     /// Opens the project that the command line names. Blocks on the file system.
     pub fn open(args: &cli::Project, access: Access) -> anyhow::Result<Self> {
         let homes = Homes::from_env()?;
@@ -110,7 +159,9 @@ impl Project {
             policy.trust_for_now();
         }
         let processes = Processes::new(std::env::current_exe().ok());
-        let servers = ServerPool::with_limits(
+        let servers = pool(
+            homes,
+            &config,
             PoolOptions {
                 workspace: workspace.clone(),
                 processes: Arc::clone(&processes),
@@ -119,29 +170,8 @@ impl Project {
                 definitions: Arc::new(definitions(homes, workspace.root(), trusted, tell)),
                 host: Arc::new(LoggingHost),
             },
-            PoolLimits {
-                search: search_path(homes),
-                idle: config.idle_stop(),
-                warm: config.max_warm(),
-                ..PoolLimits::default()
-            },
         );
-        let limits = Limits {
-            paths: config.snapshot_paths(),
-            versions: config.snapshot_versions(),
-            bytes: config.snapshot_bytes(),
-        };
-        let kit = Arc::new(Kit {
-            workspace: workspace.clone(),
-            servers: Arc::clone(&servers),
-            snapshots: Mutex::new(SnapshotStore::new(limits)),
-            kept: if access.keep { Some(KeptSnapshots::new(workspace.state())?) } else { None },
-            settings: tools::Settings {
-                line_checks: config.line_checks(),
-                diagnostics_wait: config.diagnostics_wait(),
-                ..tools::Settings::default()
-            },
-        });
+        let kit = kit(&workspace, &servers, &config, access.keep)?;
         let registry = Registry::new(tools::builtin(&kit))?;
         Ok(Self { config: Arc::new(config), workspace, policy, approver, processes, servers, kit, registry })
     }
@@ -160,6 +190,36 @@ impl Project {
             tracing::warn!("these processes could not be ended: {left:?}");
         }
     }
+}
+
+/// What tools work with: nothing shown to anybody yet.
+fn kit(
+    workspace: &Workspace,
+    servers: &Arc<ServerPool>,
+    config: &Config,
+    keep: bool,
+) -> anyhow::Result<Arc<Kit>> {
+    let limits = Limits {
+        paths: config.snapshot_paths(),
+        versions: config.snapshot_versions(),
+        bytes: config.snapshot_bytes(),
+    };
+    Ok(Arc::new(Kit {
+        workspace: workspace.clone(),
+        servers: Arc::clone(servers),
+        snapshots: Mutex::new(SnapshotStore::new(limits)),
+        kept: if keep { Some(KeptSnapshots::new(workspace.state())?) } else { None },
+        settings: tools::Settings {
+            line_checks: config.line_checks(),
+            diagnostics_wait: config.diagnostics_wait(),
+            ..tools::Settings::default()
+        },
+    }))
+}
+
+fn pool(homes: &Homes, config: &Config, options: PoolOptions) -> Arc<ServerPool> {
+    let (search, idle, warm) = (search_path(homes), config.idle_stop(), config.max_warm());
+    ServerPool::with_limits(options, PoolLimits { search, idle, warm, ..PoolLimits::default() })
 }
 
 /// `-C DIR`, else the nearest parent with `.git`, else the current folder.

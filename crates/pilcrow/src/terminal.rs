@@ -17,13 +17,14 @@ struct Terminal {
     asking: Mutex<()>,
 }
 
-/// The approver of this process: the terminal, if there is one at both ends.
+/// Whether there is a terminal at both ends, and so somebody who can be asked.
+pub fn is_there() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// The approver of this process: the terminal, if there is one.
 pub fn approver() -> Arc<dyn Approver> {
-    if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-        Arc::new(Terminal { asking: Mutex::new(()) })
-    } else {
-        Arc::new(Nobody)
-    }
+    if is_there() { Arc::new(Terminal { asking: Mutex::new(()) }) } else { Arc::new(Nobody) }
 }
 
 impl Approver for Terminal {

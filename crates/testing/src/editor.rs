@@ -395,6 +395,16 @@ impl Editor {
         self.state().faults.push_back(fault);
     }
 
+    /// How many faults are still to come.
+    pub fn faults(&self) -> usize {
+        self.state().faults.len()
+    }
+
+    /// Forgets the faults that did not come up.
+    pub fn no_more_faults(&self) {
+        self.state().faults.clear();
+    }
+
     /// Answers every edit that came with [`Fault::Late`].
     pub fn release(&self) {
         self.late.send_replace(true);
@@ -680,9 +690,9 @@ impl State {
             if position.line as usize >= lines.line_count() {
                 return text.len();
             }
-            lines
-                .offset(&text, position, self.encoding)
-                .unwrap_or_else(|| panic!("half a character: {position:?}"))
+            // Inside a character it is put before it.
+            let before = |back| Position { character: position.character.saturating_sub(back), ..position };
+            (0..4).find_map(|back| lines.offset(&text, before(back), self.encoding)).unwrap_or(text.len())
         };
         let eol = if text.contains("\r\n") { "\r\n" } else { "\n" };
         edits

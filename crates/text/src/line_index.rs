@@ -89,6 +89,11 @@ impl LineIndex {
         self.len = after.len();
     }
 
+    /// What ends a line here.
+    pub fn ends(&self) -> LineEnds {
+        self.ends
+    }
+
     /// Number of lines, at least one; a final line end opens an empty last line.
     pub fn line_count(&self) -> usize {
         self.starts.len()

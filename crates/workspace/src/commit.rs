@@ -10,7 +10,8 @@ use text::TextEdit;
 use crate::transaction::Transaction;
 use crate::workspace::Inner;
 use crate::{
-    AbsPath, ChangeKind, Editor, ErrorCode, FileChange, Plan, ReadError, RunId, Settled, StateError, Version,
+    AbsPath, ChangeKind, Editor, ErrorCode, FileChange, Hold, Holds, Plan, ReadError, RunId, Settled,
+    StateError, Version,
 };
 
 /// The editor settles each change by itself; this only bounds a port that never answers.
@@ -176,6 +177,7 @@ pub(crate) struct Order {
 
 /// Carries out a permitted plan. Must not be dropped halfway: the caller owns it as a task.
 pub(crate) async fn carry_out(inner: Arc<Inner>, order: Order) -> Result<Arc<Commit>, CommitError> {
+    let notes = heed_others(&inner, &order.plan).await?;
     let begin = Arc::clone(&inner);
     let transaction = blocking(move || Transaction::begin(begin, order)).await?;
     let changes = transaction.open_changes();
@@ -193,7 +195,10 @@ pub(crate) async fn carry_out(inner: Arc<Inner>, order: Order) -> Result<Arc<Com
         }
     }
     let commit = match blocking(move || transaction.finish()).await {
-        Ok(commit) => Arc::new(commit),
+        Ok(mut commit) => {
+            commit.notes.extend(notes);
+            Arc::new(commit)
+        }
         Err(error) => {
             let mut lost = Vec::new();
             if let Some(editor) = &editor {
@@ -208,6 +213,24 @@ pub(crate) async fn carry_out(inner: Arc<Inner>, order: Order) -> Result<Arc<Com
         tracing::trace!("nobody listens for commits");
     }
     Ok(commit)
+}
+
+/// Refuses what others hold; answers what could not be found out about it.
+async fn heed_others(inner: &Inner, plan: &Plan) -> Result<Vec<String>, CommitError> {
+    let Some(others) = inner.others.get() else { return Ok(Vec::new()) };
+    let paths: Vec<AbsPath> = plan.steps.iter().map(|step| step.path.clone()).collect();
+    if paths.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Holds { mut held, notes } = others.holds(&paths).await;
+    held.sort_by(|a, b| a.path.cmp(&b.path));
+    held.dedup_by(|a, b| a.path == b.path);
+    let mut held = held.into_iter();
+    let Some(Hold { path, mut reason }) = held.next() else { return Ok(notes) };
+    for other in held {
+        reason.push_str(&format!("; nor can {}: {}", other.path, other.reason));
+    }
+    Err(CommitError::Held { path, reason })
 }
 
 /// What became of one file of a commit that did not happen.

@@ -65,7 +65,7 @@ pub struct Verdict {
 }
 
 /// What a policy is made of.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct PolicyOptions {
     /// For what no rule names.
     pub mode: Mode,
@@ -144,6 +144,13 @@ impl Policy {
     pub fn beside(&self) -> Self {
         let (options, memory, audit) = (self.options.clone(), self.memory.clone(), self.audit.clone());
         Self { options, memory, audit, asking: Semaphore::new(1) }
+    }
+
+    /// The same rules for one request that comes from elsewhere: with a `--yes` of its own, and without
+    /// what was answered here for this session only. Nor does what is answered there hold here, but for
+    /// what is answered with always. Reads the remembered answers.
+    pub fn for_request(&self, yes: bool) -> Self {
+        Self::new(PolicyOptions { yes, ..PolicyOptions::clone(&self.options) })
     }
 
     /// The person trusted the workspace by other means (their editor asked): holds as long as this

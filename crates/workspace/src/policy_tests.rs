@@ -449,3 +449,28 @@ async fn a_newer_file_of_answers_is_left_alone() {
     policy.permit(&plan, &Script::new([Answer::Always]), &cancel()).await.unwrap();
     assert_eq!(fixture.workspace.state().read("answers.json").unwrap().unwrap(), newer);
 }
+
+#[tokio::test]
+async fn what_is_said_to_one_request_holds_for_that_request() {
+    let fixture = Fixture::new(&[("a", "1")]);
+    let own = policy(&fixture, |_| {});
+    let plan = fixture.plan(vec![fixture.replace("a", "1", "2")]).unwrap();
+    let effects = Effects { writes: Writes::Paths(vec![fixture.path("a")]), ..Effects::default() };
+    let asks = |policy: &Policy| policy.judge(&effects).decision == Decision::Ask;
+
+    own.for_request(true).permit(&plan, &Nobody, &cancel()).await.unwrap();
+    let denied = own.permit(&plan, &Nobody, &cancel()).await.unwrap_err();
+    assert!(denied.nobody_to_ask, "a yes to a request answered for the owner: {denied:?}");
+
+    let request = own.for_request(false);
+    request.permit(&plan, &Script::new([Answer::Session]), &cancel()).await.unwrap();
+    assert!(!asks(&request) && asks(&own), "for the session of the request");
+    own.permit(&plan, &Script::new([Answer::Session]), &cancel()).await.unwrap();
+    assert!(!asks(&own) && asks(&own.for_request(false)), "for the session of the owner");
+
+    let request = own.for_request(false);
+    request.permit(&plan, &Script::new([Answer::Always]), &cancel()).await.unwrap();
+    assert!(!asks(&own.for_request(false)), "from now on");
+    let denying = policy(&fixture, |options| options.rules = rules(&["deny write a"]));
+    assert!(denying.for_request(true).permit(&plan, &Nobody, &cancel()).await.is_err(), "rules hold for all");
+}

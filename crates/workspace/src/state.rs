@@ -153,6 +153,15 @@ impl StateDir {
         &self.path
     }
 
+    /// Makes the folder (0700) if it is not there, and answers its path.
+    ///
+    /// # Errors
+    /// [`StateError::Io`].
+    pub fn make(&self) -> Result<&AbsPath, StateError> {
+        make_folder(&self.path)?;
+        Ok(&self.path)
+    }
+
     /// A folder inside; `name` may hold `/` but no `..`.
     ///
     /// # Errors
@@ -356,15 +365,17 @@ impl StateDir {
     fn prepare(&self, name: &str) -> Result<AbsPath, StateError> {
         let path = self.entry(name)?;
         let folder = path.parent().unwrap_or_else(|| self.path.clone());
-        if !folder.as_path().is_dir() {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(&folder)
-                .map_err(|source| StateError::Io { path: folder, source })?;
-        }
+        make_folder(&folder)?;
         Ok(path)
     }
+}
+
+fn make_folder(folder: &AbsPath) -> Result<(), StateError> {
+    if folder.as_path().is_dir() {
+        return Ok(());
+    }
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|source| StateError::Io { path: folder.clone(), source })
 }
 
 fn absent_as_none<T>(result: std::io::Result<T>) -> std::io::Result<Option<T>> {

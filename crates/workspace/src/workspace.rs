@@ -2,7 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::broadcast;
 use tokio_util::task::TaskTracker;
@@ -14,9 +14,9 @@ use crate::journal::Journal;
 use crate::simulate::{Files, Look, Source};
 use crate::transaction::LOCK;
 use crate::{
-    AbsPath, Commit, CommitError, CommitRecord, ContentHash, Document, Editor, ErrorCode, Operation, Owner,
-    Permit, Plan, PlanError, ReadError, RecoveryNote, RunId, StateDir, StateError, Undo, UndoError, UndoPlan,
-    Version, WorkspaceEdit, disk, held, path_to_uri, plan, recovery, resolve, undo,
+    AbsPath, Commit, CommitError, CommitRecord, ContentHash, Document, Editor, ErrorCode, Operation, Others,
+    Owner, Permit, Plan, PlanError, ReadError, RecoveryNote, RunId, StateDir, StateError, Undo, UndoError,
+    UndoPlan, Version, WorkspaceEdit, disk, held, path_to_uri, plan, recovery, resolve, undo,
 };
 
 /// The person's files below one root. Cheap to clone.
@@ -30,6 +30,7 @@ pub(crate) struct Inner {
     pub id: String,
     pub state: StateDir,
     pub editor: Option<Arc<dyn Editor>>,
+    pub others: OnceLock<Arc<dyn Others>>,
     pub commits: broadcast::Sender<Arc<Commit>>,
     /// Commits under way. They come to their end whoever waits for them.
     pub tasks: TaskTracker,
@@ -191,18 +192,40 @@ impl Workspace {
         state: &StateDir,
         editor: Option<Arc<dyn Editor>>,
     ) -> Result<(Self, Vec<RecoveryNote>), OpenError> {
+        let (root, id) = Self::identify(root)?;
+        let state = state.child("workspaces")?.child(&id)?;
+        let (commits, _) = broadcast::channel(64);
+        let notes = finish_what_crashed(&state)?;
+        let (others, tasks) = (OnceLock::new(), TaskTracker::new());
+        let inner = Arc::new(Inner { root, id, state, editor, others, commits, tasks });
+        Ok((Self { inner }, notes))
+    }
+
+    /// The canonical root and the id that the workspace at `root` has, without opening it. Blocks on
+    /// the file system.
+    ///
+    /// # Errors
+    /// [`OpenError::Root`].
+    pub fn identify(root: &Path) -> Result<(AbsPath, String), OpenError> {
         let unusable = |source| OpenError::Root { path: root.to_owned(), source };
         let canonical = std::fs::canonicalize(root).map_err(unusable)?;
         if !std::fs::metadata(&canonical).map_err(unusable)?.is_dir() {
             return Err(unusable(std::io::ErrorKind::NotADirectory.into()));
         }
-        let root = AbsPath::new(&canonical).expect("a canonical path is absolute");
         let id = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(canonical.as_os_str().as_bytes()));
-        let state = state.child("workspaces")?.child(&id)?;
-        let (commits, _) = broadcast::channel(64);
-        let notes = finish_what_crashed(&state)?;
-        let inner = Arc::new(Inner { root, id, state, editor, commits, tasks: TaskTracker::new() });
-        Ok((Self { inner }, notes))
+        Ok((AbsPath::new(&canonical).expect("a canonical path is absolute"), id))
+    }
+
+    /// From now on each commit first hears whether others hold its files. Only the first call counts.
+    pub fn heed(&self, others: Arc<dyn Others>) {
+        if self.inner.others.set(others).is_err() {
+            tracing::debug!("this workspace heeds others already");
+        }
+    }
+
+    /// Every document that our editor has open.
+    pub fn open_documents(&self) -> Vec<Document> {
+        self.inner.editor.as_ref().map(|editor| editor.documents()).unwrap_or_default()
     }
 
     /// The canonical root.

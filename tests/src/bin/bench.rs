@@ -1,4 +1,5 @@
-//! Measures the built `pilcrow`: start-up, size, `references` over a scripted server, commits.
+//! Measures the built `pilcrow`: start-up, size, `references` over a scripted server, commits, and
+//! `pilcrow lsp` as an editor feels it.
 //!
 //! Started by `cargo xtask bench`, which builds what is measured and names it in `PILCROW_BIN`.
 //! It prints figures with their meaning and aim and asserts none of them.
@@ -14,12 +15,15 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tests::{Batch, Sandbox, Scripted, built, wait_for};
+use tests::editor::{parameters, uri};
+use tests::{Batch, Editor, Sandbox, Scripted, built, wait_for};
 
 const STARTS: usize = 200;
 const REQUESTS: usize = 300;
 const SERVER_DELAY_MS: u64 = 20;
 const COMMITS: usize = 12;
+const CHANGES: usize = 2000;
+const ACTIONS: usize = 500;
 
 fn main() {
     let area = std::env::args().nth(1);
@@ -36,6 +40,9 @@ fn main() {
     }
     if wanted("commit") {
         commits();
+    }
+    if wanted("editor") {
+        editor();
     }
 }
 
@@ -166,6 +173,100 @@ fn references() {
         "2 ms",
         "",
     );
+}
+
+fn editor() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
+    let script = sandbox.beside("script.jsonl");
+    fs::write(&script, "{\"wait_for_cancel\": true}\n").unwrap();
+    sandbox.variables.insert("PILCROW_MODEL".to_owned(), format!("script:{}", script.display()));
+
+    let times = Times::of(50, || {
+        let mut editor = Editor::spawn(&sandbox);
+        let started = Instant::now();
+        editor.request("initialize", parameters(&sandbox));
+        started.elapsed()
+    });
+    let meaning = "from writing initialize to a process just spawned to its answer, 50 processes";
+    row("initialize, median", format!("{:.2} ms", times.percentile(50)), "10 ms", meaning);
+    row("initialize, p95", format!("{:.2} ms", times.percentile(95)), "", "");
+
+    let mut editor = Editor::start(&sandbox);
+    let file = uri(&sandbox, "a.py");
+    editor.open(&file, "python", "def greet(): ...\n");
+    editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}));
+    let status = format!("/proc/{}/status", editor.id());
+    let resident = || {
+        let text = fs::read_to_string(&status).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("").trim().to_owned();
+        line.trim_end_matches(" kB").parse::<f64>().unwrap_or(0.0) / 1024.0
+    };
+    let (mut last, mut quiet) = (0.0, 0);
+    assert!(wait_for(Duration::from_secs(30), || {
+        let now = resident();
+        quiet = if now == last { quiet + 1 } else { 0 };
+        last = now;
+        quiet >= 20
+    }));
+    row(
+        "editor, idle memory",
+        format!("{last:.1} MiB"),
+        "12 MiB",
+        "resident (VmRSS) with one small document open",
+    );
+
+    let line = "value = compute(first, second)  # a line as there are many\n";
+    let big = uri(&sandbox, "big.py");
+    editor.open(&big, "python", &line.repeat((1 << 20) / line.len()));
+    // Refused in wire order: the answer comes after the change has taken effect.
+    let sync = |editor: &mut Editor| editor.request("pilcrow/nothing", json!({}));
+    sync(&mut editor);
+    let alone = Times::of(CHANGES, || {
+        let started = Instant::now();
+        sync(&mut editor);
+        started.elapsed()
+    });
+    let middle = editor.text(&big).len() / 2;
+    let mut typed = 0;
+    let changed = Times::of(CHANGES, || {
+        let at = middle + typed;
+        let (range, new_text) = if typed % 60 == 59 { (at..at, "\n") } else { (at..at, "x") };
+        typed += 1;
+        let change = editor.change(&big, range, new_text);
+        let started = Instant::now();
+        editor.send(&change);
+        sync(&mut editor);
+        started.elapsed()
+    });
+    let meaning = format!(
+        "one character typed into 1 MiB and a request answered after it, {CHANGES} times, less the median round trip ({:.3} ms)",
+        alone.percentile(50)
+    );
+    row(
+        "change to overlay, median",
+        format!("{:.3} ms", changed.percentile(50) - alone.percentile(50)),
+        "",
+        &meaning,
+    );
+    row(
+        "change to overlay, p99",
+        format!("{:.3} ms", changed.percentile(99) - alone.percentile(50)),
+        "0.15 ms",
+        "",
+    );
+
+    editor.run("pilcrow.prompt", json!({"text": "Wait."}));
+    editor.wait("the run", |editor| !editor.all("window/workDoneProgress/create").is_empty());
+    let range = json!({"start": {"line": 9, "character": 2}, "end": {"line": 9, "character": 2}});
+    let params = json!({"textDocument": {"uri": big}, "range": range, "context": {"diagnostics": []}});
+    let times = Times::of(ACTIONS, || {
+        let started = Instant::now();
+        editor.request("textDocument/codeAction", params.clone());
+        started.elapsed()
+    });
+    let meaning = format!("code actions in the document of 1 MiB while a run is active, {ACTIONS} requests");
+    row("code action, median", format!("{:.2} ms", times.percentile(50)), "", &meaning);
+    row("code action, p99", format!("{:.2} ms", times.percentile(99)), "20 ms", "");
 }
 
 fn commits() {

@@ -66,7 +66,9 @@ impl ServerPool {
             return Err(server.protocol("textDocument/rename", reason));
         }
         if edit.operations.is_empty() {
-            let message = format!("renaming {old_name:?} to {new_name:?} would change nothing");
+            let message = format!(
+                "it changes nothing for renaming {old_name:?} to {new_name:?}; is {new_name:?} a name that this language takes?"
+            );
             return Err(server.refused(ErrorCode::NotFound, message));
         }
         Ok(super::noted(super::answer(&server, edit), note))

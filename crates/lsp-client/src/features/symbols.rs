@@ -99,6 +99,32 @@ fn joined(container: Option<&str>, name: &str) -> String {
     }
 }
 
+/// The type that a block named `impl Type` or `impl<T> Trait for Type<T>` speaks of: what stands in it
+/// is `Type.method` to people.
+fn implemented(name: &str) -> Option<&str> {
+    let rest = name.strip_prefix("impl").filter(|rest| rest.starts_with([' ', '<']))?;
+    let mut depth = 0_usize;
+    let parameters = rest.char_indices().find(|(_, c)| {
+        match c {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0
+    });
+    let rest = if rest.starts_with('<') { &rest[parameters?.0 + 1..] } else { rest };
+    let named = rest.rsplit_once(" for ").map_or(rest, |(_, named)| named).trim();
+    let named = named.trim_start_matches(['&', '(', '[']);
+    let named = match named.strip_prefix('\'') {
+        Some(lifetime) => lifetime.split_once(' ').map_or("", |(_, named)| named),
+        None => named,
+    };
+    let named = named.trim_start_matches("mut ").trim_start_matches("dyn ");
+    let named = named.split(['<', ' ', ',', ')', ']', ';']).next()?;
+    let named = named.rsplit("::").next()?;
+    (!named.is_empty()).then_some(named)
+}
+
 fn flat_symbol(server: &Server, asked: &Asked, symbol: FlatSymbol) -> Option<Symbol> {
     let range = symbol.location.range.unwrap_or_default();
     let location = asked.location(server, &symbol.location.uri, range)?;
@@ -126,8 +152,9 @@ fn tree(
     let range = view.range(symbol.range, asked.encoding)?;
     let selection = view.range(symbol.selection_range, asked.encoding)?;
     let path = joined(container, &symbol.name);
+    let inside = joined(container, implemented(&symbol.name).unwrap_or(&symbol.name));
     let children = symbol.children.unwrap_or_default().into_iter();
-    let children = children.filter_map(|child| tree(asked, view, file, child, Some(&path))).collect();
+    let children = children.filter_map(|child| tree(asked, view, file, child, Some(&inside))).collect();
     Some(Symbol {
         kind: kind_name(symbol.kind),
         line: view.line(selection.start).0,
@@ -139,4 +166,24 @@ fn tree(
         selection,
         children,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::implemented;
+
+    #[test]
+    fn what_stands_in_a_block_belongs_to_its_type() {
+        for (name, expected) in [
+            ("impl Buffer", Some("Buffer")),
+            ("impl Clone for Buffer", Some("Buffer")),
+            ("impl<T: Into<u8>, const N: usize> From<[T; N]> for deep::Set<T, N>", Some("Set")),
+            ("impl<'a> Iterator for &'a mut Rows", Some("Rows")),
+            ("impl_Integer", None),
+            ("impl", None),
+            ("Implementer", None),
+        ] {
+            assert_eq!(implemented(name), expected, "{name}");
+        }
+    }
 }

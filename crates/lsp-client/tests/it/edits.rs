@@ -90,7 +90,7 @@ async fn edits_that_overlap_or_fit_nowhere_are_refused() {
 async fn a_rename_that_changes_nothing_is_an_error() {
     for nothing in [Value::Null, json!({"changes": {"${root}/a.txt": [edit(0, 0, 3, "abc")]}})] {
         let bench = bench(&[("a.txt", "abc")], renames(nothing));
-        refused(&bench, ErrorCode::NotFound, "would change nothing").await;
+        refused(&bench, ErrorCode::NotFound, "it changes nothing").await;
     }
 }
 

@@ -193,7 +193,10 @@ async fn rust_analyzer_renames() {
     let files = [
         ("Cargo.toml", "[workspace]\nmembers = [\"one\", \"two\"]\nresolver = \"2\"\n"),
         ("one/Cargo.toml", "[package]\nname = \"one\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
-        ("one/src/lib.rs", "/// Adds 😀.\npub fn add(a: u8) -> u8 {\n    a\n}\n"),
+        (
+            "one/src/lib.rs",
+            "/// Adds 😀.\npub fn add(a: u8) -> u8 {\n    a\n}\npub struct Pair<T>(T);\nimpl<T> Clone for Pair<T> {\n    fn clone(&self) -> Self {\n        todo!()\n    }\n}\n",
+        ),
         (
             "two/Cargo.toml",
             "[package]\nname = \"two\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\none = { path = \"../one\" }\n",
@@ -214,5 +217,9 @@ async fn rust_analyzer_renames() {
         outcome[1].contains("use one::sum as plus;") && outcome[1].contains("one::sum(2)"),
         "{outcome:#?}"
     );
+    let symbols = bench.pool.symbols(&doc, &cx).await.unwrap().value;
+    let paths: Vec<&str> =
+        symbols.iter().flat_map(|symbol| &symbol.children).map(|symbol| symbol.path.as_str()).collect();
+    assert!(paths.contains(&"Pair.clone"), "{paths:?}");
     assert!(!bench.path("target").as_path().exists(), "its target folder is kept out of the project");
 }

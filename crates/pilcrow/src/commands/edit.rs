@@ -2,12 +2,12 @@
 
 use std::io::Read;
 
-use agent::call_tool;
 use serde_json::{Value, json};
 
 use super::{Exit, print};
-use crate::commands::tool::context;
-use crate::project::{Access, Project};
+use crate::carrier::Carrier;
+use crate::owner::Call;
+use crate::project::Access;
 use crate::{cli, stop};
 
 /// Shows a file with its tag and numbers.
@@ -16,6 +16,7 @@ pub async fn read(
     offset: Option<u64>,
     limit: Option<u64>,
     project: &cli::Project,
+    carried: &cli::Carried,
     as_json: bool,
 ) -> anyhow::Result<Exit> {
     let mut arguments = json!({ "path": file });
@@ -24,21 +25,28 @@ pub async fn read(
             arguments[name] = json!(value);
         }
     }
-    call("read", arguments, project, as_json).await
+    call("read", arguments, project, carried, as_json).await
 }
 
 /// Applies the patch on standard input. The person named the change: nothing is asked.
-pub async fn edit(project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
+pub async fn edit(project: &cli::Project, carried: &cli::Carried, as_json: bool) -> anyhow::Result<Exit> {
     let mut patch = String::new();
     std::io::stdin().lock().read_to_string(&mut patch)?;
-    call("edit", json!({ "patch": patch }), project, as_json).await
+    call("edit", json!({ "patch": patch }), project, carried, as_json).await
 }
 
-async fn call(tool: &str, arguments: Value, project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
-    let project = Project::open(project, Access { yes: false, keep: true, trusted: false })?;
+async fn call(
+    tool: &str,
+    arguments: Value,
+    project: &cli::Project,
+    carried: &cli::Carried,
+    as_json: bool,
+) -> anyhow::Result<Exit> {
     let cancel = stop::on_signal()?;
-    let result = call_tool(&project.registry, tool, arguments, &context(&project, &cancel, true)).await;
-    let exit = print(tool, &result, as_json);
-    project.close(cancel.is_cancelled()).await;
-    Ok(exit)
+    let access = Access { yes: false, keep: true, trusted: false };
+    let mut carrier = Carrier::find(project, carried, access).await?;
+    let call = Call { name: tool.to_owned(), arguments, invoked: true, named: true };
+    let reply = carrier.call(call, &cancel).await;
+    carrier.close(cancel.is_cancelled()).await;
+    Ok(print(tool, &reply?, as_json))
 }

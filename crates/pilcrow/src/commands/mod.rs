@@ -12,12 +12,15 @@ pub mod trust;
 pub mod undo;
 
 use agent::ToolResult;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::output;
+use crate::owner::Reply;
 
 /// How a command ended, as the shell is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Exit {
     /// It did what was asked.
     Done,
@@ -50,8 +53,12 @@ impl Exit {
     }
 }
 
-/// Prints a tool's result, as text or as one line of JSON, and says how it ended.
-pub fn print(tool: &str, result: &ToolResult, as_json: bool) -> Exit {
+/// Prints what a call of a tool came to, as text or as one line of JSON, and says how it ended.
+pub fn print(tool: &str, reply: &Reply<ToolResult>, as_json: bool) -> Exit {
+    let result = match reply {
+        Reply::Done(result) => result,
+        Reply::Usage(text) => return wrong_use(text),
+    };
     if as_json {
         output::json(&result_json(tool, result));
     } else if result.is_error {
@@ -60,6 +67,12 @@ pub fn print(tool: &str, result: &ToolResult, as_json: bool) -> Exit {
         output::line(&result.joined_text());
     }
     Exit::of(result)
+}
+
+/// Says what was not asked rightly.
+pub fn wrong_use(text: &str) -> Exit {
+    output::note(&format!("pilcrow: {text}"));
+    Exit::Usage
 }
 
 /// A tool's result as programs are given it.

@@ -3,22 +3,23 @@
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use agent::{Envelope, Event, EventSink, Limits, MessageRole, Session, TerminationReason};
-use futures_util::future::BoxFuture;
+use agent::{Envelope, Event, MessageRole};
 use llm::{Content, Message, StreamEvent};
 use serde_json::Value;
-use workspace::Homes;
+use serde_json::value::RawValue;
 
-use super::Exit;
-use crate::project::{Access, Project};
-use crate::{cli, models, output, stop};
+use super::{Exit, wrong_use};
+use crate::carrier::{Carrier, Listener};
+use crate::owner::{Ran, Reply, Request};
+use crate::project::Access;
+use crate::{cli, output, stop};
 
 /// Works out `prompt`; `-` or nothing reads it from standard input.
 pub async fn run(
     prompt: Option<String>,
     project: &cli::Project,
+    carried: &cli::Carried,
     consent: &cli::Consent,
     model: Option<&str>,
 ) -> anyhow::Result<Exit> {
@@ -31,64 +32,36 @@ pub async fn run(
         }
     };
     if prompt.trim().is_empty() {
-        output::note("pilcrow: there is no prompt; `pilcrow run --help-planner` shows what needs no model");
-        return Ok(Exit::Usage);
+        return Ok(wrong_use("there is no prompt; `pilcrow run --help-planner` shows what needs no model"));
     }
-    let project = Project::open(project, Access { yes: consent.yes, keep: false, trusted: false })?;
-    let person_file = Homes::from_env()?.config.join("config.toml").to_string();
-    let model = match models::choose(model, &project.config, &person_file) {
-        Ok(model) => model,
-        Err(error) => {
-            output::note(&format!("pilcrow: {error:#}"));
-            return Ok(Exit::Usage);
-        }
-    };
     let cancel = stop::on_signal()?;
-    let sink: Arc<dyn EventSink> = if consent.json { Arc::new(Lines) } else { Arc::new(Told::default()) };
-    let session = Session::builder(model, project.registry.clone())
-        .system(include_str!("../instructions.md").trim())
-        .cwd(project.workspace.root().to_string())
-        .store(project.sessions()?)
-        .sink(sink)
-        .policy(Arc::clone(&project.policy))
-        .approver(Arc::clone(&project.approver))
-        .limits(Limits {
-            turns: u32::try_from(project.config.turn_limit()).unwrap_or(u32::MAX),
-            ..Limits::default()
-        })
-        .cancel(cancel.clone())
-        .build();
-    let outcome = session.prompt(prompt).await;
-    session.close(Duration::from_millis(200)).await;
-    project.close(cancel.is_cancelled()).await;
-    let exit = match outcome.reason {
-        _ if outcome.denied_for_lack_of_asker => Exit::Denied,
-        TerminationReason::NoToolCalls | TerminationReason::TerminatedByTools => Exit::Done,
-        _ => Exit::Failed,
+    let access = Access { yes: consent.yes, keep: false, trusted: false };
+    let mut carrier = Carrier::find(project, carried, access).await?;
+    let listener: Arc<dyn Listener> = if consent.json { Arc::new(Lines) } else { Arc::new(Told::default()) };
+    let folder = std::path::absolute(".")?;
+    let request = Request { prompt, model: model.map(str::to_owned), folder };
+    let reply = carrier.run(request, listener, &cancel).await;
+    carrier.close(cancel.is_cancelled()).await;
+    let Ran { exit, why } = match reply? {
+        Reply::Done(ran) => ran,
+        Reply::Usage(text) => return Ok(wrong_use(&text)),
     };
-    if exit != Exit::Done && !consent.json {
-        let why = outcome.error.unwrap_or_else(|| reason(outcome.reason).to_owned());
+    if let (Some(why), false) = (why, consent.json) {
         output::note(&format!("pilcrow: {why}"));
     }
     Ok(exit)
 }
 
-fn reason(reason: TerminationReason) -> &'static str {
-    match reason {
-        TerminationReason::Aborted => "stopped",
-        TerminationReason::Disconnected => "the surface went away",
-        TerminationReason::TimeoutTotal | TerminationReason::TimeoutIdle => "it took too long",
-        TerminationReason::TurnLimit => "the limit of turns was reached",
-        _ => "the run failed",
-    }
-}
-
 /// One event a line.
 struct Lines;
 
-impl EventSink for Lines {
-    fn deliver<'a>(&'a self, envelope: &'a Envelope) -> BoxFuture<'a, ()> {
-        Box::pin(async move { output::json(envelope) })
+impl Listener for Lines {
+    fn hear(&self, envelope: &Envelope) {
+        output::json(envelope);
+    }
+
+    fn hear_raw(&self, envelope: &RawValue) {
+        output::line(envelope.get());
     }
 }
 
@@ -98,9 +71,16 @@ struct Told {
     streamed: AtomicBool,
 }
 
-impl EventSink for Told {
-    fn deliver<'a>(&'a self, envelope: &'a Envelope) -> BoxFuture<'a, ()> {
-        Box::pin(async move { self.tell(&envelope.event) })
+impl Listener for Told {
+    fn hear(&self, envelope: &Envelope) {
+        self.tell(&envelope.event);
+    }
+
+    fn hear_raw(&self, envelope: &RawValue) {
+        // Readers skip what they do not know.
+        if let Ok(envelope) = serde_json::from_str::<Envelope>(envelope.get()) {
+            self.tell(&envelope.event);
+        }
     }
 }
 

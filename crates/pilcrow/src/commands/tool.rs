@@ -1,15 +1,15 @@
 //! `pilcrow tool`: one call, or a batch of calls from one process, without a model.
 
-use std::sync::Arc;
-
-use agent::{Standalone, ToolCx, ToolResult, call_tool};
+use agent::ToolResult;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio_util::sync::CancellationToken;
-use workspace::{ErrorCode, RunId};
+use workspace::ErrorCode;
 
-use super::{Exit, print, result_json};
+use super::{Exit, print, result_json, wrong_use};
+use crate::carrier::Carrier;
+use crate::owner::{Call, Reply};
 use crate::project::{Access, Project};
 use crate::{cli, output, stop};
 
@@ -17,7 +17,7 @@ use crate::{cli, output, stop};
 const MAX_LINE: u64 = 64 << 20;
 
 #[derive(Deserialize)]
-struct Call {
+struct Line {
     name: String,
     #[serde(default)]
     arguments: Value,
@@ -28,32 +28,37 @@ pub async fn one(
     name: &str,
     arguments: Option<&str>,
     project: &cli::Project,
+    carried: &cli::Carried,
     consent: &cli::Consent,
 ) -> anyhow::Result<Exit> {
     let arguments: Value = match arguments.map(serde_json::from_str).transpose() {
         Ok(arguments) => arguments.unwrap_or_else(|| json!({})),
-        Err(error) => {
-            output::note(&format!("pilcrow: the arguments are not JSON: {error}"));
-            return Ok(Exit::Usage);
-        }
+        Err(error) => return Ok(wrong_use(&format!("the arguments are not JSON: {error}"))),
     };
-    let project = Project::open(project, Access { yes: consent.yes, keep: true, trusted: false })?;
-    if project.registry.get(name).is_none() {
-        let names = project.registry.names().join(", ");
-        output::note(&format!("pilcrow: there is no tool `{name}`; there are: {names}"));
-        return Ok(Exit::Usage);
-    }
     let cancel = stop::on_signal()?;
-    let result = call_tool(&project.registry, name, arguments, &context(&project, &cancel, false)).await;
-    let exit = print(name, &result, consent.json);
-    project.close(cancel.is_cancelled()).await;
-    Ok(exit)
+    let access = Access { yes: consent.yes, keep: true, trusted: false };
+    let mut carrier = Carrier::find(project, carried, access).await?;
+    let call = Call { name: name.to_owned(), arguments, invoked: false, named: true };
+    let reply = carrier.call(call, &cancel).await;
+    carrier.close(cancel.is_cancelled()).await;
+    Ok(print(name, &reply?, consent.json))
 }
 
 /// Answers each line of standard input with one line; ends with it.
-pub async fn batch(project: &cli::Project, consent: &cli::Consent) -> anyhow::Result<Exit> {
-    let project = Project::open(project, Access { yes: consent.yes, keep: false, trusted: false })?;
+pub async fn batch(
+    project: &cli::Project,
+    carried: &cli::Carried,
+    consent: &cli::Consent,
+) -> anyhow::Result<Exit> {
     let cancel = stop::on_signal()?;
+    let access = Access { yes: consent.yes, keep: false, trusted: false };
+    let mut carrier = Carrier::find(project, carried, access).await?;
+    let answered = answer_lines(&mut carrier, &cancel).await;
+    carrier.close(cancel.is_cancelled()).await;
+    answered.map(|()| Exit::Done)
+}
+
+async fn answer_lines(carrier: &mut Carrier, cancel: &CancellationToken) -> anyhow::Result<()> {
     let mut input = BufReader::with_capacity(64 << 10, tokio::io::stdin());
     let mut line = Vec::new();
     loop {
@@ -65,17 +70,18 @@ pub async fn batch(project: &cli::Project, consent: &cli::Consent) -> anyhow::Re
             () = cancel.cancelled() => 0,
         };
         if read == 0 {
-            break;
+            return Ok(());
         }
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        let (name, result) = match serde_json::from_slice::<Call>(&line) {
-            Ok(call) => {
-                let arguments = if call.arguments.is_null() { json!({}) } else { call.arguments };
-                let cx = context(&project, &cancel, false);
-                let result = call_tool(&project.registry, &call.name, arguments, &cx).await;
-                (call.name, result)
+        let (name, result) = match serde_json::from_slice::<Line>(&line) {
+            Ok(Line { name, arguments }) => {
+                let call = Call { name: name.clone(), arguments, invoked: false, named: false };
+                match carrier.call(call, cancel).await? {
+                    Reply::Done(result) => (name, result),
+                    Reply::Usage(text) => (name, ToolResult::error(ErrorCode::InvalidArguments, text)),
+                }
             }
             Err(error) => {
                 let text = format!("the line is no call {{\"name\", \"arguments\"}}: {error}");
@@ -84,8 +90,6 @@ pub async fn batch(project: &cli::Project, consent: &cli::Consent) -> anyhow::Re
         };
         output::json(&result_json(&name, &result));
     }
-    project.close(cancel.is_cancelled()).await;
-    Ok(Exit::Done)
 }
 
 /// Lists the tools with what they take.
@@ -102,17 +106,4 @@ pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
         output::line(&format!("{} {{{}}}\n{about}", definition.name, names.join(", ")));
     }
     Ok(Exit::Done)
-}
-
-/// What a call outside a run is given. `invoked` when the person's command named the change itself.
-pub fn context(project: &Project, cancel: &CancellationToken, invoked: bool) -> ToolCx {
-    ToolCx::standalone(Standalone {
-        call_id: "call".to_owned(),
-        run: RunId::new(),
-        cancel: cancel.clone(),
-        policy: Arc::clone(&project.policy),
-        approver: Arc::clone(&project.approver),
-        invoked,
-        on_update: Box::new(|_| {}),
-    })
 }

@@ -1,10 +1,10 @@
 //! `pilcrow undo` and `pilcrow redo`.
 
 use serde_json::json;
-use workspace::{CommitId, Undo};
 
 use super::{Exit, print};
-use crate::commands::tool::context;
+use crate::carrier::Carrier;
+use crate::owner::TakeBack;
 use crate::project::{Access, Project};
 use crate::{cli, output, stop};
 
@@ -13,20 +13,15 @@ pub async fn take_back(
     commit: Option<String>,
     redo: bool,
     project: &cli::Project,
+    carried: &cli::Carried,
     as_json: bool,
 ) -> anyhow::Result<Exit> {
-    let project = Project::open(project, Access { yes: false, keep: false, trusted: false })?;
     let cancel = stop::on_signal()?;
-    let which = match commit {
-        _ if redo => None,
-        Some(id) => Some(Undo::Commit(CommitId(id))),
-        None => Some(Undo::LastRun),
-    };
-    let cx = context(&project, &cancel, true);
-    let result = tools::take_back(&project.kit, &cx, which.as_ref()).await.unwrap_or_else(Into::into);
-    let exit = print(if redo { "redo" } else { "undo" }, &result, as_json);
-    project.close(cancel.is_cancelled()).await;
-    Ok(exit)
+    let access = Access { yes: false, keep: false, trusted: false };
+    let mut carrier = Carrier::find(project, carried, access).await?;
+    let reply = carrier.take_back(TakeBack { redo, commit }, &cancel).await;
+    carrier.close(cancel.is_cancelled()).await;
+    Ok(print(if redo { "redo" } else { "undo" }, &reply?, as_json))
 }
 
 /// Shows what could be taken back.

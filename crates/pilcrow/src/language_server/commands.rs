@@ -303,3 +303,42 @@ fn read_or_default<T: serde::de::DeserializeOwned + Default>(argument: Option<Va
 fn invalid(message: impl Into<String>) -> RpcError {
     RpcError::new(codes::INVALID_PARAMS, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page says what there is.
+    #[test]
+    fn the_page_names_every_command_kind_and_method() {
+        let page = include_str!("../../../../docs/protocols/language-server.md");
+        for name in NAMES.iter().chain(&super::super::actions::KINDS) {
+            assert!(
+                page.contains(&format!("| `{name}` |")),
+                "docs/protocols/language-server.md lacks {name}"
+            );
+        }
+        let sources = [
+            include_str!("mod.rs"),
+            include_str!("runs.rs"),
+            include_str!("progress.rs"),
+            include_str!("approver.rs"),
+            include_str!("transcript.rs"),
+            include_str!("messages.rs"),
+        ];
+        let literals = sources.iter().flat_map(|source| source.split('"').skip(1).step_by(2));
+        let methods: Vec<&str> = literals.filter(|text| is_method(text)).collect();
+        assert!(methods.len() > 15, "{methods:?}");
+        for method in methods.iter().filter(|method| !method.starts_with("pilcrow/test/")) {
+            assert!(
+                page.contains(&format!("`{method}`")),
+                "docs/protocols/language-server.md lacks {method}"
+            );
+        }
+    }
+
+    fn is_method(text: &str) -> bool {
+        let part = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphabetic() || c == '$');
+        text.contains('/') && text.split('/').all(part)
+    }
+}

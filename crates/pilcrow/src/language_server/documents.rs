@@ -25,6 +25,14 @@ const MAX_DIFF: usize = 512 << 10;
 /// Texts that were handed out and can be rebased from.
 const MAX_MARKS: usize = 256;
 
+/// The byte order mark, which most editors keep out of the text they tell.
+pub const BOM: &str = "\u{feff}";
+
+/// `text` without a byte order mark at its start.
+pub fn without_bom(text: &str) -> &str {
+    text.strip_prefix(BOM).unwrap_or(text)
+}
+
 /// The open documents of one connection.
 pub struct OpenDocuments {
     encoding: PositionEncoding,
@@ -75,7 +83,7 @@ impl Open {
 /// One change, as edits of the text before it.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// In order of place, not overlapping.
+    /// Of the text before the step, in order of place, not overlapping.
     pub edits: Vec<TextEdit>,
     /// The client sent the whole text; the edits are our guess.
     pub whole: bool,
@@ -326,11 +334,11 @@ impl OpenDocuments {
         if let Some((uri, path)) = found {
             let disk = DiskCopy::look(&path, None);
             if let Some(buffer) = self.state().by_uri.get_mut(&uri) {
-                let plain = plain_hash(&buffer.text);
+                let plain = buffer.plain();
                 let ours = disk.as_ref().is_none_or(|disk| {
                     disk.plain.is_none_or(|found| {
                         // Editors add a missing last line end.
-                        found == plain || found == plain_hash(&format!("{}\n", buffer.text))
+                        found == plain || found == plain_hash(&format!("{}\n", without_bom(&buffer.text)))
                     })
                 });
                 // Otherwise another program was faster, and the copy is not what was saved.
@@ -503,9 +511,9 @@ impl State {
         let others = self.by_path.get(path)?.iter().filter(|uri| *uri != primary);
         let other = others.into_iter().find(|uri| {
             self.by_uri.get(*uri).is_some_and(|other| {
-                let plain = plain_hash(&other.text);
+                let plain = other.plain();
                 // An unsaved text under the other name would be lost or would win.
-                Some(plain) != other.saved.plain && plain != plain_hash(&shown.text)
+                Some(plain) != other.saved.plain && plain != shown.plain()
             })
         })?;
         Some(format!(
@@ -547,9 +555,9 @@ impl Buffer {
         };
         match (place(range.start), place(range.end)) {
             (Some(start), Some(end)) if start <= end => {
+                let edits = told(&self.text[start..end], start, &change.text);
                 self.text.replace_range(start..end, &change.text);
                 self.lines.edit(&self.text, start..end, change.text.len());
-                let edits = vec![TextEdit::replace(start..end, change.text.clone())];
                 self.record(Step { edits, whole: false });
             }
             _ => {
@@ -609,10 +617,14 @@ impl Buffer {
         }
     }
 
+    fn plain(&self) -> ContentHash {
+        plain_hash(without_bom(&self.text))
+    }
+
     /// Whether it is unsaved, and why it must not be written. Takes note when the editor has come to
     /// agree with the disk.
     fn judge(&mut self) -> (bool, Option<String>) {
-        let plain = plain_hash(&self.text);
+        let plain = self.plain();
         let held = |why: &str| Some(why.to_owned());
         let (dirty, diverged) = match &self.disk {
             None if self.saved.disk.is_some() => (
@@ -643,16 +655,16 @@ impl Buffer {
         let on_disk = self.disk.as_ref().is_some_and(|disk| disk.bom);
         let Taken { text, hash, .. } = self.taken();
         // The editors seen keep the mark out of the text; one that does not has it there.
-        let inside = text.starts_with('\u{feff}');
+        let inside = text.starts_with(BOM);
         let bom = inside || on_disk;
         let hash = *hash.get_or_insert_with(|| {
             if on_disk && !inside {
-                ContentHash::of(format!("\u{feff}{text}").as_bytes())
+                ContentHash::of(format!("{BOM}{text}").as_bytes())
             } else {
                 ContentHash::of(text.as_bytes())
             }
         });
-        let text: Arc<str> = if inside { text["\u{feff}".len()..].into() } else { Arc::clone(text) };
+        let text: Arc<str> = if inside { text[BOM.len()..].into() } else { Arc::clone(text) };
         let mark = (ContentHash::of(text.as_bytes()), self.sequence);
         if self.marks.back() != Some(&mark) {
             self.marks.push_back(mark);
@@ -676,6 +688,18 @@ impl Step {
     fn bytes(&self) -> usize {
         self.edits.iter().map(|edit| edit.new_text.len() + size_of::<TextEdit>()).sum()
     }
+}
+
+/// What a change says: editors that read a file again replace many lines by mostly the same ones.
+fn told(old: &str, start: usize, new: &str) -> Vec<TextEdit> {
+    if !old.contains('\n') || !new.contains('\n') || old.len() + new.len() > MAX_DIFF {
+        return vec![TextEdit::replace(start..start + old.len(), new)];
+    }
+    let mut edits = text::diff_edits(old, new);
+    for edit in &mut edits {
+        edit.range = start + edit.range.start..start + edit.range.end;
+    }
+    edits
 }
 
 /// One edit: what is left between the ends that both texts share.

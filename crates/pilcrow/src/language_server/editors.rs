@@ -107,6 +107,13 @@ impl EditorDefinition {
         Arc::clone(all.iter().find(|definition| definition.is_for(name)).unwrap_or(last))
     }
 
+    /// The same with short waits, for tests in which an editor is silent.
+    #[cfg(test)]
+    pub fn impatient(&self) -> Arc<Self> {
+        let settle = SettleTimes { reply_ms: 700, applied_ms: 300, refused_ms: 100 };
+        Arc::new(Self { settle, quiet: Quiet { version_zero_ms: 60 }, ..self.clone() })
+    }
+
     /// Reads a definition; the reason why it cannot be used, for people.
     pub fn parse(text: &str) -> Result<Self, String> {
         let definition: Self = toml::from_str(text).map_err(|error| error.to_string())?;

@@ -14,6 +14,8 @@ pub mod editors;
 mod initialize;
 mod messages;
 pub mod port;
+#[cfg(test)]
+mod port_tests;
 mod progress;
 mod projects;
 pub mod rebase;
@@ -42,6 +44,7 @@ use crate::config::Config;
 use crate::{logging, stop};
 use approver::EditorApprover;
 use documents::OpenDocuments;
+use editors::ClientFacts;
 use initialize::Client;
 use messages::{ClientLog, Kind};
 use port::EditorPort;
@@ -264,6 +267,7 @@ impl Front {
             Arc::<Veil>::clone(&veil) as Arc<dyn Editor>,
             Approvers { inside: approver(client.trusted), outside: approver(None) },
             client.trusted == Some(true),
+            client.facts.name.clone(),
             &self.tracker,
         ));
         projects.change_folders(&client.folders, &[]);
@@ -294,6 +298,9 @@ impl Front {
                 }
             });
         }
+        let ClientFacts { name, version, position_encoding, .. } = &client.facts;
+        let version = version.as_deref().unwrap_or_default();
+        tracing::debug!(name, version, ?position_encoding, "initialize");
         Ok(client.answer())
     }
 
@@ -302,7 +309,9 @@ impl Front {
         if let Some(connection) = self.connection.get() {
             connection.runs.close();
             connection.port.hasten();
-            if tokio::time::timeout(RUNS_END, connection.runs.all_ended()).await.is_err() {
+            let ended = tokio::time::timeout(RUNS_END, connection.runs.all_ended());
+            let (ended, ()) = tokio::join!(ended, connection.projects.withdraw(RUNS_END));
+            if ended.is_err() {
                 tracing::warn!("a run did not end in time");
             }
             connection.projects.close().await;

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use wire::RequestError;
 use workspace::{AbsPath, ChangeKind, ContentHash, Document, Editor, FileChange, Settled};
 
-use super::documents::{Moment, Open, OpenDocuments, Since, Step};
+use super::documents::{BOM, Moment, Open, OpenDocuments, Since, Step, without_bom};
 use super::editors::ClientFacts;
 use super::rebase::{self, Placed};
 use super::settle::{Answer, Settling, Verdict};
@@ -33,7 +33,6 @@ const LATE_ANSWER: Duration = Duration::from_secs(1);
 const MAX_QUIET: Duration = Duration::from_secs(5);
 /// How often the disk is looked at for a file operation.
 const LOOK: Duration = Duration::from_millis(50);
-const BOM: &str = "\u{feff}";
 
 /// The way into one connected editor.
 pub struct EditorPort {
@@ -45,23 +44,16 @@ pub struct EditorPort {
     held: Mutex<HashSet<AbsPath>>,
     released: Condvar,
     haste: Mutex<CancellationToken>,
-    landed: Mutex<HashMap<AbsPath, Landed>>,
-    riders: Mutex<Vec<Rider>>,
+    /// By path and the text that the edits were planned on.
+    landed: Mutex<HashMap<(AbsPath, ContentHash), Landed>>,
 }
 
 /// An edit that was seen to land.
 struct Landed {
+    at: Instant,
     moment: Moment,
     text: Arc<str>,
     inverse: Vec<TextEdit>,
-}
-
-/// An edit that goes out with another.
-struct Rider {
-    path: AbsPath,
-    moment: Moment,
-    text: Arc<str>,
-    edit: TextEdit,
 }
 
 /// Edits that are to be made in one document.
@@ -86,7 +78,8 @@ struct Flight {
     settling: Settling,
     moment: Moment,
     verdict: Option<Verdict>,
-    closed: bool,
+    /// Hash of the text that a commit's edits were made for.
+    planned_on: Option<ContentHash>,
 }
 
 /// How a request was answered.
@@ -107,7 +100,6 @@ impl EditorPort {
             released: Condvar::new(),
             haste: Mutex::default(),
             landed: Mutex::default(),
-            riders: Mutex::default(),
         }
     }
 
@@ -115,35 +107,6 @@ impl EditorPort {
     /// within a second by what is known then.
     pub fn hasten(&self) {
         lock(&self.haste).cancel();
-    }
-
-    /// An edit that is to go out together with the next one made in this document (a `¶` line that
-    /// is answered by it). Made for the text `base`, which was handed out; left out when the person
-    /// changed it since. Another one for the same document takes its place.
-    pub fn ride_along(&self, path: &AbsPath, base: &Document, edit: TextEdit) {
-        let Ok(Some((open, edits))) = self.now(&Wanted {
-            path: path.clone(),
-            edits: vec![edit],
-            made_for: MadeFor::Text(Arc::clone(&base.text)),
-        }) else {
-            return;
-        };
-        let mut riders = lock(&self.riders);
-        riders.retain(|rider| rider.path != *path);
-        riders.extend(edits.into_iter().map(|edit| Rider {
-            path: path.clone(),
-            moment: open.moment(),
-            text: Arc::clone(&open.text),
-            edit,
-        }));
-    }
-
-    /// Takes back what [`EditorPort::ride_along`] asked for; whether it had not gone out yet.
-    pub fn drop_rider(&self, path: &AbsPath) -> bool {
-        let mut riders = lock(&self.riders);
-        let count = riders.len();
-        riders.retain(|rider| rider.path != *path);
-        riders.len() != count
     }
 
     /// The document as it is, and the edits in it; `None` when it is not open. An error when they
@@ -189,37 +152,18 @@ impl EditorPort {
 
     /// Ready to be sent, or what keeps it from that.
     fn prepare(&self, wanted: &Wanted) -> Result<Flight, Settled> {
-        let refuse = |reason: String| Settled::Absent { reason: Some(reason) };
-        let Ok(Some((open, mut edits))) = self.now(wanted) else { return Err(Settled::Moved) };
-        let rider = match &wanted.made_for {
-            MadeFor::Text(_) => self.rider(&wanted.path, &open),
-            MadeFor::Moment(..) => None,
-        };
-        let place =
-            |edits: &[TextEdit]| rebase::place(&open.text, &open.lines, self.documents.encoding(), edits);
-        let alone = edits.len();
-        edits.extend(rider);
-        let placed = match place(&edits) {
-            // The rider is in the way of the edits, which then see to its place themselves.
-            Err(_) if edits.len() > alone => place(&edits[..alone]),
-            placed => placed,
-        };
-        let placed = placed.map_err(|invalid| refuse(invalid.to_string()))?;
-        let ends = self.client.editor.line_ends(&open.text);
-        let settling = Settling::new(&open.text, ends, self.documents.encoding(), placed.clone());
+        let Ok(Some((open, edits))) = self.now(wanted) else { return Err(Settled::Moved) };
+        let placed = rebase::place(&open.text, &open.lines, self.documents.encoding(), &edits)
+            .map_err(|invalid| Settled::Absent { reason: Some(invalid.to_string()) })?;
+        let settling =
+            Settling::new(&open.text, open.lines.ends(), self.documents.encoding(), placed.clone());
         let moment = open.moment();
         let path = wanted.path.clone();
-        Ok(Flight { path, base: open, placed, settling, moment, verdict: None, closed: false })
-    }
-
-    fn rider(&self, path: &AbsPath, open: &Open) -> Option<TextEdit> {
-        let riders = lock(&self.riders);
-        let rider = riders.iter().find(|rider| rider.path == *path)?;
-        let (steps, now) = self.documents.way_since(&rider.moment)?;
-        if now.sequence != open.sequence {
-            return None;
-        }
-        rebase::rebase(&rider.text, std::slice::from_ref(&rider.edit), &steps, true).ok()?.pop()
+        let planned_on = match &wanted.made_for {
+            MadeFor::Text(text) => Some(ContentHash::of(text.as_bytes())),
+            MadeFor::Moment(..) => None,
+        };
+        Ok(Flight { planned_on, path, base: open, placed, settling, moment, verdict: None })
     }
 
     /// Makes edits in open documents and proves it. In the order of `wanted`.
@@ -280,13 +224,13 @@ impl EditorPort {
         let verdict = flight.verdict.clone().unwrap_or_else(|| flight.settling.decide(reply.answer));
         Some(match verdict {
             Verdict::Landed { inverse } => {
-                lock(&self.riders).retain(|rider| rider.path != flight.path);
                 let text = Arc::from(flight.settling.text());
-                let landed = Landed { moment: flight.moment, text, inverse };
-                lock(&self.landed).insert(flight.path, landed);
+                let landed = Landed { at: Instant::now(), moment: flight.moment, text, inverse };
+                if let Some(hash) = flight.planned_on {
+                    lock(&self.landed).insert((flight.path, hash), landed);
+                }
                 Settled::Landed
             }
-            Verdict::Absent if flight.closed => Settled::Moved,
             Verdict::Absent if again => return None,
             Verdict::Absent => Settled::Absent { reason: Some(absence(reply)) },
             Verdict::Conflict => Settled::Moved,
@@ -408,7 +352,8 @@ impl EditorPort {
                 flight.moment = open.moment();
                 flight.verdict = flight.settling.known(answer);
             }
-            Since::Closed => flight.closed = true,
+            // Whatever became of it, the disk is the truth now.
+            Since::Closed => flight.verdict = Some(Verdict::Conflict),
             Since::Forgotten => flight.verdict = Some(Verdict::Unknown),
         }
     }
@@ -513,7 +458,7 @@ impl EditorPort {
             if settled.iter().flatten().any(|settled| *settled != Settled::Landed) {
                 let text_landed = settled[index] == Some(Settled::Landed);
                 if text_landed && let ChangeKind::Renamed { from } = &change.kind {
-                    settled[index] = Some(self.unmake(from, haste).await);
+                    settled[index] = Some(self.unmake(from, change, haste).await);
                 }
                 settled[index].get_or_insert_with(not_sent);
                 continue;
@@ -523,7 +468,7 @@ impl EditorPort {
             if text_made
                 && matches!(outcome, Settled::Absent { .. })
                 && let ChangeKind::Renamed { from } = &change.kind
-                && let Settled::Elsewhere { detail, .. } = self.unmake(from, haste).await
+                && let Settled::Elsewhere { detail, .. } = self.unmake(from, change, haste).await
             {
                 outcome = Settled::Elsewhere { detail, reverted: false };
             }
@@ -533,8 +478,8 @@ impl EditorPort {
     }
 
     /// Takes the text edits of a file back whose move did not come about.
-    async fn unmake(&self, path: &AbsPath, haste: &CancellationToken) -> Settled {
-        match self.revert_text(path, haste).await {
+    async fn unmake(&self, path: &AbsPath, change: &FileChange, haste: &CancellationToken) -> Settled {
+        match self.revert_text(path, change, haste).await {
             Settled::Landed => not_sent(),
             _ => Settled::Elsewhere {
                 detail: "its text was changed, but it was not moved, and the text could not be taken back"
@@ -544,8 +489,10 @@ impl EditorPort {
         }
     }
 
-    async fn revert_text(&self, path: &AbsPath, haste: &CancellationToken) -> Settled {
-        let Some(landed) = lock(&self.landed).remove(path) else {
+    async fn revert_text(&self, path: &AbsPath, change: &FileChange, haste: &CancellationToken) -> Settled {
+        let planned_on = change.before.as_ref().map(|text| ContentHash::of(text.as_bytes()));
+        let landed = planned_on.and_then(|hash| lock(&self.landed).remove(&(path.clone(), hash)));
+        let Some(landed) = landed else {
             return Settled::Absent { reason: Some("nothing is known to have landed there".to_owned()) };
         };
         let made_for = MadeFor::Moment(landed.moment, landed.text);
@@ -564,7 +511,7 @@ impl EditorPort {
         for change in changes {
             settled.push(match &change.kind {
                 ChangeKind::Modified if change.edits.is_empty() => Settled::Landed,
-                ChangeKind::Modified => self.revert_text(&change.path, haste).await,
+                ChangeKind::Modified => self.revert_text(&change.path, change, haste).await,
                 ChangeKind::Created => {
                     self.operate(BACK, &Operation::Delete { path: &change.path }, haste).await
                 }
@@ -665,6 +612,8 @@ impl EditorPort {
     }
 }
 
+/// For how long a commit may ask for what landed to be taken back.
+const REVERTIBLE: Duration = Duration::from_secs(300);
 const BACK: &str = "pilcrow: taken back";
 
 impl Editor for EditorPort {
@@ -701,7 +650,7 @@ impl Editor for EditorPort {
             let _turn = self.turn.lock().await;
             let haste = self.start();
             let _held = self.hold(changes);
-            lock(&self.landed).clear();
+            lock(&self.landed).retain(|_, landed| landed.at.elapsed() < REVERTIBLE);
             self.carry_out(changes, &haste).await
         })
     }
@@ -817,10 +766,6 @@ fn not_sent() -> Settled {
 
 fn stopped() -> Settled {
     Settled::Absent { reason: Some("stopped before it was sent".to_owned()) }
-}
-
-fn without_bom(text: &str) -> &str {
-    text.strip_prefix(BOM).unwrap_or(text)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

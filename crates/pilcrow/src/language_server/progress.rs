@@ -20,47 +20,46 @@ pub struct Progress {
     token: String,
     shown: bool,
     state: Mutex<State>,
-    /// Fires when `end` was asked for, so that nobody waits for the token any more.
-    over: CancellationToken,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     Waiting,
     Begun,
+    /// Over before the client had taken the token: it is begun and ended when it has.
+    Over(String),
     Ended,
 }
 
 impl Progress {
     /// Of the run `session`, which a `window/workDoneProgress/cancel` with [`token`] cancels.
     pub fn new(peer: &Peer, session: &str, shown: bool) -> Self {
-        Self {
-            peer: peer.clone(),
-            token: token(session),
-            shown,
-            state: Mutex::new(State::Waiting),
-            over: CancellationToken::new(),
-        }
+        Self { peer: peer.clone(), token: token(session), shown, state: Mutex::new(State::Waiting) }
     }
 
-    /// Has the client make the token, and begins. Ends early when the run did.
-    pub async fn begin(&self, title: &str) {
+    /// Has the client make the token, and begins; and ends, if the run did meanwhile. `ending`: nobody
+    /// needs it any more.
+    pub async fn begin(&self, title: &str, ending: &CancellationToken) {
         if !self.shown {
             return;
         }
         let params = json!({ "token": self.token });
-        let made = self.peer.request("window/workDoneProgress/create", &params, CREATE, &self.over).await;
+        let made = self.peer.request("window/workDoneProgress/create", &params, CREATE, ending).await;
         if let Err(error) = made {
             tracing::debug!(%error, "no progress is shown");
             return;
         }
         let Ok(room) = self.peer.room().await else { return };
         let mut state = self.lock();
-        if *state == State::Waiting {
-            *state = State::Begun;
-            let value = json!({ "kind": "begin", "title": title, "cancellable": true });
-            self.sent(room.notify("$/progress", &self.params(value)));
-        }
+        let value = json!({ "kind": "begin", "title": title, "cancellable": true });
+        self.sent(room.notify("$/progress", &self.params(value)));
+        *state = match std::mem::replace(&mut *state, State::Ended) {
+            State::Over(message) => {
+                self.sent(room.notify("$/progress", &self.params(ended(&message))));
+                State::Ended
+            }
+            _ => State::Begun,
+        };
     }
 
     /// Shows what is being done. Left out when the client does not keep up.
@@ -74,14 +73,16 @@ impl Progress {
 
     /// Ends it; a second call does nothing.
     pub async fn end(&self, message: &str) {
-        self.over.cancel();
         let Ok(room) = self.peer.room().await else { return };
         let mut state = self.lock();
-        if *state == State::Begun {
-            let value = json!({ "kind": "end", "message": message });
-            self.sent(room.notify("$/progress", &self.params(value)));
-        }
-        *state = State::Ended;
+        *state = match *state {
+            State::Waiting => State::Over(message.to_owned()),
+            State::Begun => {
+                self.sent(room.notify("$/progress", &self.params(ended(message))));
+                State::Ended
+            }
+            State::Over(_) | State::Ended => return,
+        };
     }
 
     fn params(&self, value: Value) -> Value {
@@ -95,9 +96,13 @@ impl Progress {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        // Every change is one assignment.
+        // Every change is one assignment, of a state that holds.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn ended(message: &str) -> Value {
+    json!({ "kind": "end", "message": message })
 }
 
 /// The token of a session's progress.

@@ -9,14 +9,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, join_all};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
-use workspace::{AbsPath, Approver, Editor, Homes};
+use workspace::{AbsPath, Approver, Document, Editor, Homes};
 
 use crate::config::Config;
+use crate::owner::{self, Lent, Neighbours, OwnerGuard, Served};
 use crate::project::{Access, Project, Surface};
 
 /// How long the editor has to tell its settings.
@@ -28,6 +30,8 @@ pub struct Projects {
     editor: Arc<dyn Editor>,
     approvers: Approvers,
     trusted: bool,
+    /// How the editor calls itself.
+    name: String,
     state: Mutex<State>,
     /// Fires when the editor's settings are known.
     settled: CancellationToken,
@@ -46,6 +50,8 @@ pub struct Approvers {
 struct State {
     folders: Vec<AbsPath>,
     opened: BTreeMap<AbsPath, Arc<Opened>>,
+    /// Folders that commands find us by, opened or not.
+    announced: BTreeMap<AbsPath, OwnerGuard>,
     /// `initializationOptions.pilcrow`, and what the client told later.
     settings: [Value; 2],
     /// What holds where no project says otherwise.
@@ -77,14 +83,16 @@ impl Projects {
         editor: Arc<dyn Editor>,
         approvers: Approvers,
         trusted: bool,
+        name: String,
         tracker: &TaskTracker,
     ) -> Self {
         let (state, settled) = (Mutex::default(), CancellationToken::new());
-        Self { homes, editor, approvers, trusted, state, settled, tracker: tracker.clone() }
+        Self { homes, editor, approvers, trusted, name, state, settled, tracker: tracker.clone() }
     }
 
-    /// Adds and removes folders; the projects of removed ones are closed.
-    pub fn change_folders(&self, added: &[PathBuf], removed: &[PathBuf]) {
+    /// Adds and removes folders; the projects of removed ones are closed. From now on commands in the
+    /// added ones are carried out here. Blocks on the file system, shortly.
+    pub fn change_folders(self: &Arc<Self>, added: &[PathBuf], removed: &[PathBuf]) {
         let canonical =
             |folders: &[PathBuf]| -> Vec<AbsPath> { folders.iter().map(|it| canonical(it)).collect() };
         let (added, removed) = (canonical(added), canonical(removed));
@@ -92,14 +100,24 @@ impl Projects {
         state.folders.retain(|folder| !removed.contains(folder));
         for folder in added {
             if !state.folders.contains(&folder) {
+                if let Some(guard) = self.announce(&folder) {
+                    state.announced.insert(folder.clone(), guard);
+                }
                 state.folders.push(folder);
             }
         }
         for folder in removed {
+            state.announced.remove(&folder);
             if let Some(opened) = state.opened.remove(&folder) {
                 self.retire(opened);
             }
         }
+    }
+
+    fn announce(self: &Arc<Self>, root: &AbsPath) -> Option<OwnerGuard> {
+        let served = Arc::new(Folder { projects: Arc::clone(self), root: root.clone() });
+        let announced = owner::serve(&self.homes, root, served, &self.name, &CancellationToken::new());
+        announced.inspect_err(|error| tracing::warn!("commands in {root} go past this editor: {error}")).ok()
     }
 
     /// `initializationOptions.pilcrow`.
@@ -198,16 +216,22 @@ impl Projects {
         };
         let access = Access { yes: false, keep: false, trusted: self.trusted && inside };
         let project = Project::open_with(&self.homes, root.as_path(), access, surface)?;
+        project.workspace.heed(Arc::new(Neighbours::new(&self.homes, false)));
         tracing::info!("opened {root}");
         Ok(Arc::new(project))
+    }
+
+    /// Is found by no command any more; what commands asked for is stopped.
+    pub async fn withdraw(&self, deadline: Duration) {
+        let announced = std::mem::take(&mut self.lock().announced);
+        join_all(announced.into_values().map(|guard| guard.close(deadline))).await;
     }
 
     /// Closes every project, without waiting for runs. `stopped` when the person waits for it.
     pub async fn close(&self) {
         let opened = std::mem::take(&mut self.lock().opened);
         let closing = opened.into_values().filter_map(|opened| opened.project.get().cloned());
-        futures_util::future::join_all(closing.map(|project| async move { project.close(false).await }))
-            .await;
+        join_all(closing.map(|project| async move { project.close(false).await })).await;
     }
 
     /// Closes a project when nobody uses it any more.
@@ -224,6 +248,25 @@ impl Projects {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         // Fields are put in and taken out whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One folder, as commands are served in it.
+struct Folder {
+    projects: Arc<Projects>,
+    root: AbsPath,
+}
+
+impl Served for Folder {
+    fn documents(&self) -> Vec<Document> {
+        self.projects.editor.documents()
+    }
+
+    fn project(&self) -> BoxFuture<'_, anyhow::Result<Lent>> {
+        Box::pin(async {
+            let Lease { project, _user } = self.projects.open(&self.root).await?;
+            Ok(Lent { project, keeps: Box::new(_user) })
+        })
     }
 }
 

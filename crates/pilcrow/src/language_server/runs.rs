@@ -102,6 +102,8 @@ struct State {
 
 struct Going {
     cancel: CancellationToken,
+    /// Where it works, once that is known.
+    root: Option<AbsPath>,
     /// The document and the text of the `¶` line that it carries out.
     request: Option<(AbsPath, String)>,
     transcript: Option<AbsPath>,
@@ -109,6 +111,7 @@ struct Going {
 
 struct Ended {
     session: String,
+    root: Option<AbsPath>,
     run: Option<RunId>,
     transcript: Option<AbsPath>,
 }
@@ -131,7 +134,7 @@ impl Runs {
             }
             _ => None,
         };
-        let going = Going { cancel: cancel.clone(), request, transcript: None };
+        let going = Going { cancel: cancel.clone(), root: None, request, transcript: None };
         {
             let mut state = connection.runs.lock();
             if state.closed {
@@ -185,6 +188,20 @@ impl Runs {
         self.lock().ended.iter().find(|ended| ended.session == session).and_then(|ended| ended.run.clone())
     }
 
+    /// Where `session`, or the newest run that ended, worked.
+    fn root_of(&self, session: Option<&str>) -> Option<AbsPath> {
+        let state = self.lock();
+        let mut meant =
+            state.ended.iter().rev().filter(|it| session.is_none_or(|session| it.session == session));
+        meant.find_map(|ended| ended.root.clone())
+    }
+
+    fn works_in(&self, session: &str, root: &AbsPath) {
+        if let Some(going) = self.lock().going.get_mut(session) {
+            going.root = Some(root.clone());
+        }
+    }
+
     fn has_transcript(&self, session: &str, path: AbsPath) {
         if let Some(going) = self.lock().going.get_mut(session) {
             going.transcript = Some(path);
@@ -193,8 +210,9 @@ impl Runs {
 
     fn end(&self, session: &str, run: Option<RunId>) {
         let mut state = self.lock();
-        let transcript = state.going.remove(session).and_then(|going| going.transcript);
-        state.ended.push_back(Ended { session: session.to_owned(), run, transcript });
+        let (root, transcript) =
+            state.going.remove(session).map(|going| (going.root, going.transcript)).unwrap_or_default();
+        state.ended.push_back(Ended { session: session.to_owned(), root, run, transcript });
         if state.ended.len() > MAX_ENDED {
             state.ended.pop_front();
         }
@@ -210,8 +228,9 @@ impl Runs {
 async fn carry_out(connection: Arc<Connection>, session: String, work: Work, cancel: CancellationToken) {
     let progress = Arc::new(Progress::new(&connection.peer, &session, connection.client.progress));
     let (shown, title) = (Arc::clone(&progress), format!("Pilcrow: {}", work.title));
-    // Not waited for: a client that does not answer holds up nothing, and `end` ends it.
-    connection.tracker.spawn(async move { shown.begin(&title).await });
+    let ending = connection.ending.clone();
+    // Not waited for: a client that does not answer holds up nothing.
+    connection.tracker.spawn(async move { shown.begin(&title, &ending).await });
     let mut shown = false;
     let working = work_out(&connection, &session, &work, &cancel, &progress, &mut shown);
     let told = match AssertUnwindSafe(working).catch_unwind().await {
@@ -278,7 +297,18 @@ async fn work_out(
     shown: &mut bool,
 ) -> anyhow::Result<Told> {
     let path = work.place.as_ref().and_then(|place| place.path.as_ref());
-    let root = connection.projects.root_for(path)?;
+    let known = match &work.what {
+        What::TakeBack(which) if path.is_none() => {
+            let session = match which {
+                Some(TakeBack::Session(session)) => Some(session.as_str()),
+                _ => None,
+            };
+            connection.runs.root_of(session)
+        }
+        _ => None,
+    };
+    let root = known.map_or_else(|| connection.projects.root_for(path), Ok)?;
+    connection.runs.works_in(session, &root);
     let lease = tokio::select! {
         // Opening goes on for whoever needs it next.
         () = cancel.cancelled() => anyhow::bail!("stopped"),

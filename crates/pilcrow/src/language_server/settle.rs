@@ -131,7 +131,8 @@ impl Settling {
         if step.whole {
             self.fold_whole(&step.edits);
         } else {
-            for edit in &step.edits {
+            // From the end, so that those before stay where they are said to be.
+            for edit in step.edits.iter().rev() {
                 self.fold_edit(edit);
             }
         }
@@ -284,7 +285,12 @@ impl Settling {
             if position.line as usize >= lines.line_count() {
                 return Some(self.text.len());
             }
-            lines.offset(&self.text, position, self.encoding)
+            // Inside a character it is put before it.
+            let before = |back: u32| {
+                let character = position.character.saturating_sub(back);
+                lines.offset(&self.text, text::Position { character, ..position }, self.encoding)
+            };
+            (0..4).find_map(before)
         };
         let mut regions = Vec::with_capacity(self.sent.len());
         for placed in &self.sent {

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use futures_util::future::BoxFuture;
 
 use super::*;
-use crate::{ContentHash, Document, Editor, ErrorCode, FileChange, Owner, Settled};
+use crate::{ContentHash, Document, Editor, ErrorCode, FileChange, Hold, Holds, Others, Owner, Settled};
 
 /// Holds `*.open` files with unsaved text; refuses those whose path is listed.
 #[derive(Default)]
@@ -14,9 +14,19 @@ struct Scripted {
     refuses: Mutex<BTreeMap<AbsPath, Settled>>,
     cannot_revert: Mutex<bool>,
     reverted: Mutex<Vec<AbsPath>>,
+    /// Every text gets this in front, and the port knows.
+    follows: Mutex<Option<usize>>,
+    held: Mutex<Option<String>>,
 }
 
 impl Editor for Scripted {
+    fn rebase(&self, change: &FileChange) -> Option<Vec<TextEdit>> {
+        let by = (*self.follows.lock().unwrap())?;
+        let moved =
+            |edit: &TextEdit| TextEdit::replace(edit.range.start + by..edit.range.end + by, &edit.new_text);
+        Some(change.edits.iter().map(moved).collect())
+    }
+
     fn documents(&self) -> Vec<Document> {
         let paths: Vec<AbsPath> = self.texts.lock().unwrap().keys().cloned().collect();
         paths.iter().filter_map(|path| self.document(path)).collect()
@@ -32,7 +42,7 @@ impl Editor for Scripted {
             bom: false,
             version: Version { hash: ContentHash::of(text.as_bytes()), editor: Some(text.len() as i32) },
             owner: Owner::Editor { dirty: true },
-            held: None,
+            held: self.held.lock().unwrap().clone(),
         })
     }
 
@@ -198,4 +208,74 @@ fn a_file_opened_or_typed_in_since_is_planned_again() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// Says what the test says, whatever it is asked.
+struct Said(Holds);
+
+impl Others for Said {
+    fn holds<'a>(&'a self, paths: &'a [AbsPath]) -> BoxFuture<'a, Holds> {
+        let Holds { mut held, notes } = self.0.clone();
+        held.retain(|hold| paths.contains(&hold.path));
+        Box::pin(async { Holds { held, notes } })
+    }
+}
+
+#[test]
+fn what_others_hold_is_refused_by_name_and_nothing_is_touched() {
+    let (fixture, editor) = fixture();
+    let hold = |path: &str| Hold { path: fixture.path(path), reason: format!("{path} is held by Ed") };
+    let held = vec![hold("y.open"), hold("disk"), hold("elsewhere")];
+    fixture.workspace.heed(Arc::new(Said(Holds { held, notes: Vec::new() })));
+    let before = fixture.files();
+    let error = fixture.commit(all(&fixture)).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Conflict);
+    let text = error.to_string();
+    assert!(text.contains("disk is held by Ed") && text.contains("y.open is held by Ed"), "{text}");
+    assert!(!text.contains("elsewhere"), "{text}");
+    assert_eq!((fixture.files(), open_texts(&editor)), (before, vec!["unsaved".to_owned(); 2]));
+    // What nobody holds is written.
+    fixture.commit(vec![fixture.replace("x.open", "un", "X")]).unwrap();
+}
+
+#[test]
+fn what_others_could_not_say_is_told_with_the_commit() {
+    let (fixture, _) = fixture();
+    let notes = vec!["Ed does not answer".to_owned()];
+    fixture.workspace.heed(Arc::new(Said(Holds { held: Vec::new(), notes: notes.clone() })));
+    assert_eq!(fixture.commit(all(&fixture)).unwrap().notes, notes);
+}
+
+#[test]
+fn typing_beside_the_edit_is_followed_where_the_editor_can() {
+    let (fixture, editor) = fixture();
+    let plan = fixture.plan(all(&fixture)).unwrap();
+    editor.texts.lock().unwrap().insert(fixture.path("x.open"), "typed unsaved".to_owned());
+    *editor.follows.lock().unwrap() = Some(6);
+    let commit = fixture.commit_plan(&RunId::new(), plan).unwrap();
+    assert_eq!(open_texts(&editor), ["typed Xsaved", "Ysaved"]);
+    let file = commit.files.iter().find(|file| file.path == fixture.path("x.open")).unwrap();
+    assert_eq!(file.edits, [TextEdit::replace(6..8, "X")]);
+    assert!(commit.notes.is_empty(), "{:?}", commit.notes);
+    fixture.undo();
+    assert_eq!(open_texts(&editor), ["typed unsaved", "unsaved"]);
+}
+
+#[test]
+fn what_the_editor_says_must_not_be_written_is_not() {
+    let (fixture, editor) = fixture();
+    let plan = fixture.plan(all(&fixture)).unwrap();
+    *editor.held.lock().unwrap() = Some("reload it".to_owned());
+    match fixture.commit_plan(&RunId::new(), plan) {
+        Err(CommitError::Held { path, reason }) => {
+            assert_eq!((path, reason.as_str()), (fixture.path("x.open"), "reload it"));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(fixture.plan(all(&fixture)).unwrap_err().code(), ErrorCode::Conflict);
+    assert!(fixture.plan(vec![fixture.replace("disk", "saved", "D")]).is_ok());
+    assert_eq!(
+        (open_texts(&editor), fixture.text("disk")),
+        (vec!["unsaved".to_owned(); 2], "saved".to_owned())
+    );
 }

@@ -1,0 +1,183 @@
+//! The protocol itself: versions, order, and questions that are asked where the request came from.
+
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use serde_json::json;
+use workspace::{Answer, Approver, ErrorCode, Question};
+
+use super::super::client::{Client, Unreachable};
+use super::super::protocol::{Call, Hello, Reply};
+use super::*;
+
+fn socket(place: &Place, owner: &OwnerProcess) -> PathBuf {
+    place.sockets(&place.root()).join(format!("{}.sock", owner.pid()))
+}
+
+/// Says each line and gives the answers, by hand.
+fn talk(socket: &Path, lines: &[Value]) -> Vec<Value> {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut answers = BufReader::new(stream.try_clone().unwrap());
+    let answer = |line: &Value| {
+        writeln!(stream, "{line}").unwrap();
+        let mut answer = String::new();
+        answers.read_line(&mut answer).unwrap();
+        serde_json::from_str(&answer).unwrap()
+    };
+    lines.iter().map(answer).collect()
+}
+
+fn request(id: u32, method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+#[test]
+fn older_and_newer_commands_are_understood_or_refused() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let owner = place.owner("Ed", &[("a.txt", "typed\n", true)]);
+    let hello =
+        |protocol: u32| request(1, "hello", json!({"protocol": protocol, "version": "9.8.7", "extra": 1}));
+    let answers = talk(&socket(&place, &owner), &[hello(7), request(2, "documents", json!({}))]);
+    assert_eq!(answers[0]["result"]["protocol"], 1, "the newer side decides: {answers:?}");
+    assert_eq!(answers[0]["result"]["pid"], owner.pid());
+    let path = place.root().canonicalize().unwrap().join("a.txt");
+    assert_eq!(answers[1]["result"], json!({"documents": [{"path": path, "dirty": true}]}));
+    let answers = talk(&socket(&place, &owner), &[hello(0)]);
+    assert_eq!(answers[0]["error"]["data"]["code"], "unsupported", "{answers:?}");
+    assert!(answers[0]["error"]["message"].as_str().unwrap().contains("9.8.7"), "{answers:?}");
+    owner.end();
+}
+
+#[test]
+fn nothing_is_done_before_the_greeting_and_nothing_unknown() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let owner = place.owner("Ed", &[]);
+    let write = json!({"name": "write", "arguments": {"path": "b.txt", "content": "b"}, "invoked": true});
+    let hello = request(3, "hello", json!({"protocol": 1, "version": "x"}));
+    let lines = [
+        request(1, "tool", write),
+        request(2, "documents", json!({})),
+        hello.clone(),
+        hello,
+        request(4, "nonesuch", json!({})),
+        request(5, "tool", json!({"no": "name"})),
+    ];
+    let answers = talk(&socket(&place, &owner), &lines);
+    let codes: Vec<&Value> = answers.iter().map(|answer| &answer["error"]["data"]["code"]).collect();
+    let wrong = json!("wrong_state");
+    assert_eq!(codes, [&wrong, &wrong, &Value::Null, &wrong, &Value::Null, &Value::Null], "{answers:?}");
+    assert_eq!(answers[4]["error"]["code"], -32601);
+    assert_eq!(answers[5]["error"]["code"], -32602);
+    assert!(!place.root().join("b.txt").exists());
+    owner.end();
+}
+
+#[test]
+fn an_owner_of_another_protocol_is_refused_by_name() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let folder = place.sockets(&place.root());
+    std::fs::create_dir_all(&folder).unwrap();
+    let listener = UnixListener::bind(folder.join("77777.sock")).unwrap();
+    let _newer = std::thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            let mut line = String::new();
+            BufReader::new(stream.try_clone().unwrap()).read_line(&mut line).unwrap();
+            let id = serde_json::from_str::<Value>(&line).unwrap()["id"].clone();
+            let result = json!({"protocol": 2, "version": "9.8.7", "name": "Future", "pid": 77777});
+            writeln!(&stream, "{}", json!({"jsonrpc": "2.0", "id": id, "result": result})).unwrap();
+        }
+    });
+    let ran = place.run(&["read", "a.txt"]).expect(1);
+    ran.says(&["Future", "process 77777", "9.8.7", "protocol 2", "--standalone"]);
+    place.run(&["read", "a.txt", "--standalone"]).expect(0);
+}
+
+/// Answers every question alike and notes it.
+struct Says(Answer, Mutex<Vec<Question>>);
+
+impl Approver for Says {
+    fn ask<'a>(&'a self, question: Question, _: &'a CancellationToken) -> BoxFuture<'a, Answer> {
+        self.1.lock().unwrap().push(question);
+        let answer = self.0.clone();
+        Box::pin(async { answer })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn questions_are_asked_where_the_request_came_from() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let owner = place.owner("Ed", &[]);
+    let path = socket(&place, &owner);
+    let write = async |answer: Answer, asks: bool| {
+        let says = Arc::new(Says(answer, Mutex::default()));
+        let mut client = Client::connect(&path, &Hello::new(false, asks, false), says.clone()).await.unwrap();
+        let arguments = json!({"path": "b.txt", "content": "b\n"});
+        let call = Call { name: "write".to_owned(), arguments, invoked: false, named: true };
+        let reply = client.call(&call, &CancellationToken::new()).await.unwrap();
+        client.close().await;
+        let Reply::Done(result) = reply else { panic!("{reply:?}") };
+        let asked = std::mem::take(&mut *says.1.lock().unwrap());
+        (result, asked)
+    };
+    let (result, asked) = write(Answer::No { text: "not this one".into() }, true).await;
+    assert_eq!(asked.len(), 1);
+    assert!(asked[0].title.contains("b.txt") && asked[0].detail.contains("+b"), "{asked:?}");
+    assert!(result.is_error && result.joined_text().contains("not this one"), "{result:?}");
+    let (result, asked) = write(Answer::Session, true).await;
+    assert!(!result.is_error && asked.len() == 1, "{result:?}");
+    std::fs::remove_file(place.root().join("b.txt")).unwrap();
+    let (result, asked) = write(Answer::Once, true).await;
+    assert!(!result.is_error && asked.len() == 1, "the last one's session was the last request");
+    std::fs::remove_file(place.root().join("b.txt")).unwrap();
+    let (result, asked) = write(Answer::Once, false).await;
+    assert!(asked.is_empty(), "nobody sits there");
+    let error = result.error.unwrap();
+    assert!(matches!(error.code, ErrorCode::Untrusted | ErrorCode::Denied));
+    assert_eq!(error.data["nobody_to_ask"], true);
+    owner.end();
+}
+
+#[tokio::test]
+async fn a_listener_that_says_nothing_is_waited_for_a_short_time() {
+    let place = Place::with(&[]);
+    let path = place.folder.path().join("5.sock");
+    let _silent = UnixListener::bind(&path).unwrap();
+    let asked = Instant::now();
+    let hello = Hello::new(false, false, false);
+    match Client::connect(&path, &hello, Arc::new(Nobody)).await {
+        Err(error @ Unreachable::Hung(_)) => assert!(error.to_string().contains("process 5"), "{error}"),
+        other => panic!("{:?}", other.err()),
+    }
+    assert!(asked.elapsed() < Duration::from_secs(30));
+}
+
+#[tokio::test]
+async fn a_request_shares_servers_only_where_starting_one_asks_nobody() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let folder = AbsPath::new(place.folder.path()).unwrap();
+    let dir = |name: &str| workspace::StateDir::new(folder.join("home").join(name));
+    let homes = Homes {
+        config: folder.join("home/config"),
+        state: dir("state"),
+        data: dir("data"),
+        cache: dir("cache"),
+        run: dir("run"),
+    };
+    let surface =
+        Surface { editor: None, approver: Arc::new(Nobody), settings: None, tell: |_| {}, begins_log: false };
+    let project = Project::open_with(&homes, &place.root(), Access::default(), surface).unwrap();
+    let approver: Arc<dyn Approver> = Arc::new(Nobody);
+    let shares = |yes: bool| {
+        let guest = project.guest(&homes, yes, false, &approver).unwrap();
+        assert_eq!(guest.policy.is_trusted(), project.policy.is_trusted());
+        guest.servers.is_none()
+    };
+    assert!(!shares(false) && !shares(true), "nobody trusts this project");
+    let trust = workspace::TrustStore::new(homes.state.clone());
+    trust.trust(project.workspace.root()).unwrap();
+    assert!(shares(false) && shares(true));
+    // A server of the project's own is asked about, with its command.
+    let definition = include_str!("../../../../../adapters/servers/ruff.toml");
+    place.write(".pilcrow/adapters/servers/ruff.toml", definition);
+    assert!(!shares(false) && !shares(true));
+}

@@ -1,0 +1,186 @@
+//! One request, carried out on an open project: the same code for a command that opened the project
+//! itself and for an owner that does it for one. It prints nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::{
+    EventSink, Limits, Registry, Session, Standalone, TerminationReason, ToolCx, ToolResult, call_tool,
+};
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, broadcast};
+use tokio_util::sync::CancellationToken;
+use tools::Kit;
+use workspace::{Approver, Commit, CommitId, Homes, Policy, RunId, Undo};
+
+use crate::commands::Exit;
+use crate::models;
+use crate::owner::{Call, Ran, Reply, Request, TakeBack};
+use crate::project::{Guest, Project};
+
+/// How long servers of one request get to end.
+const SHUTDOWN: Duration = Duration::from_secs(1);
+
+/// A project and the permission to work on it.
+pub struct Worker {
+    project: Arc<Project>,
+    policy: Arc<Policy>,
+    approver: Arc<dyn Approver>,
+    kit: Arc<Kit>,
+    registry: Registry,
+    guests: Option<Guests>,
+}
+
+/// Language servers of this request alone; the project's have to hear what was committed meanwhile.
+struct Guests {
+    servers: Arc<lsp_client::ServerPool>,
+    commits: Mutex<broadcast::Receiver<Arc<Commit>>>,
+}
+
+impl Worker {
+    /// For the process that opened the project, with its permission.
+    pub fn own(project: Arc<Project>) -> Self {
+        Self {
+            policy: Arc::clone(&project.policy),
+            approver: Arc::clone(&project.approver),
+            kit: Arc::clone(&project.kit),
+            registry: project.registry.clone(),
+            project,
+            guests: None,
+        }
+    }
+
+    /// For a request that came from elsewhere, with the permission that came with it.
+    pub fn guest(
+        project: Arc<Project>,
+        homes: &Homes,
+        yes: bool,
+        keep: bool,
+        approver: Arc<dyn Approver>,
+    ) -> anyhow::Result<Self> {
+        let commits = Mutex::new(project.workspace.subscribe());
+        let Guest { policy, kit, registry, servers } = project.guest(homes, yes, keep, &approver)?;
+        let guests = servers.map(|servers| Guests { servers, commits });
+        Ok(Self { project, policy, approver, kit, registry, guests })
+    }
+
+    /// The project.
+    pub fn project(&self) -> &Project {
+        &self.project
+    }
+
+    /// Calls one tool.
+    pub async fn call(&self, call: Call, cancel: &CancellationToken) -> Reply<ToolResult> {
+        let Call { name, arguments, invoked, named } = call;
+        if named && self.registry.get(&name).is_none() {
+            let names = self.registry.names().join(", ");
+            return Reply::Usage(format!("there is no tool `{name}`; there are: {names}"));
+        }
+        let arguments: Value = if arguments.is_null() { json!({}) } else { arguments };
+        let result = call_tool(&self.registry, &name, arguments, &self.context(cancel, invoked)).await;
+        self.tell_others().await;
+        Reply::Done(result)
+    }
+
+    /// Takes back the last run, one commit, or the last undo.
+    pub async fn take_back(&self, what: TakeBack, cancel: &CancellationToken) -> Reply<ToolResult> {
+        let which = match what.commit {
+            _ if what.redo => None,
+            Some(id) => Some(Undo::Commit(CommitId(id))),
+            None => Some(Undo::LastRun),
+        };
+        let cx = self.context(cancel, true);
+        let result = tools::take_back(&self.kit, &cx, which.as_ref()).await.unwrap_or_else(Into::into);
+        self.tell_others().await;
+        Reply::Done(result)
+    }
+
+    /// Works out a prompt and tells `sink` what happens.
+    ///
+    /// # Errors
+    /// When our own folders fail.
+    pub async fn run(
+        &self,
+        request: Request,
+        person_file: &str,
+        sink: Arc<dyn EventSink>,
+        cancel: &CancellationToken,
+    ) -> anyhow::Result<Reply<Ran>> {
+        let project = &self.project;
+        let model = match models::choose_in(
+            &request.folder,
+            request.model.as_deref(),
+            &project.config,
+            person_file,
+        ) {
+            Ok(model) => model,
+            Err(error) => return Ok(Reply::Usage(format!("{error:#}"))),
+        };
+        let session = Session::builder(model, self.registry.clone())
+            .system(include_str!("instructions.md").trim())
+            .cwd(project.workspace.root().to_string())
+            .store(project.sessions()?)
+            .sink(sink)
+            .policy(Arc::clone(&self.policy))
+            .approver(Arc::clone(&self.approver))
+            .limits(Limits {
+                turns: u32::try_from(project.config.turn_limit()).unwrap_or(u32::MAX),
+                ..Limits::default()
+            })
+            .cancel(cancel.clone())
+            .build();
+        let outcome = session.prompt(request.prompt).await;
+        session.close(Duration::from_millis(200)).await;
+        self.tell_others().await;
+        let exit = match outcome.reason {
+            _ if outcome.denied_for_lack_of_asker => Exit::Denied,
+            TerminationReason::NoToolCalls | TerminationReason::TerminatedByTools => Exit::Done,
+            _ => Exit::Failed,
+        };
+        let why = outcome.error.unwrap_or_else(|| reason(outcome.reason).to_owned());
+        Ok(Reply::Done(Ran { exit, why: (exit != Exit::Done).then_some(why) }))
+    }
+
+    /// Ends what was started for this request alone; the project goes on.
+    pub async fn leave(&self) {
+        if let Some(guests) = &self.guests {
+            guests.servers.shutdown(SHUTDOWN).await;
+        }
+    }
+
+    async fn tell_others(&self) {
+        let Some(guests) = &self.guests else { return };
+        let mut commits = guests.commits.lock().await;
+        loop {
+            match commits.try_recv() {
+                Ok(commit) => self.project.servers.did_commit(&commit).await,
+                // What was missed the servers find in their next sweep.
+                Err(broadcast::error::TryRecvError::Lagged(_)) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// What a call outside a run is given. `invoked` when the person's command named the change itself.
+    fn context(&self, cancel: &CancellationToken, invoked: bool) -> ToolCx {
+        ToolCx::standalone(Standalone {
+            call_id: "call".to_owned(),
+            run: RunId::new(),
+            cancel: cancel.clone(),
+            policy: Arc::clone(&self.policy),
+            approver: Arc::clone(&self.approver),
+            invoked,
+            on_update: Box::new(|_| {}),
+        })
+    }
+}
+
+fn reason(reason: TerminationReason) -> &'static str {
+    match reason {
+        TerminationReason::Aborted => "stopped",
+        TerminationReason::Disconnected => "the surface went away",
+        TerminationReason::TimeoutTotal | TerminationReason::TimeoutIdle => "it took too long",
+        TerminationReason::TurnLimit => "the limit of turns was reached",
+        _ => "the run failed",
+    }
+}

@@ -1,0 +1,469 @@
+//! What a person does in an editor without a plugin: commands, questions, `¶` lines, code actions,
+//! settings and folders, over the real pipes of `pilcrow lsp`.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tests::editor::uri;
+use tests::{Editor, Sandbox, Scripted, wait_for};
+
+const A: &str = "def greet(): ...\n\ngreet()\n";
+const B: &str = "from a import greet\ngreet()\n";
+
+/// A server that renames `greet` in both files and knows nothing else. The positions are those of
+/// `A` and `B`.
+fn renaming(sandbox: &mut Sandbox) -> Scripted {
+    let edit = |line: usize, start: usize| {
+        json!({"range": {"start": {"line": line, "character": start}, "end": {"line": line, "character": start + 5}},
+            "newText": "${params.newName}"})
+    };
+    let changes = json!({
+        "${params.textDocument.uri}": [edit(0, 4), edit(2, 0)],
+        "${root}/b.py": [edit(0, 14), edit(1, 0)],
+    });
+    let by_uri = json!({ uri(sandbox, "a.py"): changes["${params.textDocument.uri}"], uri(sandbox, "b.py"): changes["${root}/b.py"] });
+    let script = json!({"methods": {
+        "textDocument/rename": [[{"result": {"changes": by_uri}}]],
+        "textDocument/references": [[{"result": []}]],
+    }});
+    Scripted::install(sandbox, &[script])
+}
+
+fn two_files() -> (Sandbox, Scripted) {
+    let mut sandbox = Sandbox::with(&[("a.py", A), ("b.py", B)]);
+    let scripted = renaming(&mut sandbox);
+    (sandbox, scripted)
+}
+
+/// The folder is trusted by the person's own editor.
+fn trusted(params: &mut Value) {
+    params["initializationOptions"] = json!({"pilcrow": {"trusted": true}});
+}
+
+fn rename(editor: &mut Editor, file: &str) -> String {
+    let position = json!({"line": 0, "character": 6});
+    editor.run(
+        "pilcrow.refactor",
+        json!({"kind": "rename", "uri": file, "position": position, "new_name": "welcome"}),
+    )
+}
+
+#[test]
+fn a_rename_by_command_goes_through_the_editor_and_back() {
+    let (sandbox, _scripted) = two_files();
+    let mut editor = Editor::start(&sandbox);
+    let file = uri(&sandbox, "a.py");
+    editor.open(&file, "python", A);
+    editor.replace(&file, A.len()..A.len(), "# typed\n");
+    editor.answers.push_back(Some("Yes"));
+    let session = rename(&mut editor, &file);
+    assert_eq!(editor.ended(&session), "done");
+    // One question, of trust: the person's own command named the change.
+    let asked = editor.all("window/showMessageRequest");
+    let root = sandbox.project().canonicalize().unwrap();
+    assert_eq!(asked[0]["message"], format!("Trust {}? Its tools may run: basedpyright", root.display()));
+    let titles: Vec<_> =
+        asked[0]["actions"].as_array().unwrap().iter().map(|action| &action["title"]).collect();
+    assert_eq!(titles, ["Yes", "Once", "No"]);
+    let renamed = |text: &str| text.replace("greet", "welcome");
+    assert_eq!(editor.text(&file), renamed(A) + "# typed\n");
+    assert_eq!((sandbox.read("a.py").as_str(), sandbox.read("b.py")), (A, renamed(B)));
+    editor.told("changed and not saved: a.py");
+    let token = format!("pilcrow-{session}");
+    assert_eq!((editor.progress(&token, "begin").len(), editor.progress(&token, "end").len()), (1, 1));
+    assert_eq!(editor.all("window/workDoneProgress/create").len(), 1);
+
+    let undo = editor.run("pilcrow.undo", json!({"session": session}));
+    assert_eq!(editor.ended(&undo), "done");
+    assert_eq!((editor.text(&file), sandbox.read("b.py").as_str()), (format!("{A}# typed\n").as_str(), B));
+    let redo = editor.run("pilcrow.redo", json!({}));
+    assert_eq!(editor.ended(&redo), "done");
+    assert_eq!((editor.text(&file), sandbox.read("b.py")), ((renamed(A) + "# typed\n").as_str(), renamed(B)));
+    // The transcript is a file that can be opened.
+    let transcript = editor.command("pilcrow.transcript", json!({"session": session}))["uri"].clone();
+    editor.wait("the transcript", |editor| {
+        editor.all("window/showDocument").iter().any(|shown| shown["uri"] == transcript)
+    });
+    let path = transcript.as_str().unwrap().strip_prefix("file://").unwrap().replace("%20", " ");
+    let text = std::fs::read_to_string(path).unwrap();
+    assert!(text.starts_with("> rename greet to welcome in a.py\n"), "{text}");
+    assert_eq!(editor.all("window/showMessageRequest").len(), 1);
+    editor.shut_down();
+}
+
+#[test]
+fn what_words_ask_for_is_permitted_by_the_person() {
+    let (sandbox, _scripted) = two_files();
+    let mut editor = Editor::start_with(&sandbox, trusted);
+    let file = uri(&sandbox, "a.py");
+    editor.open(&file, "python", A);
+    let prompt = json!({"text": "rename greet to welcome in a.py:1"});
+    // Put away: no for this time.
+    editor.answers.push_back(None);
+    let session = editor.run("pilcrow.prompt", prompt.clone());
+    assert_eq!(editor.ended(&session), "failed");
+    editor.told("dismissed");
+    assert_eq!((editor.text(&file), sandbox.read("b.py").as_str()), (A, B));
+    let asked = editor.all("window/showMessageRequest");
+    let message = asked[0]["message"].as_str().unwrap();
+    assert!(message.starts_with("rename greet to welcome: 2 files, +4 −4\na.py\nb.py"), "{message}");
+    // The changes can be looked at before they are judged.
+    editor.answers.extend([Some("Show the changes"), Some("Allow")]);
+    let session = editor.run("pilcrow.prompt", prompt);
+    assert_eq!(editor.ended(&session), "done");
+    assert_eq!(editor.all("window/showDocument").len(), 1);
+    assert_eq!(editor.text(&file), A.replace("greet", "welcome"));
+    editor.shut_down();
+}
+
+#[test]
+fn an_open_question_holds_up_its_run_only_and_a_late_answer_changes_nothing() {
+    let (sandbox, scripted) = two_files();
+    let mut editor = Editor::start_with(&sandbox, trusted);
+    let file = uri(&sandbox, "a.py");
+    editor.open(&file, "python", A);
+    let asking = editor.run("pilcrow.prompt", json!({"text": "rename greet to welcome in a.py:1"}));
+    editor.wait("the question", |editor| editor.open_questions.len() == 1);
+    // Another run that asks, and one that does not.
+    let other = editor.run("pilcrow.prompt", json!({"text": "rename greet to hello in a.py:1"}));
+    editor.wait("its question", |editor| editor.open_questions.len() == 2);
+    let looking = editor.run("pilcrow.prompt", json!({"text": "find references of greet in a.py:1"}));
+    assert_eq!(editor.ended(&looking), "done");
+    assert!(scripted.got("textDocument/references") > 0);
+    let stopped = Instant::now();
+    assert_eq!(editor.command("pilcrow.stop", json!({"session": asking})), json!({"stopped": 1}));
+    assert_eq!(editor.ended(&asking), "stopped");
+    assert!(stopped.elapsed() < Duration::from_secs(2));
+    // The question was taken back; an answer that crossed with that counts for nothing.
+    let (question, _) = editor.open_questions.remove(0);
+    assert!(editor.all("$/cancelRequest").iter().any(|params| params["id"] == question));
+    editor.answer_question(&question, Some("Allow"));
+    let (question, _) = editor.open_questions.remove(0);
+    editor.answer_question(&question, Some("Deny"));
+    assert_eq!(editor.ended(&other), "failed");
+    assert_eq!((editor.text(&file), sandbox.read("b.py").as_str()), (A, B));
+    assert!(editor.all("workspace/applyEdit").is_empty());
+    editor.shut_down();
+}
+
+#[test]
+fn the_editors_own_trust_counts() {
+    let (sandbox, scripted) = two_files();
+    for (is_trusted, ends) in [(false, "failed"), (true, "done")] {
+        let mut editor = Editor::start_with(&sandbox, |params| {
+            params["initializationOptions"] = json!({"pilcrow": {"trusted": is_trusted}});
+        });
+        let file = uri(&sandbox, "a.py");
+        editor.open(&file, "python", A);
+        let session = rename(&mut editor, &file);
+        assert_eq!(editor.ended(&session), ends);
+        assert!(editor.all("window/showMessageRequest").is_empty());
+        assert_eq!(scripted.got("textDocument/rename") > 0, is_trusted);
+        editor.shut_down();
+    }
+}
+
+#[test]
+fn a_request_line_is_run_and_goes_out_with_the_first_edit() {
+    let (sandbox, scripted) = two_files();
+    let mut editor = Editor::start_with(&sandbox, trusted);
+    let file = uri(&sandbox, "a.py");
+    let text = format!("# ¶ rename greet to welcome\n{A}");
+    editor.open(&file, "python", &text);
+    let lenses =
+        editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}))["result"].clone();
+    assert_eq!(lenses.as_array().unwrap().len(), 1, "{lenses}");
+    let command = lenses[0]["command"].clone();
+    assert_eq!((&command["title"], &command["command"]), (&json!("Run ¶"), &json!("pilcrow.request")));
+    let range = json!({"start": {"line": 0, "character": 4}, "end": {"line": 0, "character": 4}});
+    let params = json!({"textDocument": {"uri": file}, "range": range, "context": {"diagnostics": []}});
+    let actions = editor.request("textDocument/codeAction", params)["result"].clone();
+    assert_eq!(actions[0]["title"], "Run ¶ rename greet to welcome", "{actions}");
+
+    // The declaration is found by its name, which the script cannot do: it is named by its line.
+    editor.replace(&file, 0.."# ¶ rename greet to welcome".len(), "# ¶ rename greet to welcome in a.py:1");
+    editor.answers.push_back(Some("Allow"));
+    let session = editor.run("pilcrow.request", command["arguments"][0].clone());
+    assert_eq!(editor.ended(&session), "done");
+    assert_eq!(editor.text(&file), A.replace("greet", "welcome"));
+    assert_eq!(sandbox.read("b.py"), B.replace("greet", "welcome"));
+    // One edit of the document, with the line in it, and the server never saw the line.
+    let edits = editor.all("workspace/applyEdit");
+    assert_eq!(edits.len(), 1, "{edits:?}");
+    let seen = std::fs::read_to_string(sandbox.beside("scripted tools/record.jsonl")).unwrap();
+    assert!(!seen.contains('¶'), "{seen}");
+    assert!(scripted.got("textDocument/didOpen") > 0);
+    editor.shut_down();
+}
+
+/// A project whose model answers from a script.
+fn with_script(files: &[(&str, &str)], lines: &[Value]) -> Sandbox {
+    let mut sandbox = Sandbox::with(files);
+    let script = sandbox.beside("script.jsonl");
+    std::fs::write(&script, lines.iter().map(|line| format!("{line}\n")).collect::<String>())
+        .expect("the script");
+    sandbox.variables.insert("PILCROW_MODEL".to_owned(), format!("script:{}", script.display()));
+    sandbox
+}
+
+#[test]
+fn a_request_in_html_and_in_rust_is_carried_out_by_a_model() {
+    for (name, language, request, rest, old, new) in [
+        (
+            "p.html",
+            "html",
+            "    <!-- ¶ say it in French -->\n",
+            "<p>\n    Hello\n</p>\n",
+            "    Hello",
+            "    Bonjour",
+        ),
+        ("l.rs", "rust", "// ¶ make it two\r\n", "fn f() -> u8 {\r\n    1\r\n}\r\n", "    1", "    2"),
+    ] {
+        let at = rest.find(old).unwrap();
+        let text = format!("{}{request}{}", &rest[..at], &rest[at..]);
+        let line = rest[..at].lines().count() + 1;
+        let header = format!("[{name}#");
+        let sandbox = with_script(
+            &[(name, text.as_str())],
+            &[
+                json!({"expect": {"last_contains": [request.trim().trim_matches(['<', '!', '-', '/', '>', ' ', '¶']), name]},
+                    "tool_calls": [{"name": "read", "arguments": {"path": name}}]}),
+                // The model is shown the text without the request.
+                json!({"expect": {"last_lacks": ["¶"]},
+                    "capture": {"tag": {"after": header, "before": "]"}, "check": {"after": format!("\n{line}"), "before": ":"}},
+                    "tool_calls": [{"name": "edit", "arguments": {"patch": format!("{header}{{{{tag}}}}]\nPUT {line}{{{{check}}}}:\n+{new}\n")}}]}),
+                json!({"expect": {"last_is_error": false}, "text": "Done."}),
+            ],
+        );
+        let mut editor = Editor::start(&sandbox);
+        let file = uri(&sandbox, name);
+        editor.open(&file, language, &text);
+        editor.answers.push_back(Some("Allow"));
+        let session = editor.run(
+            "pilcrow.request",
+            json!({"uri": file, "line": text[..text.find('¶').unwrap()].matches('\n').count()}),
+        );
+        assert_eq!(editor.ended(&session), "done", "{:#?}", editor.log);
+        assert_eq!(editor.text(&file), rest.replace(old, new));
+        assert_eq!(editor.all("workspace/applyEdit").len(), 1);
+        // The person's undo is of the editor; ours brings back what the run found.
+        let undo = editor.run("pilcrow.undo", json!({}));
+        assert_eq!(editor.ended(&undo), "done");
+        assert!(editor.text(&file).contains(old));
+        editor.shut_down();
+    }
+}
+
+#[test]
+fn a_question_in_a_comment_is_answered_in_its_place() {
+    let cases = [
+        ("It adds.\nTwo numbers.", false, "  # It adds.\n  # Two numbers.\n"),
+        ("It adds.", true, ""),
+        (&"line\n".repeat(11), false, "  # answered in the transcript (command pilcrow.transcript)\n"),
+    ];
+    for (answer, is_changed, expected) in cases {
+        let text = "def f():\n  # pilcrow: what is this?\n  return 1 + 1\n";
+        let sandbox = with_script(&[("a.py", text)], &[json!({"text": answer})]);
+        let mut editor = Editor::start(&sandbox);
+        let file = uri(&sandbox, "a.py");
+        editor.open(&file, "python", text);
+        let session = editor.run("pilcrow.request", json!({"uri": file, "line": 1}));
+        if is_changed {
+            // Before the run can end: it has to open the project first.
+            editor.replace(&file, 31..31, "x");
+        }
+        assert_eq!(editor.ended(&session), "done");
+        if is_changed {
+            let typed = text.replace("is this", "is txhis");
+            assert_eq!(editor.text(&file), typed, "what the person typed is theirs");
+        } else {
+            assert_eq!(editor.text(&file), format!("def f():\n{expected}  return 1 + 1\n"));
+        }
+        editor.shut_down();
+    }
+}
+
+#[test]
+fn a_request_that_fails_stays() {
+    let text = "# ¶ write me a poem\nx = 1\n";
+    let sandbox = Sandbox::with(&[("a.py", text)]);
+    let mut editor = Editor::start(&sandbox);
+    let file = uri(&sandbox, "a.py");
+    editor.open(&file, "python", text);
+    let session = editor.run("pilcrow.request", json!({"uri": file, "line": 0}));
+    assert_eq!(editor.ended(&session), "failed");
+    editor.told("No model is configured");
+    assert_eq!(editor.text(&file), text);
+    editor.shut_down();
+}
+
+#[test]
+fn code_actions_are_what_can_be_done_and_come_at_once_while_a_run_is_active() {
+    let text = "import os\n\n\ndef fetch_rows():\n    pass\n";
+    let sandbox = with_script(&[("a.py", text)], &[json!({"wait_for_cancel": true})]);
+    let mut editor = Editor::start(&sandbox);
+    let file = uri(&sandbox, "a.py");
+    editor.open(&file, "python", text);
+    let session = editor.run("pilcrow.prompt", json!({"text": "Wait."}));
+    editor.wait("the run", |editor| !editor.all("window/workDoneProgress/create").is_empty());
+    let range = json!({"start": {"line": 3, "character": 6}, "end": {"line": 3, "character": 6}});
+    let ask = |context: Value| json!({"textDocument": {"uri": file}, "range": range, "context": context});
+    let titles = |editor: &mut Editor, context: Value| {
+        let actions = editor.request("textDocument/codeAction", ask(context))["result"].clone();
+        actions
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it["title"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let none = json!({"diagnostics": []});
+    assert!(wait_for(Duration::from_secs(30), || titles(&mut editor, none.clone()).len() == 4));
+    let all = ["Write a ¶ request here", "Explain this", "Write a test for this", "Organize imports"];
+    assert_eq!(titles(&mut editor, none.clone()), all);
+    // Not when a file is saved, and not where something else was asked for.
+    for kind in ["source.organizeImports", "source.fixAll", "quickfix"] {
+        assert_eq!(titles(&mut editor, json!({"diagnostics": [], "only": [kind]})), Vec::<String>::new());
+    }
+    assert_eq!(titles(&mut editor, json!({"diagnostics": [], "only": ["source"]})), ["Organize imports"]);
+    let actions = editor.request("textDocument/codeAction", ask(none))["result"].clone();
+    let tagged: Vec<bool> = actions.as_array().unwrap().iter().map(|it| it["tags"] == json!([1])).collect();
+    assert_eq!(tagged, [false, true, true, false], "{actions:#}");
+    let edit = &actions[0]["edit"]["documentChanges"][0];
+    assert_eq!(edit["edits"][0]["newText"], "# ¶ rename fetch_rows to \n", "{edit}");
+    assert_eq!(edit["edits"][0]["range"]["start"], json!({"line": 3, "character": 0}));
+
+    let mut times: Vec<Duration> = (0..50)
+        .map(|_| {
+            let started = Instant::now();
+            editor.request("textDocument/codeAction", ask(json!({"diagnostics": []})));
+            started.elapsed()
+        })
+        .collect();
+    times.sort();
+    assert!(times[25] < Duration::from_millis(20), "{times:?}");
+    editor.command("pilcrow.stop", json!({}));
+    assert_eq!(editor.ended(&session), "stopped");
+    editor.shut_down();
+}
+
+#[test]
+fn without_a_model_nothing_is_offered_that_needs_one() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n"), ("a.py", "x\n")]);
+    let mut editor = Editor::start(&sandbox);
+    for (name, language, expected) in [
+        ("a.txt", "plaintext", vec![]),
+        ("a.py", "python", vec!["Write a ¶ request here", "Organize imports"]),
+    ] {
+        let file = uri(&sandbox, name);
+        editor.open(&file, language, "one\n");
+        let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}});
+        let params = json!({"textDocument": {"uri": file}, "range": range, "context": {"diagnostics": []}});
+        let actions = editor.request("textDocument/codeAction", params)["result"].clone();
+        let titles: Vec<_> = actions.as_array().unwrap().iter().map(|it| it["title"].clone()).collect();
+        assert_eq!(titles, expected, "{name}");
+    }
+    editor.shut_down();
+}
+
+#[test]
+fn settings_come_from_the_editor_and_may_change() {
+    let sandbox = Sandbox::with(&[("a.py", "")]);
+    let mut editor = Editor::start_with(&sandbox, |params| {
+        params["settings"] = json!({"editor": {"request_markers": ["TODO(me)"]}, "no_such_key": 1});
+    });
+    let file = uri(&sandbox, "a.py");
+    editor.open(&file, "python", "# ¶ one\n# TODO(me) two\n# now: three\n");
+    editor.told("there is no key `no_such_key`");
+    let lines = |editor: &mut Editor| {
+        let lenses =
+            editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}))["result"].clone();
+        lenses
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it["range"]["start"]["line"].as_u64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&mut editor), [1]);
+    // Sent with the notification, as some editors do, or asked for after it, as others want.
+    editor.notify(
+        "workspace/didChangeConfiguration",
+        json!({"settings": {"pilcrow": {"editor": {"request_markers": ["now:"]}}}}),
+    );
+    assert!(wait_for(Duration::from_secs(30), || lines(&mut editor) == [2]));
+    editor.settings = json!({"editor": {"request_markers": ["¶", "now:"]}});
+    editor.notify("workspace/didChangeConfiguration", json!({"settings": null}));
+    assert!(wait_for(Duration::from_secs(30), || lines(&mut editor) == [0, 2]));
+    editor.shut_down();
+}
+
+#[test]
+fn folders_come_and_go_and_other_documents_are_refused_by_name() {
+    let (sandbox, _scripted) = two_files();
+    let beside = sandbox.beside("beside");
+    std::fs::create_dir_all(&beside).unwrap();
+    std::fs::write(beside.join("c.py"), "x = 1\n").unwrap();
+    let mut editor = Editor::start_with(&sandbox, |params| params["workspaceFolders"] = Value::Null);
+    let prompt = json!({"text": "find references of greet in a.py:1"});
+    let session = editor.run("pilcrow.prompt", prompt.clone());
+    assert_eq!(editor.ended(&session), "failed");
+    editor.told("no folder is open");
+    let folder = json!({"uri": uri(&sandbox, ""), "name": "the project"});
+    editor
+        .notify("workspace/didChangeWorkspaceFolders", json!({"event": {"added": [folder], "removed": []}}));
+    editor.answers.push_back(Some("Once"));
+    let session = editor.run("pilcrow.prompt", prompt.clone());
+    assert_eq!(editor.ended(&session), "done");
+    // Outside of all folders: only what is named, in its own place.
+    let outside =
+        format!("file://{}", beside.canonicalize().unwrap().join("c.py").display()).replace(' ', "%20");
+    let session = editor.run("pilcrow.prompt", json!({"text": "move c.py to d.py", "uri": outside}));
+    editor.wait("the question of trust", |editor| !editor.open_questions.is_empty());
+    let (question, params) = editor.open_questions.remove(0);
+    assert!(params["message"].as_str().unwrap().contains("beside"), "{params}");
+    editor.answer_question(&question, Some("No"));
+    editor.ended(&session);
+    for (uri, part) in [("git:/a.py?x", "git: documents"), ("untitled:Untitled-1", "save it first")] {
+        let arguments = json!([{"kind": "format", "uri": uri}]);
+        let answer = editor.request(
+            "workspace/executeCommand",
+            json!({"command": "pilcrow.refactor", "arguments": arguments}),
+        );
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains(part), "{answer}");
+    }
+    editor
+        .notify("workspace/didChangeWorkspaceFolders", json!({"event": {"added": [], "removed": [folder]}}));
+    let session = editor.run("pilcrow.prompt", prompt);
+    assert_eq!(editor.ended(&session), "failed");
+    editor.shut_down();
+}
+
+#[test]
+fn our_plugin_is_told_events_and_a_long_answer_can_be_opened() {
+    let long = (1..40).map(|line| format!("line {line}\n")).collect::<String>();
+    let sandbox = with_script(&[], &[json!({"text": long}), json!({"text": long})]);
+    let mut editor = Editor::start(&sandbox);
+    editor.answers.push_back(Some("Open transcript"));
+    let session = editor.run("pilcrow.prompt", json!({"text": "Count."}));
+    editor.ended(&session);
+    let message = editor.told("line 6");
+    assert!(message.starts_with("Pilcrow: line 1\n") && message.ends_with('…'), "{message}");
+    editor.wait("the transcript", |editor| editor.all("window/showDocument").len() == 1);
+    assert!(editor.all("pilcrow/event").is_empty());
+    editor.shut_down();
+
+    let mut editor = Editor::start_with(&sandbox, |params| {
+        params["capabilities"]["experimental"] = json!({"pilcrow": {"events": true}});
+    });
+    let session = editor.run("pilcrow.prompt", json!({"text": "Count."}));
+    editor.ended(&session);
+    let events = editor.all("pilcrow/event");
+    assert!(events.iter().all(|event| event["session_id"] == json!(session)));
+    let numbers: Vec<u64> = events.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+    assert!(events.iter().any(|event| event["event"]["type"] == "agent_end"));
+    assert!(editor.all("window/showMessage").is_empty());
+    editor.shut_down();
+}

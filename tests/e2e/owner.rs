@@ -1,0 +1,82 @@
+//! Commands in a shell while an editor has the project open: they go through the editor, and nothing
+//! that is not saved is saved or written over.
+
+use std::io::Write;
+use std::process::{Child, Stdio};
+
+use serde_json::json;
+use tests::batch::View;
+use tests::editor::uri;
+use tests::{Editor, Sandbox, sandbox};
+
+const SAVED: &str = "one\ntwo\n";
+
+/// An editor that has `a.txt` open, with a line that is not saved.
+fn open() -> (Sandbox, Editor, String) {
+    let sandbox = Sandbox::with(&[("a.txt", SAVED), ("b.txt", "other\n")]);
+    let mut editor = Editor::start(&sandbox);
+    editor.wait("the question for settings", |editor| !editor.all("workspace/configuration").is_empty());
+    let file = uri(&sandbox, "a.txt");
+    editor.open(&file, "plaintext", SAVED);
+    editor.replace(&file, 4..7, "typed");
+    // Answered after what came before it.
+    editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}));
+    (sandbox, editor, file)
+}
+
+fn start(sandbox: &Sandbox, args: &[&str], input: &str) -> Child {
+    let mut child = sandbox.command(args).stdin(Stdio::piped()).spawn().expect("pilcrow starts");
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child
+}
+
+#[test]
+fn read_edit_and_undo_in_a_shell_go_through_the_editor() {
+    let (sandbox, mut editor, file) = open();
+    let view = View::parse(&sandbox.run(&["read", "a.txt"]).expect(0).stdout);
+    let edits = |editor: &Editor| editor.all("workspace/applyEdit").len();
+
+    let child = start(&sandbox, &["edit"], &view.put("typed", "edited"));
+    editor.wait("the edit", |editor| edits(editor) == 1);
+    sandbox::finish(child, sandbox::DEADLINE).expect(0);
+    assert_eq!(editor.text(&file), "one\nedited\n");
+
+    // The person types on, above.
+    editor.replace(&file, 0..0, "zero\n");
+    editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}));
+    let child = start(&sandbox, &["undo"], "");
+    editor.wait("the way back", |editor| edits(editor) == 2);
+    sandbox::finish(child, sandbox::DEADLINE).expect(0);
+    assert_eq!(editor.text(&file), "zero\none\ntyped\n");
+    assert_eq!(sandbox.read("a.txt"), SAVED, "something was saved behind the person's back");
+
+    // Once the editor is closed, commands do it themselves.
+    editor.shut_down();
+    let shown = sandbox.run(&["read", "a.txt"]).expect(0).stdout;
+    assert!(shown.contains(":two"), "{shown}");
+}
+
+#[test]
+fn standalone_sees_the_disk_and_writes_nothing_that_is_open() {
+    let (sandbox, editor, _) = open();
+    let view = View::parse(&sandbox.run(&["read", "a.txt", "--standalone"]).expect(0).stdout);
+    let ran = sandbox.run_with_input(&["edit", "--standalone"], &view.put("two", "due")).expect(1);
+    assert!(ran.stderr.contains("a.txt") && ran.stderr.contains("a test"), "{ran:?}");
+    assert!(ran.stderr.contains(&format!("process {}", editor.id())), "{ran:?}");
+    assert_eq!(sandbox.read("a.txt"), SAVED);
+    let view = View::parse(&sandbox.run(&["read", "b.txt", "--standalone"]).expect(0).stdout);
+    sandbox.run_with_input(&["edit", "--standalone"], &view.put("other", "changed")).expect(0);
+    assert_eq!(sandbox.read("b.txt"), "changed\n");
+    editor.shut_down();
+}
+
+#[test]
+fn a_command_in_a_project_that_nobody_trusts_asks_nobody_in_the_editor() {
+    let (sandbox, editor, _) = open();
+    let call = json!({"path": "new.txt", "content": "new\n"}).to_string();
+    sandbox.run(&["tool", "write", &call]).expect(3);
+    sandbox.run(&["tool", "write", &call, "--yes"]).expect(0);
+    assert_eq!(sandbox.read("new.txt"), "new\n");
+    assert!(editor.all("window/showMessageRequest").is_empty());
+    editor.shut_down();
+}
