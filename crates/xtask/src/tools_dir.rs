@@ -1,7 +1,7 @@
 //! The folder where installed tools live, and the lock that makes two setups at once safe.
 //!
 //! Layout: `items/<name>-<key>/` one installed item each, complete when its `.complete` file is
-//! there (it is written last); `bin/` links to their executables; `.lock`.
+//! there (it is written last); `bin/` links to their executables, `lib/` to packages that tests load; `.lock`.
 //! The key holds the pinned versions, so a new pin never meets an old installation.
 
 use std::fs::{self, File};
@@ -89,18 +89,12 @@ impl ToolsDir {
 
     /// Makes `bin/<name>` a link to `target`, replacing another one in one step.
     pub(crate) fn link(&self, name: &str, target: &Path) -> Result<()> {
-        let link = self.bin().join(name);
-        if fs::read_link(&link).is_ok_and(|to| to == target) {
-            return Ok(());
-        }
-        fs::create_dir_all(self.bin()).with_context(|| format!("cannot create {}", self.bin().display()))?;
-        let fresh = self.bin().join(format!(".{name}.{}", std::process::id()));
-        if fresh.symlink_metadata().is_ok() {
-            fs::remove_file(&fresh).with_context(|| format!("cannot remove {}", fresh.display()))?;
-        }
-        std::os::unix::fs::symlink(target, &fresh)
-            .and_then(|()| fs::rename(&fresh, &link))
-            .with_context(|| format!("cannot link {}", link.display()))
+        link(&self.bin(), name, target)
+    }
+
+    /// The same for `lib/<name>`: a folder of packages.
+    pub(crate) fn link_lib(&self, name: &str, target: &Path) -> Result<()> {
+        link(&self.root.join("lib"), name, target)
     }
 
     /// Takes the folder's lock, waiting for another setup and for what it started.
@@ -145,6 +139,21 @@ impl ToolsDir {
     fn stamp(&self, folder: &Path) -> String {
         format!("{}\n", folder.display())
     }
+}
+
+fn link(folder: &Path, name: &str, target: &Path) -> Result<()> {
+    let link = folder.join(name);
+    if fs::read_link(&link).is_ok_and(|to| to == target) {
+        return Ok(());
+    }
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let fresh = folder.join(format!(".{name}.{}", std::process::id()));
+    if fresh.symlink_metadata().is_ok() {
+        fs::remove_file(&fresh).with_context(|| format!("cannot remove {}", fresh.display()))?;
+    }
+    std::os::unix::fs::symlink(target, &fresh)
+        .and_then(|()| fs::rename(&fresh, &link))
+        .with_context(|| format!("cannot link {}", link.display()))
 }
 
 #[cfg(test)]

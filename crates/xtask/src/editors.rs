@@ -1,0 +1,119 @@
+//! The editors that tests run in: Neovim, VS Code as code-server with a browser, Emacs.
+//!
+//! All of it is pinned and lives in the tools folder, except Debian's packages. Tests find the
+//! executables in `bin/` and what they load with Node in `lib/`. The VS Code plugin's packages are
+//! here too, as its `package-lock.json` pins them, so that the checkout stays clean.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::exec;
+use crate::items;
+use crate::python::Way;
+use crate::setup::{apt_install, npm_item, python_item};
+use crate::steps::Steps;
+use crate::tidy;
+use crate::tools_dir::{Lock, ToolsDir};
+
+const INSTALL_DEADLINE: Duration = Duration::from_secs(15 * 60);
+const QUICK_DEADLINE: Duration = Duration::from_secs(60);
+
+/// Installs what is missing of the editors. Blocks.
+pub(crate) fn ensure(tools: &ToolsDir, way: Option<Way>, lock: &Lock, steps: &mut Steps) -> Result<()> {
+    python_item(tools, &items::NEOVIM, way, lock, steps)?;
+    let missing = missing_packages()?;
+    if !missing.is_empty() {
+        steps.run(&format!("install {} (apt, up to 500 MB)", missing.join(" ")), || {
+            apt_install(&missing, lock)?;
+            Ok(((), "installed".into()))
+        })?;
+    }
+    npm_item(tools, &items::NODE, lock, steps)?;
+    tools.link("node24", &node_folder(tools).join("bin/node"))?;
+    npm_item(tools, &items::CODE_SERVER, lock, steps)?;
+    npm_item(tools, &items::PLAYWRIGHT, lock, steps)?;
+    for item in [&items::CODE_SERVER, &items::PLAYWRIGHT] {
+        tools
+            .link_lib(item.name, &tools.item(item.name, &item.key()).join("node_modules").join(item.name))?;
+    }
+    vscode_plugin(tools, lock, steps)
+}
+
+/// Gives npm the Node whose scripts may run, and lets them.
+pub(crate) fn with_node(npm: &mut Command, tools: &ToolsDir) {
+    let node = node_folder(tools);
+    let mut path = OsString::from(node.join("bin"));
+    if let Some(rest) = std::env::var_os("PATH") {
+        path.push(":");
+        path.push(rest);
+    }
+    npm.env("PATH", path)
+        .env("npm_config_nodedir", &node)
+        .env("npm_config_dangerously_allow_all_scripts", "true");
+}
+
+fn node_folder(tools: &ToolsDir) -> PathBuf {
+    tools.item(items::NODE.name, &items::NODE.key()).join(items::NODE_FOLDER)
+}
+
+/// Those of Debian's packages that are not installed.
+fn missing_packages() -> Result<Vec<&'static str>> {
+    exec::require(
+        "dpkg-query",
+        "the tests' editors come from Debian's packages; on another system install them yourself",
+    )?;
+    let mut query = Command::new("dpkg-query");
+    query.args(["-W", "-f", "${Package} ${db:Status-Status}\n"]).args(items::EDITORS_APT);
+    // It fails when one is unknown, and prints the others all the same.
+    let said = exec::capture(&mut query, QUICK_DEADLINE)?.stdout;
+    Ok(items::EDITORS_APT
+        .iter()
+        .copied()
+        .filter(|package| !said.lines().any(|line| line == format!("{package} installed")))
+        .collect())
+}
+
+/// What the VS Code plugin is built with and from, exactly as its lock file says.
+fn vscode_plugin(tools: &ToolsDir, lock: &Lock, steps: &mut Steps) -> Result<()> {
+    let sources = tidy::root().join("editor-plugins/vscode");
+    let read = |name: &str| {
+        let path = sources.join(name);
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let (manifest, pins) = (read("package.json")?, read("package-lock.json")?);
+    let folder = tools.item("vscode-plugin", &items::key_of_text("1", &pins));
+    let modules = folder.join("node_modules");
+    if !(tools.is_complete(&folder) && modules.join(".bin/tsc").exists()) {
+        steps.run("install what the VS Code plugin is built with (npm, 60 MB)", || {
+            exec::require("npm", "apt-get install nodejs npm")?;
+            tools.begin(&folder)?;
+            write(&folder.join("package.json"), &manifest)?;
+            write(&folder.join("package-lock.json"), &pins)?;
+            let mut npm = Command::new("npm");
+            npm.current_dir(&folder).args([
+                "ci",
+                "--ignore-scripts",
+                "--no-audit",
+                "--no-fund",
+                "--loglevel",
+                "error",
+            ]);
+            exec::install(&mut npm, lock, INSTALL_DEADLINE)?;
+            if !modules.join(".bin/tsc").exists() {
+                bail!("{} names no TypeScript compiler", sources.join("package-lock.json").display());
+            }
+            tools.complete(&folder)?;
+            Ok(((), "installed".into()))
+        })?;
+    }
+    tools.link_lib("vscode-plugin", &modules)
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,36 @@
+-- `:Pilcrow` and what shows the server's progress. Nothing is loaded before it is needed, and nothing
+-- is mapped to keys.
+
+if vim.g.loaded_pilcrow then
+  return
+end
+vim.g.loaded_pilcrow = true
+
+vim.api.nvim_create_user_command('Pilcrow', function(opts)
+  require('pilcrow').command(opts)
+end, {
+  nargs = '*',
+  range = true,
+  desc = 'Ask Pilcrow in words; or stop, undo, redo, answer, transcript',
+  complete = function(lead, line)
+    return require('pilcrow').complete(lead, line)
+  end,
+})
+
+local group = vim.api.nvim_create_augroup('pilcrow', {})
+vim.api.nvim_create_autocmd('LspProgress', {
+  group = group,
+  callback = function(event)
+    require('pilcrow').on_progress(event)
+  end,
+})
+vim.api.nvim_create_autocmd({ 'BufReadPost', 'BufNewFile' }, {
+  group = group,
+  callback = function(event)
+    vim.schedule(function()
+      if vim.api.nvim_buf_is_loaded(event.buf) then
+        require('pilcrow').attach(event.buf)
+      end
+    end)
+  end,
+})

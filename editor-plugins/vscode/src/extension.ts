@@ -1,0 +1,131 @@
+// Starts `pilcrow lsp` for every document and offers its commands in the palette. What has to be
+// decided is decided in the program; here are only a path, two questions for a text, and trust.
+
+import * as vscode from "vscode";
+import { LanguageClient, type LanguageClientOptions, type ServerOptions } from "vscode-languageclient/node";
+
+let client: LanguageClient | undefined;
+
+export async function activate(context: vscode.ExtensionContext): Promise<void> {
+  const output = vscode.window.createOutputChannel("Pilcrow", { log: true });
+  const commands: [string, () => Promise<void>][] = [
+    ["pilcrow.palette.prompt", prompt],
+    ["pilcrow.palette.refactor", rename],
+    ["pilcrow.palette.stop", () => execute("pilcrow.stop", {})],
+    ["pilcrow.palette.undo", () => execute("pilcrow.undo", here())],
+    ["pilcrow.palette.redo", () => execute("pilcrow.redo", here())],
+    ["pilcrow.palette.transcript", () => execute("pilcrow.transcript", {})],
+  ];
+  context.subscriptions.push(
+    output,
+    ...commands.map(([id, run]) => vscode.commands.registerCommand(id, run)),
+    vscode.workspace.onDidGrantWorkspaceTrust(() => restart(output)),
+    vscode.workspace.onDidChangeConfiguration((event) =>
+      event.affectsConfiguration("pilcrow.path") ? restart(output) : undefined,
+    ),
+  );
+  await start(output);
+}
+
+export function deactivate(): Promise<void> {
+  return stop();
+}
+
+async function start(output: vscode.LogOutputChannel): Promise<void> {
+  const path = vscode.workspace.getConfiguration("pilcrow").get("path", "") || "pilcrow";
+  const server: ServerOptions = { command: path, args: ["lsp"] };
+  const options: LanguageClientOptions = {
+    documentSelector: [{ scheme: "file" }, { scheme: "untitled" }],
+    outputChannel: output,
+    initializationOptions: { pilcrow: { trusted: vscode.workspace.isTrusted } },
+  };
+  client = new LanguageClient("pilcrow", "Pilcrow", server, options);
+  try {
+    await client.start();
+  } catch (error) {
+    client = undefined;
+    output.error(String(error));
+    void missing(path);
+  }
+}
+
+async function stop(): Promise<void> {
+  const stopping = client;
+  client = undefined;
+  await stopping?.stop();
+}
+
+async function restart(output: vscode.LogOutputChannel): Promise<void> {
+  await stop();
+  await start(output);
+}
+
+async function missing(path: string): Promise<void> {
+  const settings = "Open Settings";
+  const chosen = await vscode.window.showErrorMessage(
+    `Pilcrow: "${path}" cannot be started. Install it (cargo install --path crates/pilcrow), or set pilcrow.path.`,
+    settings,
+  );
+  if (chosen === settings) {
+    await vscode.commands.executeCommand("workbench.action.openSettings", "pilcrow.path");
+  }
+}
+
+async function prompt(): Promise<void> {
+  const editor = vscode.window.activeTextEditor;
+  const text = await vscode.window.showInputBox({
+    title: "Pilcrow",
+    prompt: "What shall it do?",
+    placeHolder: "rename fetch_rows to load_rows",
+    ignoreFocusOut: true,
+  });
+  if (!text || !client) {
+    return;
+  }
+  const convert = client.code2ProtocolConverter;
+  const about = editor && {
+    uri: convert.asUri(editor.document.uri),
+    range: convert.asRange(editor.selection),
+  };
+  await execute("pilcrow.prompt", { text, ...about });
+}
+
+async function rename(): Promise<void> {
+  const editor = vscode.window.activeTextEditor;
+  if (!editor || !client) {
+    return;
+  }
+  const { document, selection } = editor;
+  const word = document.getWordRangeAtPosition(selection.active);
+  const old = word && document.getText(word);
+  const newName = await vscode.window.showInputBox({
+    title: "Pilcrow: rename",
+    prompt: old ? `New name for ${old}` : "New name for the symbol at the cursor",
+    value: old,
+    ignoreFocusOut: true,
+  });
+  if (!newName || newName === old || !client) {
+    return;
+  }
+  const convert = client.code2ProtocolConverter;
+  await execute("pilcrow.refactor", {
+    kind: "rename",
+    uri: convert.asUri(document.uri),
+    position: convert.asPosition(selection.active),
+    new_name: newName,
+  });
+}
+
+// The file tells which project is meant, where several are open.
+function here(): object {
+  const document = vscode.window.activeTextEditor?.document;
+  return document?.uri.scheme === "file" && client ? { uri: client.code2ProtocolConverter.asUri(document.uri) } : {};
+}
+
+async function execute(command: string, argument: object): Promise<void> {
+  if (!client) {
+    await missing(vscode.workspace.getConfiguration("pilcrow").get("path", "") || "pilcrow");
+    return;
+  }
+  await client.sendRequest("workspace/executeCommand", { command, arguments: [argument] });
+}

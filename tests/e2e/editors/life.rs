@@ -1,0 +1,92 @@
+//! What an editor does to the server by living and dying, and what an edit is to the editor's undo.
+
+use std::time::Duration;
+
+use tests::editors::neovim::Setup;
+use tests::editors::{Model, Neovim, VsCode, alone};
+use tests::{Sandbox, slow, wait_for};
+
+/// Waits until the real language server that Pilcrow started runs.
+#[track_caller]
+fn a_language_server_runs(sandbox: &Sandbox) {
+    let runs = wait_for(Duration::from_secs(120), || {
+        sandbox.mark().living().iter().any(|found| found.command.contains("pyright"))
+    });
+    assert!(runs, "no language server: {:?}", sandbox.mark().living());
+}
+
+#[test]
+fn when_neovim_is_killed_everything_is_gone_in_five_seconds() {
+    if !slow("when_neovim_is_killed_everything_is_gone_in_five_seconds") {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::itsdangerous();
+    let mut neovim = Neovim::start(&sandbox, Setup::Plugin, &["src/itsdangerous/encoding.py"]);
+    neovim.keys(":Pilcrow find references of want_bytes<CR>");
+    a_language_server_runs(&sandbox);
+    neovim.kill();
+    sandbox.mark().none_left(Duration::from_secs(5));
+}
+
+#[test]
+fn when_vscode_is_killed_everything_is_gone_in_five_seconds() {
+    if !slow("when_vscode_is_killed_everything_is_gone_in_five_seconds") {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::itsdangerous();
+    let mut code = VsCode::start(&sandbox, "vscode-killed");
+    code.open("src/itsdangerous/encoding.py");
+    code.command("Pilcrow: Prompt…");
+    code.answer("find references of want_bytes");
+    a_language_server_runs(&sandbox);
+    code.screenshot("running");
+    code.kill();
+    sandbox.mark().none_left(Duration::from_secs(5));
+}
+
+#[test]
+fn in_neovims_insert_mode_an_edit_is_an_undo_step_of_its_own() {
+    if !slow("in_neovims_insert_mode_an_edit_is_an_undo_step_of_its_own") {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\nthree\n")]);
+    sandbox.make_repository();
+    let model = Model::install(&sandbox);
+    model.edits("a.txt", &[], &["PUT 1:\n+ONE".to_owned()], "counted");
+    let neovim = Neovim::start(&sandbox, Setup::Plugin, &["a.txt"]);
+    neovim.keys("Goabc");
+    neovim.wait_text("a.txt", "typing", |text| text == "one\ntwo\nthree\nabc");
+    neovim.lua("require('pilcrow').prompt('go'); return true");
+    neovim.wait_text("a.txt", "the edit while inserting", |text| text == "ONE\ntwo\nthree\nabc");
+    assert_eq!(neovim.eval("mode()"), "i", "the edit took the person out of insert mode");
+    neovim.keys("def<Esc>");
+    neovim.wait_text("a.txt", "typing goes on", |text| text == "ONE\ntwo\nthree\nabcdef");
+    neovim.keys("u");
+    neovim.wait_text("a.txt", "first undo", |text| text == "ONE\ntwo\nthree\nabc");
+    neovim.keys("u");
+    neovim.wait_text("a.txt", "second undo", |text| text == "one\ntwo\nthree\nabc");
+    neovim.keys("u");
+    neovim.wait_text("a.txt", "third undo", |text| text == "one\ntwo\nthree");
+}
+
+#[test]
+fn stop_in_neovim_ends_the_run() {
+    if !slow("stop_in_neovim_ends_the_run") {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    sandbox.make_repository();
+    let model = Model::install(&sandbox);
+    model.says(&[serde_json::json!({"text": "thinking for ever", "wait_for_cancel": true})]);
+    let neovim = Neovim::start(&sandbox, Setup::Plugin, &["a.txt"]);
+    neovim.lua("_G.kinds = {}; vim.api.nvim_create_autocmd('LspProgress', { callback = function(e) table.insert(_G.kinds, e.data.params.value.kind) end }); return true");
+    neovim.keys(":Pilcrow think<CR>");
+    neovim.wait_lua("progress is shown", "return vim.tbl_contains(_G.kinds, 'begin')");
+    neovim.keys(":Pilcrow stop<CR>");
+    neovim.wait_lua("progress ends", "return vim.tbl_contains(_G.kinds, 'end')");
+    neovim.wait_lua("it is told", "return vim.fn.execute('messages'):find('stopped') ~= nil");
+}

@@ -1,0 +1,9 @@
+//! Pilcrow in real editors. Slow.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should end with where it stood")]
+
+mod interleaving;
+mod life;
+mod plugins;
+mod rename;
+mod request_lines;

@@ -1,0 +1,156 @@
+//! The main job in the editors: a rename across a package, two files of it open, one of them with
+//! typing that nobody saved.
+
+use std::collections::BTreeMap;
+
+use tests::editors::neovim::Setup;
+use tests::editors::{Neovim, VsCode, alone};
+use tests::{Sandbox, slow, wait_for};
+
+const OLD: &str = "want_bytes";
+const NEW: &str = "to_bytes";
+const DEFINED: &str = "src/itsdangerous/encoding.py";
+const TYPED_IN: &str = "src/itsdangerous/signer.py";
+const TYPING: &str = "# typed by hand";
+
+/// What every file must be after the rename: in Python files each whole word became another, nothing
+/// else changed. (In this package words and code agree, except in what the test types.)
+fn renamed(tree: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
+    let rename = |path: &String, bytes: &Vec<u8>| {
+        if path.ends_with(".py") {
+            words(&String::from_utf8_lossy(bytes)).into_bytes()
+        } else {
+            bytes.clone()
+        }
+    };
+    tree.iter().map(|(path, bytes)| (path.clone(), rename(path, bytes))).collect()
+}
+
+/// Whole words `OLD` become `NEW`.
+fn words(text: &str) -> String {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(OLD) {
+        let (before, after) = (&rest[..at], &rest[at + OLD.len()..]);
+        let whole = !before.chars().next_back().or(out.chars().next_back()).is_some_and(is_word)
+            && !after.chars().next().is_some_and(is_word);
+        out.push_str(before);
+        out.push_str(if whole { NEW } else { OLD });
+        rest = after;
+    }
+    out + rest
+}
+
+/// Closed files are as `wanted`; open ones as at the start, since nobody saved them.
+#[track_caller]
+fn on_disk(sandbox: &Sandbox, start: &BTreeMap<String, Vec<u8>>, wanted: &BTreeMap<String, Vec<u8>>) {
+    let mut expected = wanted.clone();
+    for open in [DEFINED, TYPED_IN] {
+        expected.insert(open.to_owned(), start[open].clone());
+    }
+    let mut wrong = Vec::new();
+    let came = wait_for(std::time::Duration::from_secs(30), || {
+        let tree = sandbox.tree();
+        let paths: std::collections::BTreeSet<&String> = tree.keys().chain(expected.keys()).collect();
+        wrong = paths.into_iter().filter(|path| tree.get(*path) != expected.get(*path)).cloned().collect();
+        wrong.is_empty()
+    });
+    assert!(came, "not as they should be on disk: {wrong:?}");
+}
+
+fn text_of(tree: &BTreeMap<String, Vec<u8>>, path: &str) -> String {
+    String::from_utf8(tree[path].clone()).unwrap()
+}
+
+#[test]
+fn neovim_renames_across_open_and_closed_files_and_takes_it_back() {
+    if !slow("neovim_renames_across_open_and_closed_files_and_takes_it_back") {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::itsdangerous();
+    let start = sandbox.tree();
+    let after = renamed(&start);
+    let lines = |text: String| text.trim_end_matches('\n').to_owned();
+    let (defined, typed_in) = (lines(text_of(&start, DEFINED)), lines(text_of(&start, TYPED_IN)));
+    let neovim = Neovim::start(&sandbox, Setup::Plugin, &[TYPED_IN, DEFINED]);
+    neovim.show(TYPED_IN);
+    neovim.keys(&format!("ggO{TYPING}<Esc>"));
+    let typed = format!("{TYPING}\n{typed_in}");
+    neovim.wait_text(TYPED_IN, "the typing", |text| text == typed);
+
+    neovim.show(DEFINED);
+    neovim.keys(&format!(":Pilcrow rename {OLD} to {NEW}<CR>"));
+    let typed_after = format!("{TYPING}\n{}", words(&typed_in));
+    neovim.wait_text(DEFINED, "the rename", |text| text == words(&defined));
+    neovim.wait_text(TYPED_IN, "the rename, beside the typing", |text| text == typed_after);
+    on_disk(&sandbox, &start, &after);
+    assert!(neovim.is_modified(DEFINED) && neovim.is_modified(TYPED_IN), "somebody saved");
+
+    // The editor's own undo, file by file, and its own redo.
+    neovim.keys("u");
+    neovim.wait_text(DEFINED, "one undo in the editor", |text| text == defined);
+    neovim.keys("<C-r>");
+    neovim.wait_text(DEFINED, "its redo", |text| text == words(&defined));
+    neovim.show(TYPED_IN);
+    neovim.keys("u");
+    neovim.wait_text(TYPED_IN, "one undo beside the typing", |text| text == typed);
+    neovim.keys("<C-r>");
+    neovim.wait_text(TYPED_IN, "its redo beside the typing", |text| text == typed_after);
+
+    neovim.keys(":Pilcrow undo<CR>");
+    neovim.wait_text(DEFINED, "undo of all", |text| text == defined);
+    neovim.wait_text(TYPED_IN, "undo of all keeps the typing", |text| text == typed);
+    on_disk(&sandbox, &start, &start);
+    assert!(neovim.is_modified(TYPED_IN), "the typing was saved");
+}
+
+#[test]
+fn vscode_renames_across_open_and_closed_files_and_takes_it_back() {
+    if !slow("vscode_renames_across_open_and_closed_files_and_takes_it_back") {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::itsdangerous();
+    let start = sandbox.tree();
+    let after = renamed(&start);
+    let (defined, typed_in) = (text_of(&start, DEFINED), text_of(&start, TYPED_IN));
+    let mut code = VsCode::start(&sandbox, "vscode-rename");
+    code.open(TYPED_IN);
+    code.goto(1, 1);
+    code.type_text(TYPING);
+    code.press("Enter");
+    let typed = format!("{TYPING}\n{typed_in}");
+    code.wait_document(TYPED_IN, "the typing", |it| it.text == typed && it.dirty);
+    code.screenshot("1-typed");
+
+    code.open(DEFINED);
+    let line = defined.lines().position(|line| line.contains(&format!("def {OLD}"))).unwrap() as u64 + 1;
+    code.goto(line, 6);
+    code.command("Pilcrow: Refactor…");
+    code.screenshot("2-asked");
+    code.answer(NEW);
+    let typed_after = format!("{TYPING}\n{}", words(&typed_in));
+    code.wait_document(DEFINED, "the rename", |it| it.text == words(&defined) && it.dirty);
+    code.wait_document(TYPED_IN, "the rename, beside the typing", |it| it.text == typed_after && it.dirty);
+    on_disk(&sandbox, &start, &after);
+    code.screenshot("3-renamed");
+
+    code.press("Control+Z");
+    code.wait_document(DEFINED, "one undo in the editor", |it| it.text == defined);
+    code.press("Control+Shift+Z");
+    code.wait_document(DEFINED, "its redo", |it| it.text == words(&defined));
+    code.open(TYPED_IN);
+    code.screenshot("4-beside-the-typing");
+    code.press("Control+Z");
+    code.wait_document(TYPED_IN, "one undo beside the typing", |it| it.text == typed && it.dirty);
+    code.press("Control+Shift+Z");
+    code.wait_document(TYPED_IN, "its redo beside the typing", |it| it.text == typed_after);
+
+    code.command("Pilcrow: Undo");
+    code.wait_document(DEFINED, "undo of all", |it| it.text == defined);
+    code.wait_document(TYPED_IN, "undo of all keeps the typing", |it| it.text == typed && it.dirty);
+    on_disk(&sandbox, &start, &start);
+    code.screenshot("5-undone");
+}

@@ -1,0 +1,75 @@
+// The hands in the browser: reads one JSON object a line, does it as a person would (keys and clicks),
+// answers one JSON object a line. Started by tests/src/editors/vscode.rs.
+//
+//   node vscode.mjs PLAYWRIGHT_FOLDER CHROMIUM URL
+
+import { createInterface } from "node:readline";
+import { createRequire } from "node:module";
+
+const [playwright, executablePath, url] = process.argv.slice(2);
+const { chromium } = createRequire(import.meta.url)(playwright);
+const PATIENCE = 120_000;
+
+const browser = await chromium.launch({
+  executablePath,
+  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+});
+const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+page.setDefaultTimeout(PATIENCE);
+
+const input = ".quick-input-widget .quick-input-filter input";
+
+async function palette(key, text, wanted) {
+  await page.keyboard.press(key);
+  await page.locator(input).waitFor({ state: "visible" });
+  await page.locator(input).fill(text);
+  const row = page.locator(".quick-input-list .monaco-list-row", { hasText: wanted }).first();
+  await row.waitFor({ state: "visible" });
+  await row.click();
+}
+
+const hands = {
+  async start() {
+    await page.goto(url, { waitUntil: "domcontentloaded" });
+    await page.locator(".monaco-workbench .part.editor").waitFor({ state: "visible" });
+    await page.locator(".statusbar").waitFor({ state: "visible" });
+  },
+  open: ({ file }) => palette("Control+P", file, file.split("/").at(-1)),
+  command: ({ name }) => palette("F1", `>${name}`, name),
+  async answer({ text }) {
+    await page.locator(input).waitFor({ state: "visible" });
+    await page.locator(input).fill(text);
+    await page.keyboard.press("Enter");
+    await page.locator(input).waitFor({ state: "hidden" });
+  },
+  async focus() {
+    await page.locator(".editor-group-container.active .monaco-editor").first().click({ position: { x: 400, y: 300 } });
+  },
+  async goto({ line, column }) {
+    await page.keyboard.press("Control+G");
+    await page.locator(input).waitFor({ state: "visible" });
+    await page.locator(input).fill(`:${line}:${column}`);
+    await page.keyboard.press("Enter");
+    await page.locator(input).waitFor({ state: "hidden" });
+  },
+  press: ({ key }) => page.keyboard.press(key),
+  type: ({ text }) => page.keyboard.type(text),
+  click: ({ text, within }) => page.locator(within ?? "body").getByText(text, { exact: false }).first().click(),
+  async shows({ text, within }) {
+    await page.locator(within ?? "body").getByText(text, { exact: false }).first().waitFor({ state: "visible" });
+  },
+  // The visible text of a part of the window; nothing if it is not there.
+  look: async ({ within }) => (await page.locator(within).allInnerTexts()).join("\n"),
+  screenshot: ({ path }) => page.screenshot({ path, animations: "disabled" }).then(() => undefined),
+};
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const request = JSON.parse(line);
+  try {
+    const value = await hands[request.do](request);
+    console.log(JSON.stringify({ value: value ?? null }));
+  } catch (error) {
+    console.log(JSON.stringify({ error: String(error) }));
+  }
+}
+await browser.close();

@@ -1,0 +1,86 @@
+//! Real editors, driven as a person drives them: keys are typed, commands are called by name.
+//!
+//! Texts are read out beside that, because a screen shows only a part. A missing tool fails the test
+//! that needs it with the command that installs it.
+
+pub mod emacs;
+pub mod model;
+pub mod neovim;
+pub mod vscode;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::sandbox::{Sandbox, finish};
+
+pub use emacs::Emacs;
+pub use model::Model;
+pub use neovim::Neovim;
+pub use vscode::VsCode;
+
+/// How long anything in a real editor may take on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Editors run one at a time: two browsers on two cores prove nothing but patience.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Something in the tools folder.
+#[track_caller]
+pub fn tool(path: &str) -> PathBuf {
+    let tools = std::env::var_os("PILCROW_TOOLS")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/pilcrow-dev")));
+    let found = tools.map(|tools| tools.join(path)).filter(|path| path.exists());
+    found.unwrap_or_else(|| panic!("{path} is not in the tools folder; run: cargo xtask setup"))
+}
+
+/// A folder of the checkout's plugins.
+pub fn plugin(name: &str) -> PathBuf {
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests lies in the checkout");
+    checkout.join("editor-plugins").join(name)
+}
+
+/// Files of this package that are no Rust: scripts and a helper extension.
+pub fn helper(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("editors").join(name)
+}
+
+/// A folder for what a test leaves to be looked at: `target/artifacts/NAME`, emptied.
+pub fn artifacts(name: &str) -> PathBuf {
+    let own = std::env::current_exe().expect("a program knows its own path");
+    let debug = own.ancestors().find(|folder| folder.ends_with("debug")).expect("cargo built this");
+    let folder = debug.parent().expect("a target folder").join("artifacts").join(name);
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+impl Sandbox {
+    /// A sandbox whose project is the source of itsdangerous, trusted, with the real language servers.
+    pub fn itsdangerous() -> Sandbox {
+        let sandbox = Sandbox::new();
+        let archive = tool("lib/itsdangerous/itsdangerous-2.2.0.tar.gz");
+        let mut tar = Command::new("tar");
+        sandbox.prepare(&mut tar);
+        tar.arg("-xzf").arg(archive).args(["--no-same-owner", "--strip-components=1", "-C"]);
+        let ran = finish(tar.arg(sandbox.project()).spawn().expect("tar starts"), PATIENCE);
+        assert!(ran.status.success(), "{ran:?}");
+        sandbox.make_repository();
+        sandbox
+    }
+
+    /// Makes the project a repository that is trusted, so that editors find its folder and servers may
+    /// run in it.
+    #[track_caller]
+    pub fn make_repository(&self) {
+        std::fs::create_dir(self.project().join(".git")).unwrap();
+        self.run_anywhere(&["trust", &self.project().display().to_string()]).expect(0);
+    }
+}

@@ -1,0 +1,69 @@
+//! A model that says what a test wrote down, for runs in an editor. Each run reads the script anew.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::sandbox::Sandbox;
+
+/// The script in a sandbox.
+pub struct Model<'a>(&'a Sandbox);
+
+impl<'a> Model<'a> {
+    /// Makes it the sandbox's model, with a policy that asks nothing: the tests that ask have their own.
+    pub fn install(sandbox: &'a Sandbox) -> Model<'a> {
+        let config = sandbox.home().join("config");
+        fs::create_dir_all(&config).unwrap();
+        let script = sandbox.beside("script.jsonl");
+        let text = format!(
+            "hashline.line_checks = false\npolicy.mode = \"permissive\"\nmodel.default = {:?}\n",
+            format!("script:{}", script.display())
+        );
+        fs::write(config.join("config.toml"), text).unwrap();
+        Model(sandbox)
+    }
+
+    /// The next run reads `file`, then makes these edits one after the other, each named by the line
+    /// numbers of what was read, and then says `answer`. What it reads must not hold `hidden`.
+    pub fn edits(&self, file: &str, hidden: &[&str], operations: &[String], answer: &str) {
+        let mut lines = vec![json!({"tool_calls": [{"name": "read", "arguments": {"path": file}}]})];
+        for (index, operation) in operations.iter().enumerate() {
+            let patch = format!("[{file}#{{{{tag}}}}]\n{operation}\n");
+            let mut line = json!({"tool_calls": [{"name": "edit", "arguments": {"patch": patch}}]});
+            line["expect"] = json!({"last_is_error": false});
+            if index == 0 {
+                line["expect"]["last_lacks"] = json!(hidden);
+                line["capture"] = json!({"tag": {"after": format!("[{file}#"), "before": "]"}});
+            }
+            lines.push(line);
+        }
+        lines.push(json!({"expect": {"last_is_error": false}, "text": answer}));
+        self.says(&lines);
+    }
+
+    /// The next run goes by these lines (docs/formats/script.md).
+    pub fn says(&self, lines: &[Value]) {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        fs::write(self.0.beside("script.jsonl"), text).unwrap();
+    }
+
+    /// What was said and done in the last run, for a failure.
+    pub fn conversation(&self) -> String {
+        let mut newest = (None, String::new());
+        let mut pending = vec![self.0.home().join("state")];
+        while let Some(folder) = pending.pop() {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    pending.push(path);
+                } else if path.extension().is_some_and(|it| it == "md") {
+                    let time = entry.metadata().and_then(|it| it.modified()).ok();
+                    if time >= newest.0 {
+                        newest = (time, fs::read_to_string(path).unwrap_or_default());
+                    }
+                }
+            }
+        }
+        newest.1
+    }
+}
