@@ -395,7 +395,6 @@ impl OpenDocuments {
     }
 
     /// Open files whose text is not saved. Looks at the disk.
-    #[cfg(test)]
     pub fn unsaved(&self) -> Vec<AbsPath> {
         let is_dirty =
             |path: &AbsPath| self.document(path).is_some_and(|it| it.owner == Owner::Editor { dirty: true });
