@@ -28,7 +28,8 @@ fn open() -> (Sandbox, Editor, String) {
 
 fn start(sandbox: &Sandbox, args: &[&str], input: &str) -> Child {
     let mut child = sandbox.command(args).stdin(Stdio::piped()).spawn().expect("pilcrow starts");
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let mut stdin = child.stdin.take().expect("piped");
+    stdin.write_all(input.as_bytes()).expect("it reads");
     child
 }
 
