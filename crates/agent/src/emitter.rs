@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::event::{Envelope, Event, EventSink};
+use crate::redact::redacted;
 
 /// Events that wait for the sinks before senders do.
 const QUEUE: usize = 256;
@@ -60,10 +61,12 @@ async fn deliver_all(
     mut sinks: Vec<Arc<dyn EventSink>>,
     mut items: mpsc::Receiver<Item>,
 ) {
+    let redactor = workspace::Redactor::from_env();
     let (mut seq, mut state_version) = (0, 0);
     while let Some(Item { event, delivered }) = items.recv().await {
         seq += 1;
         state_version += u64::from(event.changes_state());
+        let event = redacted(&redactor, &event).unwrap_or(event);
         let envelope =
             Envelope { session_id: session_id.clone(), seq, state_version, at: llm::now_ms(), event };
         let mut at = 0;

@@ -11,6 +11,7 @@ mod emitter;
 mod event;
 mod hooks;
 mod queues;
+mod redact;
 mod registry;
 mod run;
 mod session;

@@ -32,6 +32,8 @@ pub struct ServerDefinition {
     /// It looks for uses in its own project's files and in open ones only: before references and
     /// rename the files that hold the name are opened.
     pub opens_holders: bool,
+    /// It mends what refers to a file only when the file keeps its folder: other moves are refused.
+    pub moves_within_folder: bool,
     /// How it is started.
     pub command: CommandRule,
     /// What it is good at, 1 to 100. `None`: everything it offers, at 50.
@@ -265,6 +267,8 @@ struct File {
     root: RootRule,
     #[serde(default)]
     opens_holders: bool,
+    #[serde(default)]
+    moves_within_folder: bool,
     command: CommandRule,
     #[serde(default)]
     features: Option<BTreeMap<Feature, u8>>,
@@ -327,6 +331,7 @@ impl ServerDefinition {
             languages,
             root: file.root,
             opens_holders: file.opens_holders,
+            moves_within_folder: file.moves_within_folder,
             command: file.command,
             features: file.features,
             initialization_options: file.initialization_options.map(unfold),

@@ -68,7 +68,8 @@ pub(crate) async fn make<'a>(
         }
         let summary = summary(kit, &plan, &change, server.as_deref());
         if !change.apply {
-            let text = format!("not applied: {summary}\n{}", cut(&plan.diff(kit.workspace.root())));
+            let note = note.map(|note| format!("note: {note}\n")).unwrap_or_default();
+            let text = format!("not applied: {summary}\n{note}{}", cut(&plan.diff(kit.workspace.root())));
             return Ok(Done { text, details: details(kit, &plan, None), applied: false });
         }
         let committed = commit(kit, cx, plan).await;

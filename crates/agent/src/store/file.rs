@@ -1,10 +1,13 @@
 //! Sessions in a folder of ours, one file each. Blocking, but short: an append is one small write.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use llm::Message;
-use workspace::{ErrorCode, StateDir, StateError};
+use workspace::{ErrorCode, Redactor, StateDir, StateError};
+
+use crate::redact::redacted;
 
 use super::entry::{EntryBody, Header, LoadedSession, VERSION, header_line, message_line, parse};
 
@@ -15,6 +18,7 @@ const EXTENSION: &str = ".jsonl";
 pub struct SessionStore {
     dir: StateDir,
     sync: bool,
+    redactor: Arc<Redactor>,
 }
 
 /// The file of one session, open for appending in the sense that new entries follow the last one.
@@ -22,6 +26,7 @@ pub struct SessionStore {
 pub struct SessionFile {
     dir: StateDir,
     sync: bool,
+    redactor: Arc<Redactor>,
     name: String,
     /// Written before the first entry.
     preamble: Option<String>,
@@ -104,9 +109,10 @@ impl StoreError {
 }
 
 impl SessionStore {
-    /// The sessions in this folder of ours.
+    /// The sessions in this folder of ours. Values of the environment's secrets, and what looks like
+    /// a key, are not written into them.
     pub fn new(dir: StateDir) -> SessionStore {
-        SessionStore { dir, sync: false }
+        SessionStore { dir, sync: false, redactor: Arc::new(Redactor::from_env()) }
     }
 
     /// Whether each entry is flushed to the disk before the run goes on; off by default.
@@ -129,6 +135,7 @@ impl SessionStore {
         SessionFile {
             dir: self.dir.clone(),
             sync: self.sync,
+            redactor: Arc::clone(&self.redactor),
             name,
             preamble: Some(header_line(&header)),
             last: None,
@@ -141,6 +148,7 @@ impl SessionStore {
         SessionFile {
             dir: self.dir.clone(),
             sync: self.sync,
+            redactor: Arc::clone(&self.redactor),
             name: loaded.file.clone(),
             // A line that a crash cut is ended, so that it stays the only one that cannot be read.
             preamble: loaded.torn.then(|| "\n".to_owned()),
@@ -205,6 +213,8 @@ impl SessionFile {
     /// Appends a message after the newest entry.
     pub fn append_message(&mut self, id: &str, message: &Message) -> Result<(), StoreError> {
         let mut lines = self.preamble.clone().unwrap_or_default();
+        let redacted = redacted(&self.redactor, message);
+        let message = redacted.as_ref().unwrap_or(message);
         lines.push_str(&message_line(id, self.last.as_deref(), &now(), message));
         self.dir.append(&self.name, lines.as_bytes(), self.sync)?;
         self.preamble = None;

@@ -45,6 +45,26 @@ impl Kept {
 }
 
 #[tokio::test]
+async fn secrets_reach_neither_the_file_nor_those_who_listen() {
+    let kept = kept();
+    let key = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
+    let script = [calls(&[call("a", "t", json!({"text": key}))]), text("done")];
+    let script: String = script.iter().map(|line| format!("{line}\n")).collect();
+    let tools = Registry::new([Arc::new(echo("t")) as Arc<dyn Tool>]).unwrap();
+    let events = Arc::new(Recorder::default());
+    let model = Arc::new(ScriptModel::parse("t", &script).unwrap());
+    let session = Session::builder(model, tools).store(kept.store.clone()).sink(events.clone()).build();
+    let outcome = session.prompt(&*format!("use {key}")).await;
+    assert!(outcome.messages[2].text().contains(key), "the run works with what was said");
+    assert!(session.close(DEADLINE).await);
+    let told = serde_json::to_string(&*events.envelopes.lock().unwrap()).unwrap();
+    let written = std::fs::read_to_string(kept.file()).unwrap();
+    for seen in [told, written] {
+        assert!(seen.contains("use [redacted:github-token]") && !seen.contains(key), "{seen}");
+    }
+}
+
+#[tokio::test]
 async fn a_session_is_written_as_it_runs_and_can_be_shown() {
     let kept = kept();
     let session = kept.session(&[calls(&[call("a", "t", json!({"n": 1}))]), text("done")], None);

@@ -66,7 +66,9 @@ impl ServerPool {
             return Err(server.protocol("textDocument/rename", reason));
         }
         if edit.operations.is_empty() {
-            let message = format!("renaming {old_name:?} to {new_name:?} would change nothing");
+            let message = format!(
+                "it changes nothing for renaming {old_name:?} to {new_name:?}; is {new_name:?} a name that this language takes?"
+            );
             return Err(server.refused(ErrorCode::NotFound, message));
         }
         Ok(super::noted(super::answer(&server, edit), note))
@@ -125,6 +127,16 @@ impl ServerPool {
                 Err(error) => return Err(error),
             },
         };
+        let same_folder = from.as_path().parent() == to.as_path().parent();
+        if let Some(server) =
+            servers.iter().find(|server| !same_folder && server.core.definition.moves_within_folder)
+        {
+            let name = self.workspace.relative(from);
+            let message = format!(
+                "it mends imports only when a file keeps its folder, and {name} would leave it; `MV` of an edit moves it alone, and its imports have to be mended by edits"
+            );
+            return Err(server.refused(ErrorCode::Unsupported, message));
+        }
         let mut edit = WorkspaceEdit { label: label.clone(), operations: Vec::new() };
         let uri = |path: &AbsPath| workspace::path_to_uri(path.as_path());
         let files = json!({"files": [{"oldUri": uri(from), "newUri": uri(to)}]});

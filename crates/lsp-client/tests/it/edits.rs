@@ -90,7 +90,7 @@ async fn edits_that_overlap_or_fit_nowhere_are_refused() {
 async fn a_rename_that_changes_nothing_is_an_error() {
     for nothing in [Value::Null, json!({"changes": {"${root}/a.txt": [edit(0, 0, 3, "abc")]}})] {
         let bench = bench(&[("a.txt", "abc")], renames(nothing));
-        refused(&bench, ErrorCode::NotFound, "would change nothing").await;
+        refused(&bench, ErrorCode::NotFound, "it changes nothing").await;
     }
 }
 
@@ -173,6 +173,25 @@ async fn a_file_moves_with_what_refers_to_it() {
         (&asked["oldUri"], &asked["newUri"]),
         (&json!(bench.uri("a.txt")), &json!(bench.uri("c.txt")))
     );
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_mend_a_move_to_another_folder_is_not_believed() {
+    let answer = json!({"documentChanges": [
+        {"textDocument": {"uri": "${root}/b.txt", "version": null}, "edits": [edit(0, 4, 5, "c")]},
+    ]});
+    let files = json!({"filters": [{"pattern": {"glob": "**/*"}}]});
+    let script =
+        Script::new(json!({"workspace": {"fileOperations": {"willRename": files}}, "textDocumentSync": 2}))
+            .on("workspace/willRenameFiles", [Step::Result(answer)]);
+    let more = "moves_within_folder = true\n";
+    let bench = build(&[("a.txt", "text"), ("b.txt", "see a")], vec![("scripted", script, more)], |_| ());
+    let from = bench.path("a.txt");
+    let error = bench.pool.rename_file(&from, &bench.path("sub/c.txt"), &cx(LONG)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Unsupported);
+    assert!(error.to_string().contains("keeps its folder"), "{error}");
+    let moved = bench.pool.rename_file(&from, &bench.path("c.txt"), &cx(LONG)).await.unwrap();
+    assert_eq!(bench.outcome(moved.value), ["b.txt: see c", "c.txt: text"]);
 }
 
 #[tokio::test]

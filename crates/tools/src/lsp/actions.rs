@@ -112,7 +112,13 @@ pub(super) async fn rename(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<T
         Box::pin(async {
             // Resolved anew for a second attempt: the text may have moved.
             let target = target::resolve(kit, args, &request).await?;
-            let answer = kit.servers.rename(&target.document, target.range.start, new_name, &request).await?;
+            let clash = target::sibling(kit, &target, new_name, &request).await;
+            let mut answer =
+                kit.servers.rename(&target.document, target.range.start, new_name, &request).await?;
+            if let Some(place) = clash {
+                let said = format!("`{new_name}` is declared at {place} too: two things of one name");
+                answer.note = Some(answer.note.map_or(said.clone(), |note| format!("{said}; {note}")));
+            }
             Ok(proposed(answer))
         })
     })

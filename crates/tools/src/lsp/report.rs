@@ -219,7 +219,8 @@ pub(super) fn left_over(kit: &Kit, old_name: &str, holding: &Holding) -> String 
     places.truncate(MAX_LEFT);
     let cut = if holding.cut { " (not every file was searched)" } else { "" };
     format!(
-        "`{old_name}` still stands at {} that are not this symbol or are text{cut}: {}{more}\n",
+        "`{old_name}` still stands at {} that are text or that the server does not take for this symbol{cut}: {}{more}
+",
         counted(count, "place"),
         places.join(", ")
     )

@@ -188,6 +188,7 @@ async fn everywhere(kit: &Kit, symbol: &str, cx: &RequestCx) -> Result<Target, F
     let holding = crate::words::files_with(kit, &last, cx).await?;
     let mut declared = Vec::new();
     let mut asked = 0;
+    let mut unknown = 0;
     let mut unserved = None;
     for document in &holding.documents {
         if asked == MAX_FILES {
@@ -199,7 +200,7 @@ async fn everywhere(kit: &Kit, symbol: &str, cx: &RequestCx) -> Result<Target, F
                 declared.extend(found);
             }
             // A file that no server knows cannot declare it as far as anybody can tell.
-            Err(failure) if matches!(failure.code, ErrorCode::Unsupported) => {}
+            Err(failure) if matches!(failure.code, ErrorCode::Unsupported) => unknown += 1,
             Err(failure) if matches!(failure.code, ErrorCode::MissingTool) => unserved = Some(failure),
             Err(failure) => return Err(failure),
         }
@@ -210,7 +211,7 @@ async fn everywhere(kit: &Kit, symbol: &str, cx: &RequestCx) -> Result<Target, F
     if let Some(failure) = unserved.filter(|_| asked == 0) {
         return Err(failure);
     }
-    let cut = if holding.cut || holding.documents.len() > asked {
+    let cut = if holding.cut || holding.documents.len() > asked + unknown {
         "; not every file was asked, name the `file`"
     } else {
         ""
@@ -225,6 +226,21 @@ async fn everywhere(kit: &Kit, symbol: &str, cx: &RequestCx) -> Result<Target, F
             }
         },
     ))
+}
+
+/// Where something called `name` is declared beside `target`, in the same scope of the same file;
+/// `None` also when the server cannot tell.
+pub(crate) async fn sibling(kit: &Kit, target: &Target, name: &str, cx: &RequestCx) -> Option<String> {
+    fn scope<'a>(symbols: &'a [Symbol], at: &Range<usize>) -> Option<&'a [Symbol]> {
+        let inside = |outer: &Range<usize>| outer.start <= at.start && at.end <= outer.end;
+        if symbols.iter().any(|symbol| inside(&symbol.selection)) {
+            return Some(symbols);
+        }
+        symbols.iter().find_map(|symbol| scope(&symbol.children, at))
+    }
+    let symbols = kit.servers.symbols(&target.document, cx).await.ok()?;
+    let found = scope(&symbols.value, &target.range)?.iter().find(|symbol| symbol.name == name)?;
+    Some(shown(kit, &target.document, found.selection.start))
 }
 
 /// The whole extent of a symbol of a file: its declaration with its body.
