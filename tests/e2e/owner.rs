@@ -3,12 +3,14 @@
 
 use std::io::Write;
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use serde_json::json;
 use tests::batch::View;
 use tests::editor::uri;
-use tests::{Editor, Sandbox, sandbox};
+use tests::{Editor, Sandbox, Scripted, sandbox, wait_for};
 
+const PATIENCE: Duration = Duration::from_secs(20);
 const SAVED: &str = "one\ntwo\n";
 
 /// An editor that has `a.txt` open, with a line that is not saved.
@@ -26,7 +28,8 @@ fn open() -> (Sandbox, Editor, String) {
 
 fn start(sandbox: &Sandbox, args: &[&str], input: &str) -> Child {
     let mut child = sandbox.command(args).stdin(Stdio::piped()).spawn().expect("pilcrow starts");
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let mut stdin = child.stdin.take().expect("piped");
+    stdin.write_all(input.as_bytes()).expect("it reads");
     child
 }
 
@@ -79,4 +82,37 @@ fn a_command_in_a_project_that_nobody_trusts_asks_nobody_in_the_editor() {
     assert_eq!(sandbox.read("new.txt"), "new\n");
     assert!(editor.all("window/showMessageRequest").is_empty());
     editor.shut_down();
+}
+
+/// References asked for twice in a shell, and how often a server is started and ended for that.
+#[track_caller]
+fn servers(trusted: bool, started: usize, ended: usize) {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
+    let methods = json!({"textDocument/references": [[{"result": []}]]});
+    let scripted = Scripted::install(&mut sandbox, &[json!({"methods": methods})]);
+    if trusted {
+        let project = sandbox.project().display().to_string();
+        sandbox.run_anywhere(&["trust", &project]).expect(0);
+    }
+    let mut editor = Editor::start(&sandbox);
+    editor.wait("the question for settings", |editor| !editor.all("workspace/configuration").is_empty());
+    let call = json!({"action": "references", "file": "a.py", "line": 1, "symbol": "greet"}).to_string();
+    for _ in 0..2 {
+        sandbox.run(&["tool", "lsp", &call, "--yes"]).expect(0);
+    }
+    assert_eq!((scripted.got("textDocument/references"), scripted.got("initialize")), (2, started));
+    assert!(wait_for(PATIENCE, || scripted.got("exit") == ended), "{}", scripted.got("exit"));
+    assert!(editor.all("window/showMessageRequest").is_empty());
+    editor.shut_down();
+    sandbox.mark().none_left(PATIENCE);
+}
+
+#[test]
+fn a_shell_uses_the_editors_warm_servers() {
+    servers(true, 1, 0);
+}
+
+#[test]
+fn a_yes_in_a_shell_starts_no_server_for_the_editor() {
+    servers(false, 2, 2);
 }
