@@ -24,6 +24,8 @@ use crate::{
 
 /// How long a commit waits for another one to end.
 const LOCK_DEADLINE: Duration = Duration::from_secs(30);
+/// How often typing that comes while a commit begins is followed.
+const MAX_FOLLOWS: usize = 8;
 /// The lock's file in the workspace's state.
 pub(crate) const LOCK: &str = "commit.lock";
 
@@ -62,8 +64,7 @@ impl Transaction {
         let journal = Journal::new(&inner.state)?;
         let notes = recovery::recover(&journal)?.iter().map(recovery::note_line).collect();
         let Order { mut plan, run, undoes, redo } = order;
-        rebase(&inner, &mut plan);
-        check_unmoved(&inner, &plan)?;
+        follow(&inner, &mut plan)?;
         let targets: BTreeMap<&AbsPath, &Step> =
             plan.steps.iter().filter_map(|step| Some((step.moved_from.as_ref()?, step))).collect();
         let ways = plan.steps.iter().map(|step| way(step, targets.get(&step.path).copied()));
@@ -310,30 +311,59 @@ fn find<'a>(plan: &'a Plan, path: &AbsPath) -> Option<&'a Step> {
     plan.steps.binary_search_by(|step| step.path.cmp(path)).ok().map(|index| &plan.steps[index])
 }
 
-/// Follows what the person typed since the plan was made: where it leaves the planned edits alone,
-/// they are made in the text as it is now. What cannot follow is left for [`check_unmoved`] to find.
-fn rebase(inner: &Inner, plan: &mut Plan) {
-    let Some(editor) = &inner.editor else { return };
+/// Checks that everything is as it was planned on, or follows what the person typed since: where it
+/// leaves the planned edits alone, they are made in the text as it is now.
+fn follow(inner: &Inner, plan: &mut Plan) -> Result<(), CommitError> {
+    for _ in 0..MAX_FOLLOWS {
+        let followed = rebase(inner, plan);
+        match check_unmoved(inner, plan) {
+            // Typed in this very moment.
+            Err(CommitError::Moved { paths }) if followed && paths.iter().all(|path| is_open(plan, path)) => {
+            }
+            result => return result,
+        }
+    }
+    check_unmoved(inner, plan)
+}
+
+fn is_open(plan: &Plan, path: &AbsPath) -> bool {
+    find(plan, path).is_some_and(|step| step.open)
+}
+
+/// Whether all that is open in the editor is planned on its text of this moment.
+fn rebase(inner: &Inner, plan: &mut Plan) -> bool {
+    let Some(editor) = &inner.editor else { return false };
+    let mut followed = true;
     for step in plan.steps.iter_mut().filter(|step| step.open) {
-        let Some(document) = editor.document(&step.path) else { continue };
-        let Some(before) = step.before.as_ref() else { continue };
-        let change = plan.changes.iter_mut().find(|change| change.path == step.path);
-        let Some(change) = change.filter(|change| change.kind == ChangeKind::Modified) else { continue };
+        let (Some(document), Some(before)) = (editor.document(&step.path), step.before.as_ref()) else {
+            followed = false;
+            continue;
+        };
         if before.hash == document.version.hash {
             continue;
         }
-        let Some(edits) = editor.rebase(change) else { continue };
-        let Ok(after) = text::apply(&document.text, &edits) else { continue };
-        step.before = Some(Image::new(
-            Content::Text { text: Arc::clone(&document.text), bom: document.bom },
-            before.mode,
-        ));
-        let after = Content::text(&after, document.bom);
+        let change = plan.changes.iter_mut().find(|change| change.path == step.path);
+        let change = change.filter(|change| change.kind == ChangeKind::Modified);
+        let edits = change.as_ref().and_then(|change| editor.rebase(change));
+        if editor.document(&step.path).is_none_or(|now| now.version != document.version) {
+            // The edits may be for another text than this.
+            continue;
+        }
+        let after = edits.as_ref().and_then(|edits| text::apply(&document.text, edits).ok());
+        let (Some(change), Some(edits), Some(after)) = (change, edits, after) else {
+            followed = false;
+            continue;
+        };
+        let bom = document.bom;
+        let now = Content::Text { text: Arc::clone(&document.text), bom };
+        step.before = Some(Image::new(now, before.mode));
+        let after = Content::text(&after, bom);
         change.before = Some(document.text);
         change.after = after.as_text().cloned();
         change.edits = edits;
         step.after = Some(Image::new(after, step.after.as_ref().and_then(|after| after.mode)));
     }
+    followed
 }
 
 /// That every path leads where it led and holds what the plan was made on, and that nobody else has
