@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use agent::{Tool, ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
-use hashline::{Current, Documents, FileOp, Note, Options, Patch, Reason, Refusal, SectionPlan};
+use hashline::{Current, Documents, FileOp, Note, Options, Patch, Reason, Refusal, SectionPlan, Snapshot};
 use llm::ToolDefinition;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use text::ChangeLog;
 use workspace::{
     AbsPath, Document, Effects, ErrorCode, Operation, PlanError, ReadError, WorkspaceEdit, Writes,
 };
@@ -73,7 +74,11 @@ impl Edit {
             let now = Now::look(kit, &patch);
             let options = Options { checks: kit.settings.line_checks };
             let planned = kit.with_snapshots(|store| hashline::plan(&patch, store, &now, options));
-            let planned = planned.map_err(|refusal| refused(kit, &patch, &refusal))?;
+            let planned = match planned {
+                // The person typed while we looked.
+                Err(_) if attempts == 1 && now.is_over() => continue,
+                planned => planned.map_err(|refusal| refused(kit, &patch, &refusal))?,
+            };
             let plan = match kit.workspace.plan(now.edit(kit, &planned.sections)?) {
                 Err(PlanError::Stale { .. }) if attempts == 1 => continue,
                 plan => plan?,
@@ -118,12 +123,13 @@ async fn canonical(kit: &Kit, patch: &mut Patch, cx: &ToolCx) -> Result<(), Fail
 }
 
 /// The files of a patch as they are now.
-struct Now {
+struct Now<'a> {
+    kit: &'a Kit,
     documents: HashMap<String, Result<Document, ReadError>>,
 }
 
-impl Now {
-    fn look(kit: &Kit, patch: &Patch) -> Self {
+impl<'a> Now<'a> {
+    fn look(kit: &'a Kit, patch: &Patch) -> Self {
         let mut documents = HashMap::new();
         for section in &patch.sections {
             let mut look = |path: &str| {
@@ -135,7 +141,14 @@ impl Now {
                 look(to);
             }
         }
-        Self { documents }
+        Self { kit, documents }
+    }
+
+    /// Whether a document is another by now.
+    fn is_over(&self) -> bool {
+        self.documents.values().flatten().any(|document| {
+            self.kit.workspace.document(&document.path).is_ok_and(|now| now.version != document.version)
+        })
     }
 
     fn edit(&self, kit: &Kit, sections: &[SectionPlan]) -> Result<WorkspaceEdit, Failure> {
@@ -169,7 +182,7 @@ impl Now {
     }
 }
 
-impl Documents for Now {
+impl Documents for Now<'_> {
     fn current(&self, path: &str) -> Current {
         match self.documents.get(path) {
             Some(Ok(document)) => Current::Text(document.text.clone()),
@@ -177,6 +190,11 @@ impl Documents for Now {
             Some(Err(ReadError::TooLarge { .. })) => Current::TooLarge,
             Some(Err(_)) | None => Current::Missing,
         }
+    }
+
+    fn changes(&self, path: &str, since: &Snapshot) -> Option<ChangeLog> {
+        let document = self.documents.get(path)?.as_ref().ok()?;
+        self.kit.workspace.changes(&document.path, since.text())
     }
 }
 

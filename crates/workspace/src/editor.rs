@@ -2,7 +2,7 @@
 
 use futures_util::future::BoxFuture;
 
-use text::TextEdit;
+use text::{ChangeLog, TextEdit};
 
 use crate::{AbsPath, Document, FileChange};
 
@@ -42,6 +42,13 @@ pub trait Editor: Send + Sync {
     /// now; `None` when what was changed since touches them, or the way from there is not known.
     fn rebase(&self, change: &FileChange) -> Option<Vec<TextEdit>> {
         let _ = change;
+        None
+    }
+
+    /// The edits that led from `since`, a text that the open document at `path` was seen to have, to
+    /// its text now; `None` when they are not all known.
+    fn changes(&self, path: &AbsPath, since: &str) -> Option<ChangeLog> {
+        let _ = (path, since);
         None
     }
 

@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use text::ChangeLog;
 use tokio::sync::broadcast;
 use tokio_util::task::TaskTracker;
 
@@ -221,6 +222,12 @@ impl Workspace {
         if self.inner.others.set(others).is_err() {
             tracing::debug!("this workspace heeds others already");
         }
+    }
+
+    /// The edits that led from `since`, a text of the file that was read, to its text now, where an
+    /// editor has it open and all of them are known. Blocks like [`Workspace::document`].
+    pub fn changes(&self, path: &AbsPath, since: &str) -> Option<ChangeLog> {
+        self.inner.editor.as_ref()?.changes(path, since)
     }
 
     /// Every document that our editor has open.

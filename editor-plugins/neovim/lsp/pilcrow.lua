@@ -17,6 +17,8 @@ return {
   cmd = { vim.g.pilcrow_path or 'pilcrow', 'lsp' },
   -- No `filetypes`: it has to know every open file, whatever the language.
   root_markers = { '.git' },
+  -- What is typed is told at once, and not up to 150 ms later: an edit fits while it is on its way.
+  flags = { debounce_text_changes = 20 },
   handlers = handlers,
   -- One server for everything; the project of a further file is told to it as a workspace folder.
   reuse_client = function(client, config)

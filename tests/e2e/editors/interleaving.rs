@@ -60,7 +60,9 @@ fn play(seed: u64) -> Play {
     let persons = 4 + usize::try_from(random.below(6)).unwrap();
     for &line in &order[..agents] {
         let number = line + 1;
-        let (op, patch) = match random.below(3) {
+        // An insertion holds on to the lines on both its sides.
+        let alone = line + 1 < LINES && !order[..agents + persons].contains(&(line + 1));
+        let (op, patch) = match random.below(if alone { 3 } else { 2 }) {
             0 => (Op::Replace(format!("agent {line:02} 𝒳")), format!("PUT {number}:\n+agent {line:02} 𝒳")),
             1 => (Op::Delete, format!("CUT {number}")),
             _ => (

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use text::TextEdit;
+use text::{ChangeLog, TextEdit};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -33,6 +33,9 @@ const LATE_ANSWER: Duration = Duration::from_secs(1);
 const MAX_QUIET: Duration = Duration::from_secs(5);
 /// How often the disk is looked at for a file operation.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// At most so many bytes are gone through to tell changes in whole lines.
+const MAX_ALIGNED: usize = 64 << 20;
 
 /// The way into one connected editor.
 pub struct EditorPort {
@@ -642,6 +645,32 @@ impl Editor for EditorPort {
             Some(TextEdit::replace(start..edit.range.end - BOM.len(), &edit.new_text))
         };
         edits.iter().map(by).collect()
+    }
+
+    fn changes(&self, path: &AbsPath, since: &str) -> Option<ChangeLog> {
+        let (steps, open) = self.documents.way_from(path, ContentHash::of(since.as_bytes()))?;
+        // Where the mark is part of the text, or the client did not say what it changed, nothing is
+        // known exactly.
+        if open.text.starts_with(BOM) || steps.iter().any(|step| step.whole) {
+            return None;
+        }
+        let mut log = ChangeLog::new();
+        // A way that is this long takes too long to be walked.
+        if steps.len().saturating_mul(since.len()) > MAX_ALIGNED {
+            steps.iter().for_each(|step| log.push(step.edits.clone()));
+            return Some(log);
+        }
+        let mut text = since.to_owned();
+        for step in &steps {
+            // Further edits of a step would have to be moved together with this one.
+            let edits = match step.edits.as_slice() {
+                [edit] => vec![text::align_to_lines(&text, edit)],
+                edits => edits.to_vec(),
+            };
+            text = text::apply(&text, &edits).ok()?;
+            log.push(edits);
+        }
+        Some(log)
     }
 
     fn apply<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {

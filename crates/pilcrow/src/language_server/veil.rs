@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
-use text::TextEdit;
+use text::{ChangeLog, TextEdit};
 use workspace::{AbsPath, ChangeKind, ContentHash, Document, Editor, FileChange, Settled};
 
 /// An editor seen through the veil.
@@ -164,6 +164,34 @@ impl Editor for Veil {
         let edits = self.editor.rebase(&change)?;
         let now = self.editor.document(&change.path)?;
         Some(apart(&edits, &locate(&now.text, &hidden)?))
+    }
+
+    fn changes(&self, path: &AbsPath, since: &str) -> Option<ChangeLog> {
+        let (hidden, gone) = {
+            let state = self.lock();
+            let hidden = state.hidden.iter().find(|hidden| hidden.path == *path).cloned();
+            // It went out with an edit; what was shown before was shown without it.
+            (hidden, state.sent.get(path).map(|(_, hidden)| hidden.clone()))
+        };
+        let shown_as = ContentHash::of(since.as_bytes());
+        let shown = [&hidden, &gone].into_iter().flatten().flat_map(|hidden| &hidden.shown);
+        let shown = shown.rev().find(|(shown, ..)| *shown == shown_as);
+        let mut log = ChangeLog::new();
+        let since = match shown {
+            Some((_, whole, range)) => {
+                log.push(vec![TextEdit::insert(range.start, &whole[range.clone()])]);
+                whole
+            }
+            None => since,
+        };
+        let known = self.editor.changes(path, since)?;
+        known.steps().iter().for_each(|step| log.push(step.clone()));
+        if let Some(hidden) = hidden
+            && let Some(range) = locate(&self.editor.document(path)?.text, &hidden)
+        {
+            log.push(vec![TextEdit::replace(range, "")]);
+        }
+        (known.is_complete() && log.is_complete()).then_some(log)
     }
 
     fn apply<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {

@@ -1,5 +1,7 @@
 -- What a language server cannot do in Neovim: an edit that is an undo step of its own, also while the
--- person is in insert mode. Everything else about the edit is Neovim's own doing.
+-- person is in insert mode, and one that is refused as a whole where the text is no longer the one it
+-- was made for. (Neovim drops it and says that it was applied; it does not look at version 0, nor
+-- beyond the first file.) Everything else about the edit is Neovim's own doing.
 
 local M = {}
 
@@ -27,8 +29,27 @@ local function end_undo_step(buffer)
   end)
 end
 
+---@param edit lsp.WorkspaceEdit
+---@return string? uri of a file that changed since the server saw it
+local function stale(edit)
+  for _, change in ipairs(edit.documentChanges or {}) do
+    local document = change.textDocument
+    if document and type(document.version) == 'number' then
+      local buffer = vim.uri_to_bufnr(document.uri)
+      local version = vim.api.nvim_buf_is_loaded(buffer) and vim.lsp.util.buf_versions[buffer]
+      if version and version ~= document.version then
+        return document.uri
+      end
+    end
+  end
+end
+
 ---@type lsp.Handler
 function M.handler(err, params, ctx)
+  local changed = stale(params.edit)
+  if changed then
+    return { applied = false, failureReason = changed .. ' changed meanwhile' }
+  end
   local buffers = buffers_of(params.edit)
   vim.iter(buffers):each(end_undo_step)
   -- Neovim would print the label over whatever the person is reading.
