@@ -21,6 +21,16 @@ pub use processes::{Mark, wait_for};
 pub use sandbox::{Answer, Ran, Sandbox};
 pub use scripted::Scripted;
 
+/// Whether tests in real editors run; one that does not says so.
+#[track_caller]
+pub fn in_editors(test: &str) -> bool {
+    let on = std::env::var_os("RUN_EDITOR_TESTS").is_some();
+    if !on {
+        eprintln!("skipped: {test} (needs real editors; cargo xtask test --editors)");
+    }
+    on
+}
+
 /// Whether slow tests run; one that does not says so.
 #[track_caller]
 pub fn slow(test: &str) -> bool {

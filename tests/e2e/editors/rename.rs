@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tests::editors::neovim::Setup;
 use tests::editors::{Neovim, VsCode, alone};
-use tests::{Sandbox, slow, wait_for};
+use tests::{Sandbox, in_editors, wait_for};
 
 const OLD: &str = "want_bytes";
 const NEW: &str = "to_bytes";
@@ -65,7 +65,7 @@ fn text_of(tree: &BTreeMap<String, Vec<u8>>, path: &str) -> String {
 
 #[test]
 fn neovim_renames_across_open_and_closed_files_and_takes_it_back() {
-    if !slow("neovim_renames_across_open_and_closed_files_and_takes_it_back") {
+    if !in_editors("neovim_renames_across_open_and_closed_files_and_takes_it_back") {
         return;
     }
     let _alone = alone();
@@ -108,7 +108,7 @@ fn neovim_renames_across_open_and_closed_files_and_takes_it_back() {
 
 #[test]
 fn vscode_renames_across_open_and_closed_files_and_takes_it_back() {
-    if !slow("vscode_renames_across_open_and_closed_files_and_takes_it_back") {
+    if !in_editors("vscode_renames_across_open_and_closed_files_and_takes_it_back") {
         return;
     }
     let _alone = alone();

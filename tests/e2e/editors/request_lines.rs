@@ -3,7 +3,7 @@
 
 use tests::editors::neovim::{Setup, lua_string};
 use tests::editors::{Emacs, Model, Neovim, VsCode, alone};
-use tests::{Sandbox, slow};
+use tests::{Sandbox, in_editors};
 
 /// File, text with the request, the second line of what is left as the run makes it, text after.
 const FILES: &[(&str, &str, &str, &str)] = &[
@@ -46,7 +46,7 @@ fn line_of_request(text: &str) -> u64 {
 
 #[test]
 fn neovim_carries_out_requests_in_comments() {
-    if !slow("neovim_carries_out_requests_in_comments") {
+    if !in_editors("neovim_carries_out_requests_in_comments") {
         return;
     }
     let _alone = alone();
@@ -78,7 +78,7 @@ fn neovim_carries_out_requests_in_comments() {
 
 #[test]
 fn vscode_carries_out_requests_in_comments() {
-    if !slow("vscode_carries_out_requests_in_comments") {
+    if !in_editors("vscode_carries_out_requests_in_comments") {
         return;
     }
     let _alone = alone();
@@ -102,7 +102,7 @@ fn vscode_carries_out_requests_in_comments() {
 
 #[test]
 fn emacs_with_eglot_carries_out_requests_in_comments() {
-    if !slow("emacs_with_eglot_carries_out_requests_in_comments") {
+    if !in_editors("emacs_with_eglot_carries_out_requests_in_comments") {
         return;
     }
     let _alone = alone();
