@@ -82,6 +82,7 @@ fn neovim_renames_across_open_and_closed_files_and_takes_it_back() {
 
     neovim.show(DEFINED);
     neovim.keys(&format!(":Pilcrow rename {OLD} to {NEW}<CR>"));
+    neovim.answer("Allow");
     let typed_after = format!("{TYPING}\n{}", words(&typed_in));
     neovim.wait_text(DEFINED, "the rename", |text| text == words(&defined));
     neovim.wait_text(TYPED_IN, "the rename, beside the typing", |text| text == typed_after);

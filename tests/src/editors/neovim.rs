@@ -151,6 +151,20 @@ impl<'a> Neovim<'a> {
         assert!(came, "{what}: never so, {last} at last\n{}", self.log());
     }
 
+    /// Answers the question that shows `choice`, by its number, as a person does. (While Neovim asks it
+    /// evaluates nothing; what it shows is in what it printed.)
+    #[track_caller]
+    pub fn answer(&self, choice: &str) {
+        let line = || {
+            let log = self.log();
+            let line = log.lines().rev().find(|line| line.ends_with(&format!(": {choice}")))?;
+            line.split(':').next().map(|number| number.trim().to_owned())
+        };
+        let asked = wait_for(PATIENCE, || line().is_some());
+        assert!(asked, "never asked for `{choice}`\n{}", self.log());
+        self.keys(&format!("{}<CR>", line().unwrap()));
+    }
+
     /// Kills it, as a crash would.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
