@@ -118,7 +118,7 @@ fn emacs_with_eglot_carries_out_requests_in_comments() {
         emacs.wait_in(path, "eglot manages the file", "(and (eglot-managed-p) t)");
         // As a person does: the action is chosen by its title.
         let choose = "(cl-letf (((symbol-function 'completing-read) (lambda (_ choices &rest _) \
-                      (car (seq-find (lambda (it) (string-match-p \"Run.*¶\" (car it))) choices)))) (last-nonmenu-event nil)) \
+                      (car (seq-find (lambda (it) (string-match-p \"Run.*¶\" (car it))) choices)))) (last-nonmenu-event ?x)) \
                       (call-interactively 'eglot-code-actions))";
         emacs.eval_in(
             path,
@@ -130,7 +130,7 @@ fn emacs_with_eglot_carries_out_requests_in_comments() {
         let is =
             |text: &str| format!("(string= (buffer-string) {})", tests::editors::emacs::lisp_string(text));
         emacs.wait_in(path, "the request is carried out", &is(after));
-        emacs.eval_in(path, "(progn (undo-boundary) (undo-start) (undo-more 1) t)");
+        emacs.eval_in(path, "(let ((last-command nil)) (undo-boundary) (undo) t)");
         emacs.wait_in(path, "one undo", &is(before));
         emacs.eval_in(path, "(progn (set-buffer-modified-p nil) (kill-buffer) t)");
     }

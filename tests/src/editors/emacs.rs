@@ -18,7 +18,7 @@ pub struct Emacs<'a> {
 }
 
 impl<'a> Emacs<'a> {
-    /// Starts it without a screen, knowing Pilcrow as a person's four lines say.
+    /// Starts it without a screen, knowing Pilcrow as the few lines of the README say.
     #[track_caller]
     pub fn start(sandbox: &'a Sandbox) -> Emacs<'a> {
         let socket = sandbox.beside("emacs.sock");
@@ -26,7 +26,8 @@ impl<'a> Emacs<'a> {
         let init = sandbox.beside("init.el");
         let init_el = format!(
             "(package-activate-all)\n(require 'eglot)\n(require 'rust-mode)\n\
-             (dolist (mode '(python-mode rust-mode html-mode))\n  (add-to-list 'eglot-server-programs (list mode {} \"lsp\")))\n",
+             (dolist (mode '(python-mode rust-mode html-mode))\n  (add-to-list 'eglot-server-programs (list mode {} \"lsp\")))\n\
+             (setq eglot-confirm-server-initiated-edits nil)\n",
             lisp_string(&built::pilcrow().display().to_string())
         );
         fs::write(&init, init_el).unwrap();
@@ -52,7 +53,7 @@ impl<'a> Emacs<'a> {
     /// The value of an expression in the buffer of a file of the project, which is opened if need be.
     #[track_caller]
     pub fn eval_in(&self, file: &str, expression: &str) -> String {
-        self.eval(&in_file(file, expression))
+        self.eval(&self.in_file(file, expression))
     }
 
     /// The text of a file as Emacs has it.
@@ -74,7 +75,7 @@ impl<'a> Emacs<'a> {
     pub fn wait_in(&self, file: &str, what: &str, expression: &str) {
         let mut last = String::new();
         let came = wait_for(PATIENCE, || {
-            last = self.try_eval(&in_file(file, expression)).unwrap_or_else(|error| error);
+            last = self.try_eval(&self.in_file(file, expression)).unwrap_or_else(|error| error);
             last == "t"
         });
         assert!(came, "{what}: never so, {last} at last\n{}\n{}", self.text(file), self.log());
@@ -91,6 +92,11 @@ impl<'a> Emacs<'a> {
         let events = "(mapconcat (lambda (b) (with-current-buffer b (buffer-string))) (seq-filter (lambda (b) (string-match \"EGLOT\\\\|Messages\" (buffer-name b))) (buffer-list)) \"\\n\")";
         let events = self.try_eval(events).unwrap_or_else(|error| error).replace("\\n", "\n");
         format!("{}\n{events}", fs::read_to_string(&self.log).unwrap_or_default())
+    }
+
+    fn in_file(&self, file: &str, expression: &str) -> String {
+        let path = lisp_string(&self.sandbox.project().join(file).display().to_string());
+        format!("(with-current-buffer (find-file-noselect {path}) {expression})")
     }
 
     fn try_eval(&self, expression: &str) -> Result<String, String> {
@@ -113,8 +119,4 @@ impl Drop for Emacs<'_> {
 /// A string of Lisp.
 pub fn lisp_string(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
-}
-
-fn in_file(file: &str, expression: &str) -> String {
-    format!("(with-current-buffer (find-file-noselect {}) {expression})", lisp_string(file))
 }
