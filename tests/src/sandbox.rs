@@ -121,7 +121,12 @@ impl Sandbox {
                     tree.insert(format!("{name}/"), Vec::new());
                     pending.push((entry.path(), format!("{name}/")));
                 } else {
-                    tree.insert(name, fs::read(entry.path()).unwrap());
+                    match fs::read(entry.path()) {
+                        Ok(bytes) => drop(tree.insert(name, bytes)),
+                        // It went after it was listed: temporary files do while files are written.
+                        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                        Err(error) => panic!("{name}: {error}"),
+                    }
                 }
             }
         }
