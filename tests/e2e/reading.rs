@@ -24,6 +24,17 @@ fn a_long_file_is_cut_and_says_how_to_go_on() {
 }
 
 #[test]
+fn a_line_that_is_too_long_is_refused_and_the_lines_around_it_are_not() {
+    let text = format!("before\n{}\nafter\n", "x".repeat(60_000));
+    let sandbox = Sandbox::with(&[("wide.txt", &text)]);
+    let first = sandbox.tool("read", &json!({"path": "wide.txt"})).ok();
+    assert!(first.contains(":before\n") && first.len() < 1000 && first.contains("offset 2"), "{first}");
+    let said = sandbox.tool("read", &json!({"path": "wide.txt", "offset": 2})).fails("too_large");
+    assert!(said.contains("60001 bytes") && said.contains("offset 3"), "{said}");
+    assert!(sandbox.tool("read", &json!({"path": "wide.txt", "offset": 3})).ok().contains(":after\n"));
+}
+
+#[test]
 fn lines_that_were_not_shown_cannot_be_edited() {
     let text: String = (1..=3000).map(|line| format!("line {line}\n")).collect();
     let sandbox = Sandbox::with(&[("long.txt", &text)]);

@@ -131,11 +131,20 @@ fn view(kit: &Kit, document: &Document, first: usize, last: usize, raw: bool) ->
         )
         .into();
     }
+    let length = |line: usize| index.line_with_end(line - 1).map_or(0, |range| range.len());
+    if length(first) > MAX_BYTES {
+        let message = format!(
+            "line {first} alone has {} bytes, more than the {MAX_BYTES} that are shown at once; lines after it can be read from offset {}",
+            length(first),
+            first + 1
+        );
+        return Failure::new(ErrorCode::TooLarge, message).into();
+    }
     let mut end = first;
     let mut bytes = 0;
     while end <= last.min(total) && end - first < MAX_LINES {
-        bytes += index.line_with_end(end - 1).map_or(0, |range| range.len());
-        if bytes > MAX_BYTES && end > first {
+        bytes += length(end);
+        if bytes > MAX_BYTES {
             break;
         }
         end += 1;
