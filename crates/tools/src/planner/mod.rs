@@ -127,7 +127,8 @@ fn unknown() -> String {
     let jobs: Vec<String> = grammar::HELP.lines().map(|line| format!("  {line}")).collect();
     format!(
         "No model is configured, and the built-in planner does not understand this. It understands:\n{}\n\
-         For anything else configure a model: docs/guide/configuration.md says how, `pilcrow config show` what is set.",
+         For anything else give it a model: set model.default and its provider's base_url in config.toml. \
+         `pilcrow config show` tells what is set, `pilcrow config schema` all there is.",
         jobs.join("\n")
     )
 }
