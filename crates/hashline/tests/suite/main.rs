@@ -9,4 +9,5 @@ mod properties;
 mod scenarios;
 mod session;
 mod showing;
+mod simulation;
 mod versions;

@@ -7,8 +7,9 @@
 //!
 //! A case is `clean` when all of its hunks are apart from every run, `adjacent` when none overlaps, and `overlapping`
 //! otherwise. Some changes cannot be written against v0 at all, since they speak of lines that only v1 has: a component
-//! whose lines in v0 all stand unchanged and together in v1. They are left out, and what is expected is v1 with the other
-//! hunks made; with nothing left to write there is no patch.
+//! whose lines in v0 all stand unchanged and together in v1. So it is with an insertion of rows that v0 → v1 put at the same
+//! place: it cannot be told from the edit that was made already. They are left out, and what is expected is v1 with the
+//! other hunks made; with nothing left to write there is no patch.
 
 use std::ops::Range;
 
@@ -151,7 +152,9 @@ pub(crate) fn of(name: String, path: &str, texts: [&str; 3]) -> Option<Case> {
         let old = start0..(start0 + hull.len()).checked_add_signed(-inside_first)?;
         let start2 = hull.start.checked_add_signed(above_second)?;
         let rows = &v2.lines[start2..(start2 + hull.len()).checked_add_signed(inside_second)?];
-        let operation = if hull.is_empty() {
+        let operation = if hull.is_empty() && came_already(&first, hull.start, rows, &v1) {
+            None
+        } else if hull.is_empty() {
             Some(insertion(&first, hull.start, &v1)?)
         } else if !runs.is_empty() && stands_together(&first[runs.clone()], &old) {
             None
@@ -207,6 +210,15 @@ fn insertion(first: &[Run], at: usize, v1: &Text<'_>) -> Option<String> {
         return Some(format!("PUT >{}:\n", above + 1));
     }
     old(at).map(|below| format!("PUT <{}:\n", below + 1))
+}
+
+/// Whether the first change put the same rows at the same place: of an edit that does so once more nobody can tell that it
+/// is not the one that was made.
+fn came_already(first: &[Run], at: usize, rows: &[&str], v1: &Text<'_>) -> bool {
+    first.iter().any(|run| {
+        let came = &v1.lines[run.new.clone()];
+        (run.new.end == at && came.ends_with(rows)) || (run.new.start == at && came.starts_with(rows))
+    })
 }
 
 /// Whether the lines of v0 stand unchanged in v1, with nothing between them: then the runs are insertions at their edges.
@@ -309,6 +321,7 @@ mod tests {
         check(["ab", "axb", "ayb"], Class::Clean, "", "axb");
         check(["ab", "axyb", "ab"], Class::Clean, "", "axyb");
         check(["abcd", "abxcd", "aBycd"], Class::Clean, "", "abxcd");
+        check(["ab", "axb", "axxb"], Class::Clean, "", "axb");
         check(["abcdef", "axbcdef", "aybcdEf"], Class::Clean, "[f#TAG]|PUT 5:|+E|", "axbcdEf");
     }
 
