@@ -109,34 +109,42 @@
 mod boundary;
 mod chain;
 mod check;
+mod current;
 mod furniture;
+mod hunks;
 mod lines;
 mod note;
 mod operation;
 mod parse;
 mod patch;
 mod plan;
+mod recover;
 mod refusal;
+mod refuse;
 mod render;
 mod resolve;
 mod snapshot;
+mod source;
 mod store;
 mod surgery;
 mod tag;
 mod tolerance;
+mod unseen;
 
 pub use check::{ALPHABET, LineCheck, NotACheck};
+pub use current::{Current, Documents, MAX_BYTES};
 pub use lines::Lines;
 pub use note::{Note, NoteKind};
 pub use parse::{ParseError, ParseErrorKind, Parser};
 pub use patch::{Anchor, FileOp, Op, Patch, Section, Span, Target};
-pub use plan::{Current, Documents, MAX_BYTES, MAX_UNSEEN, Options, Plan, SectionPlan, Strategy, plan};
+pub use plan::{Options, Plan, SectionPlan, Strategy, plan};
 pub use refusal::{AnchorLines, CurrentLine, Reason, Refusal, SectionRefusal};
 pub use render::{Outcome, compact_diff, header, outcome, render, row};
 pub use snapshot::Snapshot;
 pub use store::{Limits, SnapshotStore};
 pub use tag::{NotATag, Tag};
 pub use tolerance::{REFUSED, TOLERATED, Tolerance};
+pub use unseen::MAX_UNSEEN;
 
 /// What a model is told of the format: the description of an `edit` tool, in the canonical
 /// dialect, at most 900 tokens.
