@@ -19,8 +19,8 @@ use crate::patch::{FileOp, Op, Patch, Section, Span, Target, normal_path};
 use crate::refusal::{AnchorLines, CurrentLine};
 use crate::surgery::{self, Hunk, Place};
 use crate::{
-    Lines, Note, NoteKind, Reason, Refusal, SectionRefusal, Snapshot, SnapshotStore, Tag, boundary,
-    furniture, resolve,
+    Lines, Note, NoteKind, Reason, Refusal, SectionRefusal, Snapshot, SnapshotStore, Tag, View, boundary,
+    furniture, naming, resolve,
 };
 
 /// Files larger than this are refused: 32 MiB.
@@ -75,17 +75,11 @@ impl<F: Fn(&str) -> Option<Arc<str>>> Documents for F {
 }
 
 /// How to plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Whether lines are shown with checks (setting `hashline.line_checks`). Then an anchor
-    /// without a check is believed only if it means the same line in every version shown.
-    pub checks: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { checks: true }
-    }
+    /// How lines are shown (settings `hashline.dialect` and `hashline.line_checks`). Where checks
+    /// are, an anchor without one is believed only if it means the same line in every version shown.
+    pub view: View,
 }
 
 /// What a patch comes to. Every section can be committed, or none should be.
@@ -100,7 +94,7 @@ pub struct Plan {
 pub struct SectionPlan {
     /// The section's path, lexically normal.
     pub path: String,
-    /// The tag it named.
+    /// The tag it named, or that of the newest version where it named none.
     pub tag: Tag,
     /// The current text, which the edits speak of.
     pub before: Arc<str>,
@@ -167,7 +161,7 @@ pub fn plan(
         Some(first) => Err(Refusal {
             reason: first.reason,
             times: store.refused(payload),
-            checks: options.checks,
+            view: options.view,
             sections: refused,
         }),
     }
@@ -176,6 +170,7 @@ pub fn plan(
 /// A section whose numbers are understood.
 struct Source<'a> {
     section: &'a Section,
+    tag: Tag,
     /// Version that the tag names, and the one that the numbers belong to, in the history.
     tagged: usize,
     version: usize,
@@ -212,21 +207,21 @@ fn source<'a>(
         ));
     }
     valid(section)?;
+    let tag = naming::tag(section, store).map_err(|(reason, message)| Problem::new(reason, message))?;
     let unknown = |known: bool| {
         let message = if known {
-            format!("the text with tag {} is no longer kept; use the lines and the tag below", section.tag)
+            format!("the text with tag {tag} is no longer kept; use the lines and the tag below")
         } else {
-            format!("no text with tag {} was shown; use the lines and the tag below", section.tag)
+            format!("no text with tag {tag} was shown; use the lines and the tag below")
         };
         Problem::new(Reason::UnknownTag, message)
     };
     let history = store.history(&section.path).ok_or_else(|| unknown(false))?;
-    let tagged =
-        history.find(section.tag, current.text()).ok_or_else(|| unknown(history.was_issued(section.tag)))?;
-    let version = resolve::resolve(history, tagged, section, options.checks)
+    let tagged = history.find(tag, current.text()).ok_or_else(|| unknown(history.was_issued(tag)))?;
+    let version = resolve::resolve(history, tagged, section, options.view.shows_checks())
         .map_err(|(reason, message)| Problem::new(reason, message))?;
     let snapshot = history.versions[version].snapshot.clone();
-    Ok(Source { section, tagged, version, snapshot, current })
+    Ok(Source { section, tag, tagged, version, snapshot, current })
 }
 
 fn current(path: &str, documents: &dyn Documents) -> Result<Lines, Problem> {
@@ -359,7 +354,7 @@ fn section_plan(
     }
     Ok(SectionPlan {
         path: section.path.clone(),
-        tag: section.tag,
+        tag: source.tag,
         before: current.text().clone(),
         edits,
         new_text: new_text.into(),
@@ -517,7 +512,7 @@ fn way(
     store: &mut SnapshotStore,
     documents: &dyn Documents,
 ) -> Result<Way, Problem> {
-    let Source { section, tagged, version, snapshot, current } = source;
+    let Source { section, tagged, version, snapshot, current, .. } = source;
     let lines = snapshot.lines();
     let own = version == tagged;
     if own && lines.text() == current.text() {
@@ -532,7 +527,7 @@ fn way(
             Reason::Stale,
             format!(
                 "the file changed since tag {} was shown, and the lines named cannot be followed; write the edit for the lines below",
-                section.tag
+                source.tag
             ),
         )
     };
@@ -573,7 +568,7 @@ fn way(
 /// The recorded way from the version to the current text: our own edits, then what the caller
 /// knows of.
 fn chain(source: &Source<'_>, store: &mut SnapshotStore, documents: &dyn Documents) -> Option<Chain> {
-    let Source { section, tagged, version, snapshot, current } = source;
+    let Source { section, tagged, version, snapshot, current, .. } = source;
     let history = store.history(&section.path)?;
     let is_current = |at: &usize| history.versions[*at].snapshot.text() == current.text();
     let ours = (0..history.versions.len()).rev().find(is_current).and_then(|at| history.steps(*version, at));
@@ -633,7 +628,10 @@ fn refuse(
     };
     let Ok(lines) = current(&section.path, documents) else { return refusal };
     // The text that the tag means, to find where the anchors' lines went.
-    let known = store.get(&section.path, section.tag);
+    let known = match section.tag {
+        Some(tag) => store.get(&section.path, tag),
+        None => store.newest(&section.path),
+    };
     let tag = store.record(&section.path, lines.text().clone());
     refusal.actual = Some(tag);
     refusal.line_count = lines.count();
