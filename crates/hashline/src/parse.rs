@@ -263,7 +263,7 @@ impl Parser {
         if path.is_empty() {
             return Err(self.error(ParseErrorKind::NoPath));
         }
-        let section = Section { path, tag, ops: Vec::new(), file_op: FileOp::Keep };
+        let section = Section { path, tag: Some(tag), ops: Vec::new(), file_op: FileOp::Keep };
         self.sections.push(OpenSection { section, line: self.line });
         Ok(())
     }

@@ -19,8 +19,9 @@ pub struct Patch {
 pub struct Section {
     /// Path as written, lexically normal (`./a` is `a`).
     pub path: String,
-    /// The version whose lines the operations name.
-    pub tag: Tag,
+    /// The version whose lines the operations name; `None` is the newest that was shown, and then
+    /// every operation must name its lines with their checks. (Only the json dialect says that.)
+    pub tag: Option<Tag>,
     /// In the order written.
     pub ops: Vec<Op>,
     /// What becomes of the file itself, after the operations.
@@ -202,7 +203,10 @@ impl fmt::Display for Op {
 
 impl fmt::Display for Section {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "[{}#{}]", self.path, self.tag)?;
+        match self.tag {
+            Some(tag) => writeln!(f, "[{}#{tag}]", self.path)?,
+            None => writeln!(f, "[{}]", self.path)?,
+        }
         self.ops.iter().try_for_each(|op| write!(f, "{op}"))?;
         match &self.file_op {
             FileOp::Keep => Ok(()),
@@ -214,7 +218,7 @@ impl fmt::Display for Section {
 
 impl fmt::Display for Patch {
     /// The canonical dialect; what it prints parses to the same patch, without notes unless it
-    /// holds `-` rows.
+    /// holds `-` rows. (A section without a tag has no canonical form and does not parse.)
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.sections.iter().try_for_each(|section| write!(f, "{section}"))
     }

@@ -20,20 +20,14 @@ use crate::refuse::{Problem, refuse};
 use crate::source::{Source, check_file_op, source};
 use crate::surgery::{self, Hunk, Place};
 use crate::unseen::unseen;
-use crate::{Documents, Lines, Note, Reason, Refusal, SnapshotStore, Tag, boundary, furniture};
+use crate::{Documents, Lines, Note, Reason, Refusal, SnapshotStore, Tag, View, boundary, furniture};
 
 /// How to plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Whether lines are shown with checks (setting `hashline.line_checks`). Then an anchor
-    /// without a check is believed only if it means the same line in every version shown.
-    pub checks: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { checks: true }
-    }
+    /// How lines are shown (settings `hashline.dialect` and `hashline.line_checks`). Where checks
+    /// are, an anchor without one is believed only if it means the same line in every version shown.
+    pub view: View,
 }
 
 /// What a patch comes to. Every section can be committed, or none should be.
@@ -48,7 +42,7 @@ pub struct Plan {
 pub struct SectionPlan {
     /// The section's path, lexically normal.
     pub path: String,
-    /// The tag it named.
+    /// The tag it named, or that of the newest version where it named none.
     pub tag: Tag,
     /// The current text, which the edits speak of.
     pub before: Arc<str>,
@@ -115,7 +109,7 @@ pub fn plan(
         Some(first) => Err(Refusal {
             reason: first.reason,
             times: store.refused(payload),
-            checks: options.checks,
+            view: options.view,
             sections: refused,
         }),
     }
@@ -183,7 +177,7 @@ fn section_plan(
     }
     Ok(SectionPlan {
         path: section.path.clone(),
-        tag: section.tag,
+        tag: source.tag,
         before: current.text().clone(),
         edits,
         new_text: new_text.into(),

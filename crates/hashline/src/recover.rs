@@ -23,7 +23,7 @@ pub(crate) fn way(
     store: &mut SnapshotStore,
     documents: &dyn Documents,
 ) -> Result<Way, Problem> {
-    let Source { section, tagged, version, snapshot, current } = source;
+    let Source { section, tagged, version, snapshot, current, .. } = source;
     let lines = snapshot.lines();
     let own = version == tagged;
     if own && lines.text() == current.text() {
@@ -38,7 +38,7 @@ pub(crate) fn way(
             Reason::Stale,
             format!(
                 "the file changed since tag {} was shown, and the lines named cannot be followed; write the edit for the lines below",
-                section.tag
+                source.tag
             ),
         )
     };
@@ -80,7 +80,7 @@ pub(crate) fn way(
 /// The recorded way from the version to the current text: our own edits, then what the caller
 /// knows of.
 fn chain(source: &Source<'_>, store: &mut SnapshotStore, documents: &dyn Documents) -> Option<Chain> {
-    let Source { section, tagged, version, snapshot, current } = source;
+    let Source { section, tagged, version, snapshot, current, .. } = source;
     let history = store.history(&section.path)?;
     let is_current = |at: &usize| history.versions[*at].snapshot.text() == current.text();
     let ours = (0..history.versions.len()).rev().find(is_current).and_then(|at| history.steps(*version, at));

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use crate::patch::{FileOp, Op, Patch, Section, Span, Target, normal_path};
 use crate::refuse::Problem;
-use crate::{Current, Documents, Lines, Options, Reason, Snapshot, SnapshotStore, current, resolve};
+use crate::{
+    Current, Documents, Lines, Options, Reason, Snapshot, SnapshotStore, Tag, current, naming, resolve,
+};
 
 /// A section whose numbers are understood.
 pub(crate) struct Source<'a> {
     pub section: &'a Section,
+    pub tag: Tag,
     /// Version that the tag names, and the one that the numbers belong to, in the history.
     pub tagged: usize,
     pub version: usize,
@@ -31,21 +34,21 @@ pub(crate) fn source<'a>(
         ));
     }
     valid(section)?;
+    let tag = naming::tag(section, store).map_err(|(reason, message)| Problem::new(reason, message))?;
     let unknown = |known: bool| {
         let message = if known {
-            format!("the text with tag {} is no longer kept; use the lines and the tag below", section.tag)
+            format!("the text with tag {tag} is no longer kept; use the lines and the tag below")
         } else {
-            format!("no text with tag {} was shown; use the lines and the tag below", section.tag)
+            format!("no text with tag {tag} was shown; use the lines and the tag below")
         };
         Problem::new(Reason::UnknownTag, message)
     };
     let history = store.history(&section.path).ok_or_else(|| unknown(false))?;
-    let tagged =
-        history.find(section.tag, current.text()).ok_or_else(|| unknown(history.was_issued(section.tag)))?;
-    let version = resolve::resolve(history, tagged, section, options.checks)
+    let tagged = history.find(tag, current.text()).ok_or_else(|| unknown(history.was_issued(tag)))?;
+    let version = resolve::resolve(history, tagged, section, options.view.shows_checks())
         .map_err(|(reason, message)| Problem::new(reason, message))?;
     let snapshot = history.versions[version].snapshot.clone();
-    Ok(Source { section, tagged, version, snapshot, current })
+    Ok(Source { section, tag, tagged, version, snapshot, current })
 }
 
 /// What the parser guarantees, for patches made in other ways.

@@ -72,7 +72,7 @@ impl Edit {
         loop {
             attempts += 1;
             let now = Now::look(kit, &patch);
-            let options = Options { checks: kit.settings.line_checks };
+            let options = Options { view: kit.settings.view };
             let planned = kit.with_snapshots(|store| hashline::plan(&patch, store, &now, options));
             let planned = match planned {
                 // The person typed while we looked.
@@ -236,7 +236,7 @@ fn told(kit: &Kit, section: &SectionPlan) -> String {
     let tag = newest.map_or(section.tag, |newest| newest.tag());
     format!(
         "{}nothing to change, it stands there already\n{}",
-        shown::header_row(&section.path, tag),
+        shown::header_row(kit, &section.path, tag),
         notes.concat()
     )
 }
@@ -252,8 +252,8 @@ fn outcome(kit: &Kit, sections: &[SectionPlan], notes: &[Note], done: &change::C
         // What the disk or the editor made of it is what the model is shown.
         let now = kit.workspace.document(&kit.workspace.root().join(path)).ok();
         let read_back = now.map_or_else(|| section.new_text.clone(), |document| document.text);
-        let told = kit
-            .with_snapshots(|store| hashline::outcome(store, section, read_back, kit.settings.line_checks));
+        let told =
+            kit.with_snapshots(|store| hashline::outcome(store, section, read_back, kit.settings.view));
         text.push_str(&told.text);
         if let Some(kept) = &kit.kept {
             kept.keep(kit, path);

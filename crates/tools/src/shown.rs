@@ -22,13 +22,13 @@ pub(crate) fn lines(kit: &Kit, document: &Document, lines: &[usize]) -> String {
     }
     let text = kit.with_snapshots(|store| {
         let tag = store.record(&path, document.text.clone());
-        store.show(&path, tag, &ranges, kit.settings.line_checks).unwrap_or_default()
+        store.show(&path, tag, &ranges, kit.settings.view).unwrap_or_default()
     });
     let Some(kept) = &kit.kept else { return text };
     kept.keep(kit, &path);
     // A tag for other processes is long: it means the same text in each of them.
     let rows = text.split_once('\n').map_or("", |(_, rows)| rows);
-    header_row(&path, Tag::long(&document.text)) + rows
+    header_row(kit, &path, Tag::long(&document.text)) + rows
 }
 
 /// The header alone, for a file whose whole text the model knows because it wrote it.
@@ -39,11 +39,11 @@ pub(crate) fn header(kit: &Kit, document: &Document) -> String {
         store.see(&path, tag, 1..=usize::MAX);
         tag
     });
-    header_row(&path, tag)
+    header_row(kit, &path, tag)
 }
 
-pub(crate) fn header_row(path: &str, tag: Tag) -> String {
-    format!("[{path}#{tag}]\n")
+pub(crate) fn header_row(kit: &Kit, path: &str, tag: Tag) -> String {
+    kit.settings.view.header(path, tag) + "\n"
 }
 
 /// Whether the model was shown every line of the document as it is now.

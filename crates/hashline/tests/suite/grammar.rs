@@ -71,9 +71,9 @@ MV ../e
     ];
     assert_eq!(patch.sections[0].ops, expected);
     assert_eq!(patch.sections[0].path, "src/a b.rs");
-    assert_eq!(patch.sections[0].tag.to_string(), "3F2A");
+    assert_eq!(patch.sections[0].tag.unwrap().to_string(), "3F2A");
     assert_eq!(patch.sections[0].file_op, FileOp::Rename { to: "src/c d.rs".into() });
-    assert_eq!(patch.sections[1].tag.to_string(), "0123ABCD");
+    assert_eq!(patch.sections[1].tag.unwrap().to_string(), "0123ABCD");
     assert_eq!(patch.sections[1].file_op, FileOp::Remove);
     assert_eq!(patch.sections[2].path, "#c#d");
     assert_eq!(Patch::parse(&patch.to_string()).unwrap(), (patch, vec![]));

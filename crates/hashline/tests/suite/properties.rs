@@ -1,7 +1,8 @@
 //! What holds for every text and every patch.
 
 use hashline::{
-    Anchor, FileOp, Lines, Op, Options, Parser, Patch, Reason, Section, SnapshotStore, Span, Strategy, Target,
+    Anchor, FileOp, Lines, Op, Options, Parser, Patch, Reason, Section, SnapshotStore, Span, Strategy,
+    Target, View,
 };
 use proptest::prelude::*;
 use text::{ChangeLog, TextEdit};
@@ -160,7 +161,7 @@ fn contents(text: &str) -> Vec<String> {
 }
 
 fn patch(tag: hashline::Tag, ops: Vec<Op>) -> Patch {
-    Patch { sections: vec![Section { path: "f".into(), tag, ops, file_op: FileOp::Keep }] }
+    Patch { sections: vec![Section { path: "f".into(), tag: Some(tag), ops, file_op: FileOp::Keep }] }
 }
 
 proptest! {
@@ -189,7 +190,7 @@ proptest! {
         if !expected.is_empty() && !ends_empty {
             prop_assert_eq!(new.lacks_final_ending(), lines.lacks_final_ending());
         }
-        let diff = hashline::compact_diff(&lines, &new, &section.edits, false);
+        let diff = hashline::compact_diff(&lines, &new, &section.edits, View::PLAIN);
         let rows = |sign: char| diff.lines().filter(|row| row.starts_with(sign)).count();
         prop_assert_eq!(lines.count() + rows('+'), new.count() + rows('-'), "{}", diff);
         prop_assert!(diff.is_empty() || !section.edits.is_empty());
@@ -250,7 +251,7 @@ proptest! {
             let tag = store.record("a", text.clone());
             store.see("a", tag, 1..=3);
             let mut patch = patch;
-            patch.sections[0].tag = tag;
+            patch.sections[0].tag = Some(tag);
             let current = &|path: &str| (path == "a").then(|| text.clone());
             if let Ok(plan) = hashline::plan(&patch, &mut store, &current, Options::default()) {
                 for section in &plan.sections {
@@ -372,7 +373,7 @@ proptest! {
         let plan = plan.map_err(|refusal| TestCaseError::fail(refusal.render()))?;
         let after = plan.sections[0].new_text.clone();
         session.write("f", &after);
-        let fresh = hashline::outcome(&mut session.store, &plan.sections[0], after.clone(), true).tag.unwrap();
+        let fresh = hashline::outcome(&mut session.store, &plan.sections[0], after.clone(), View::default()).tag.unwrap();
 
         let named = line % count + 1;
         let span = Span::Lines { first: anchor(&lines, named), last: anchor(&lines, named) };
@@ -416,7 +417,7 @@ proptest! {
             });
             let (patch, _) = Patch::parse(&format!("[{path}#{tag}]\nPUT {line}:\n+{row}\n")).unwrap();
             let plans = sessions.each_mut().map(|session| {
-                hashline::plan(&patch, &mut session.store, &files, Options { checks: false })
+                hashline::plan(&patch, &mut session.store, &files, Options { view: View::PLAIN })
             });
             let [large, small] = plans;
             if let Ok(small) = &small {

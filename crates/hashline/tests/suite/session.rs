@@ -65,7 +65,7 @@ impl Session {
 
     pub fn read_lines(&mut self, path: &str, lines: std::ops::RangeInclusive<usize>) -> Tag {
         let tag = self.store.record(path, self.files.texts[path].clone());
-        self.store.show(path, tag, &[lines], self.options.checks).unwrap();
+        self.store.show(path, tag, &[lines], self.options.view).unwrap();
         tag
     }
 
@@ -91,8 +91,8 @@ impl Session {
                 FileOp::Rename { to } => self.write(to, &section.new_text),
                 FileOp::Remove => {}
             }
-            let checks = self.options.checks;
-            outcomes.push(hashline::outcome(&mut self.store, section, section.new_text.clone(), checks));
+            let view = self.options.view;
+            outcomes.push(hashline::outcome(&mut self.store, section, section.new_text.clone(), view));
         }
         Ok((plan, outcomes))
     }
