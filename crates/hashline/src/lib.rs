@@ -122,6 +122,7 @@ mod resolve;
 mod snapshot;
 mod store;
 mod surgery;
+mod syntax;
 mod tag;
 mod tolerance;
 
@@ -135,6 +136,7 @@ pub use refusal::{AnchorLines, CurrentLine, Reason, Refusal, SectionRefusal};
 pub use render::{Outcome, compact_diff, header, outcome, render, row};
 pub use snapshot::Snapshot;
 pub use store::{Limits, SnapshotStore};
+pub use syntax::{Block, Broken, Judgement, NoBlock, ParseRegression, Syntax};
 pub use tag::{NotATag, Tag};
 pub use tolerance::{REFUSED, TOLERATED, Tolerance};
 

@@ -19,8 +19,8 @@ use crate::patch::{FileOp, Op, Patch, Section, Span, Target, normal_path};
 use crate::refusal::{AnchorLines, CurrentLine};
 use crate::surgery::{self, Hunk, Place};
 use crate::{
-    Lines, Note, NoteKind, Reason, Refusal, SectionRefusal, Snapshot, SnapshotStore, Tag, boundary,
-    furniture, resolve,
+    Lines, Note, NoteKind, ParseRegression, Reason, Refusal, SectionRefusal, Snapshot, SnapshotStore, Syntax,
+    Tag, boundary, furniture, resolve,
 };
 
 /// Files larger than this are refused: 32 MiB.
@@ -75,16 +75,20 @@ impl<F: Fn(&str) -> Option<Arc<str>>> Documents for F {
 }
 
 /// How to plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+#[derive(Debug, Clone, Copy)]
+pub struct Options<'a> {
     /// Whether lines are shown with checks (setting `hashline.line_checks`). Then an anchor
     /// without a check is believed only if it means the same line in every version shown.
     pub checks: bool,
+    /// Who parses source code; without, blocks are refused and nothing is said of brackets.
+    pub syntax: Option<&'a dyn Syntax>,
+    /// What becomes of an edit that breaks what parsed (setting `edit.parse_regression`).
+    pub parse_regression: ParseRegression,
 }
 
-impl Default for Options {
+impl Default for Options<'_> {
     fn default() -> Self {
-        Self { checks: true }
+        Self { checks: true, syntax: None, parse_regression: ParseRegression::Warn }
     }
 }
 
@@ -141,7 +145,7 @@ pub fn plan(
     patch: &Patch,
     store: &mut SnapshotStore,
     documents: &dyn Documents,
-    options: Options,
+    options: Options<'_>,
 ) -> Result<Plan, Refusal> {
     let payload = xxh3_64(patch.to_string().as_bytes());
     let sources: Vec<Result<Source<'_>, Problem>> =
@@ -202,7 +206,7 @@ fn source<'a>(
     section: &'a Section,
     store: &mut SnapshotStore,
     documents: &dyn Documents,
-    options: Options,
+    options: Options<'_>,
 ) -> Result<Source<'a>, Problem> {
     let current = current(&section.path, documents)?;
     if section.ops.iter().any(Op::is_block) {

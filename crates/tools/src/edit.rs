@@ -72,7 +72,7 @@ impl Edit {
         loop {
             attempts += 1;
             let now = Now::look(kit, &patch);
-            let options = Options { checks: kit.settings.line_checks };
+            let options = Options { checks: kit.settings.line_checks, ..Options::default() };
             let planned = kit.with_snapshots(|store| hashline::plan(&patch, store, &now, options));
             let planned = match planned {
                 // The person typed while we looked.

@@ -85,7 +85,7 @@ fn numbers_that_fit_two_versions_and_mean_different_lines_are_refused() {
 fn numbers_without_checks_are_believed_only_where_they_mean_one_line() {
     let edit_twice = |checks: bool| {
         let mut session = Session::new(&[("f", &numbered(20))]);
-        session.options = Options { checks };
+        session.options = Options { checks, ..Options::default() };
         let tag = session.read("f");
         let tag = session.edited(&format!("[f#{tag}]\nPUT >5:\n+x\n")).1.tag.unwrap();
         session.edit(&format!("[f#{tag}]\nCUT 3\n")).unwrap();
