@@ -7,7 +7,7 @@
 //! **It never makes a silent wrong edit**: where two readings are possible, it refuses and shows.
 //!
 //! Pure: text in, plan out. No file, no clock, no async; it never looks anything up. What it does
-//! not do: guess by likeness, repair bodies, parse source code.
+//! not do: guess by likeness, or parse source code itself: who can is handed in as [`Syntax`].
 //!
 //! # How it goes
 //!
@@ -106,10 +106,12 @@
 //!
 //! The grammar is in the crate's `README.md`.
 
+mod block;
 mod boundary;
 mod chain;
 mod check;
 mod furniture;
+mod gate;
 mod lines;
 mod note;
 mod operation;

@@ -7,6 +7,7 @@
 //! operations claim the same lines, would the body become wrong content, were the lines shown, and
 //! what became of them since.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::refusal::{AnchorLines, CurrentLine};
 use crate::surgery::{self, Hunk, Place};
 use crate::{
     Lines, Note, NoteKind, ParseRegression, Reason, Refusal, SectionRefusal, Snapshot, SnapshotStore, Syntax,
-    Tag, boundary, furniture, resolve,
+    Tag, block, furniture, gate, resolve,
 };
 
 /// Files larger than this are refused: 32 MiB.
@@ -155,7 +156,7 @@ pub fn plan(
     let mut refused = Vec::new();
     for (section, source) in patch.sections.iter().zip(&sources) {
         let result = match source {
-            Ok(source) => section_plan(source, &registers, patch, store, documents),
+            Ok(source) => section_plan(source, &registers, patch, store, documents, options),
             Err(problem) => Err(problem.clone()),
         };
         match result {
@@ -179,7 +180,8 @@ pub fn plan(
 
 /// A section whose numbers are understood.
 struct Source<'a> {
-    section: &'a Section,
+    /// Its blocks written as lines of the version.
+    section: Cow<'a, Section>,
     /// Version that the tag names, and the one that the numbers belong to, in the history.
     tagged: usize,
     version: usize,
@@ -209,12 +211,6 @@ fn source<'a>(
     options: Options<'_>,
 ) -> Result<Source<'a>, Problem> {
     let current = current(&section.path, documents)?;
-    if section.ops.iter().any(Op::is_block) {
-        return Err(Problem::new(
-            Reason::Unsupported,
-            "block operations (`A*`) are not available; name the first and last line, `A..=B`",
-        ));
-    }
     valid(section)?;
     let unknown = |known: bool| {
         let message = if known {
@@ -230,6 +226,15 @@ fn source<'a>(
     let version = resolve::resolve(history, tagged, section, options.checks)
         .map_err(|(reason, message)| Problem::new(reason, message))?;
     let snapshot = history.versions[version].snapshot.clone();
+    let section = block::expand(section, snapshot.lines(), options.syntax).map_err(|unclear| {
+        // What is shown is the current text.
+        let same = snapshot.text() == current.text();
+        Problem {
+            reason: unclear.reason,
+            message: unclear.message,
+            show: if same { unclear.show } else { Vec::new() },
+        }
+    })?;
     Ok(Source { section, tagged, version, snapshot, current })
 }
 
@@ -307,6 +312,7 @@ fn section_plan(
     patch: &Patch,
     store: &mut SnapshotStore,
     documents: &dyn Documents,
+    options: Options<'_>,
 ) -> Result<SectionPlan, Problem> {
     let Source { section, snapshot, current, .. } = source;
     check_file_op(section, patch, documents)?;
@@ -333,9 +339,12 @@ fn section_plan(
     let way = way(source, &hunks, store, documents)?;
     unseen(source, &hunks, store, &way)?;
     let Way { hunks: placed, strategy, note } = way;
-    let edits = match strategy {
-        Strategy::AlreadyApplied => Vec::new(),
-        _ => surgery::edits(current, &placed),
+    let (mut placed, mut edits) = match strategy {
+        Strategy::AlreadyApplied => (placed, Vec::new()),
+        _ => {
+            let edits = surgery::edits(current, &placed);
+            (placed, edits)
+        }
     };
     let mut notes: Vec<Note> = note.into_iter().collect();
     let mut strategy = strategy;
@@ -343,12 +352,12 @@ fn section_plan(
         if edits.is_empty() && section.file_op == FileOp::Keep {
             strategy = Strategy::AlreadyApplied;
             notes.push(already_applied());
-        } else {
-            for (op, hunk) in section.ops.iter().zip(&placed) {
-                if let Op::Put { .. } = op {
-                    notes.extend(boundary::notes(hunk, current));
-                }
-            }
+        } else if !edits.is_empty() {
+            let gated = gate::check(&section.path, &section.ops, current, placed, edits, options).map_err(
+                |barred| Problem { reason: barred.reason, message: barred.message, show: barred.show },
+            )?;
+            (placed, edits) = (gated.hunks, gated.edits);
+            notes.extend(gated.notes);
         }
     }
     let new_text = text::apply(current.text(), &edits).map_err(|error| {
@@ -401,7 +410,7 @@ fn check_file_op(section: &Section, patch: &Patch, documents: &dyn Documents) ->
     if !matches!(documents.current(&to), Current::Missing) {
         return exists(format!("`{to}` exists already"));
     }
-    let others = patch.sections.iter().filter(|other| !std::ptr::eq(*other, section));
+    let others = patch.sections.iter().filter(|other| other.path != section.path);
     for other in others {
         let same = other.path == to
             || matches!(&other.file_op, FileOp::Rename { to: other } if normal_path(other) == to);
