@@ -7,6 +7,7 @@
 //! - [`Language::of`] tells the grammar of a path; a grammar costs nothing until it is used.
 //! - [`Tree::parse`] and [`Tree::reparse`]: the latter follows edits and parses only what changed.
 //! - [`Comparison`]: the errors that a text has and the text before it had not.
+//! - [`Tree::block`]: the one construct that begins on a line. [`Tree::folds`]: an outline.
 //!
 //! A tree takes 10 to 30 times the memory of its text; dropping a large one takes milliseconds.
 //!
@@ -24,11 +25,15 @@
 //! assert_eq!(comparison.new_errors[0].message(&after), "unexpected `fn f() {`");
 //! ```
 
+mod block;
 mod compare;
 mod errors;
+mod kinds;
 mod language;
+mod outline;
 mod tree;
 
+pub use block::{Construct, Unclear};
 pub use compare::Comparison;
 pub use errors::{ErrorKind, SyntaxError};
 pub use language::Language;
