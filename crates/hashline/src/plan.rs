@@ -20,14 +20,21 @@ use crate::refuse::{Problem, refuse};
 use crate::source::{Source, check_file_op, source};
 use crate::surgery::{self, Hunk, Place};
 use crate::unseen::unseen;
-use crate::{Documents, Lines, Note, Reason, Refusal, SnapshotStore, Tag, View, boundary, furniture};
+use crate::{
+    Documents, Lines, Note, ParseRegression, Reason, Refusal, SnapshotStore, Syntax, Tag, View, furniture,
+    gate,
+};
 
 /// How to plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Options {
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options<'a> {
     /// How lines are shown (settings `hashline.dialect` and `hashline.line_checks`). Where checks
     /// are, an anchor without one is believed only if it means the same line in every version shown.
     pub view: View,
+    /// Who parses source code; without, blocks are refused and nothing is said of brackets.
+    pub syntax: Option<&'a dyn Syntax>,
+    /// What becomes of an edit that breaks what parsed (setting `edit.parse_regression`).
+    pub parse_regression: ParseRegression,
 }
 
 /// What a patch comes to. Every section can be committed, or none should be.
@@ -83,7 +90,7 @@ pub fn plan(
     patch: &Patch,
     store: &mut SnapshotStore,
     documents: &dyn Documents,
-    options: Options,
+    options: Options<'_>,
 ) -> Result<Plan, Refusal> {
     let payload = xxh3_64(patch.to_string().as_bytes());
     let sources: Vec<Result<Source<'_>, Problem>> =
@@ -93,7 +100,7 @@ pub fn plan(
     let mut refused = Vec::new();
     for (section, source) in patch.sections.iter().zip(&sources) {
         let result = match source {
-            Ok(source) => section_plan(source, &registers, patch, store, documents),
+            Ok(source) => section_plan(source, &registers, patch, store, documents, options),
             Err(problem) => Err(problem.clone()),
         };
         match result {
@@ -121,6 +128,7 @@ fn section_plan(
     patch: &Patch,
     store: &mut SnapshotStore,
     documents: &dyn Documents,
+    options: Options<'_>,
 ) -> Result<SectionPlan, Problem> {
     let Source { section, snapshot, current, .. } = source;
     check_file_op(section, patch, documents)?;
@@ -147,9 +155,12 @@ fn section_plan(
     let way = way(source, &hunks, store, documents)?;
     unseen(source, &hunks, store, &way)?;
     let Way { hunks: placed, strategy, note } = way;
-    let edits = match strategy {
-        Strategy::AlreadyApplied => Vec::new(),
-        _ => surgery::edits(current, &placed),
+    let (mut placed, mut edits) = match strategy {
+        Strategy::AlreadyApplied => (placed, Vec::new()),
+        _ => {
+            let edits = surgery::edits(current, &placed);
+            (placed, edits)
+        }
     };
     let mut notes: Vec<Note> = note.into_iter().collect();
     let mut strategy = strategy;
@@ -157,12 +168,12 @@ fn section_plan(
         if edits.is_empty() && section.file_op == FileOp::Keep {
             strategy = Strategy::AlreadyApplied;
             notes.push(already_applied());
-        } else {
-            for (op, hunk) in section.ops.iter().zip(&placed) {
-                if let Op::Put { .. } = op {
-                    notes.extend(boundary::notes(hunk, current));
-                }
-            }
+        } else if !edits.is_empty() {
+            let gated = gate::check(&section.path, &section.ops, current, placed, edits, options).map_err(
+                |barred| Problem { reason: barred.reason, message: barred.message, show: barred.show },
+            )?;
+            (placed, edits) = (gated.hunks, gated.edits);
+            notes.extend(gated.notes);
         }
     }
     let new_text = text::apply(current.text(), &edits).map_err(|error| {

@@ -13,7 +13,7 @@ use text::{ChangeLog, TextEdit};
 pub struct Session {
     pub files: Files,
     pub store: SnapshotStore,
-    pub options: Options,
+    pub options: Options<'static>,
 }
 
 #[derive(Default)]
