@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests: a failure is a panic")]
 
 mod grammar;
+mod grammars;
 mod hazards;
 mod planning;
 mod properties;
