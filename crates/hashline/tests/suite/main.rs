@@ -7,6 +7,7 @@ mod grammars;
 mod hazards;
 mod planning;
 mod properties;
+mod scenarios;
 mod session;
 mod showing;
 mod versions;
