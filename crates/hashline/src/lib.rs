@@ -106,17 +106,22 @@
 //!
 //! The grammar is in the crate's `README.md`.
 
+mod arrow;
 mod boundary;
 mod chain;
 mod check;
+mod draft;
 mod furniture;
+mod json;
 mod lines;
 mod naming;
 mod note;
 mod operation;
 mod parse;
+mod parse_error;
 mod patch;
 mod plan;
+mod print;
 mod refusal;
 mod render;
 mod resolve;
@@ -130,9 +135,11 @@ mod view;
 pub use check::{ALPHABET, LineCheck, NotACheck};
 pub use lines::Lines;
 pub use note::{Note, NoteKind};
-pub use parse::{ParseError, ParseErrorKind, Parser};
+pub use parse::Parser;
+pub use parse_error::{ParseError, ParseErrorKind};
 pub use patch::{Anchor, FileOp, Op, Patch, Section, Span, Target};
 pub use plan::{Current, Documents, MAX_BYTES, MAX_UNSEEN, Options, Plan, SectionPlan, Strategy, plan};
+pub use print::Unsayable;
 pub use refusal::{AnchorLines, CurrentLine, Reason, Refusal, SectionRefusal};
 pub use render::{Outcome, compact_diff, outcome, render};
 pub use snapshot::Snapshot;

@@ -25,7 +25,7 @@ impl Note {
 pub enum NoteKind {
     /// A range was written with `-`, `..`, `.=` or `to`; it was read as inclusive.
     Separator,
-    /// A verb was not in upper case.
+    /// A verb was not in upper case, or an op of the json dialect not in lower case.
     VerbCase,
     /// A code fence around the patch was removed.
     Fence,
@@ -43,6 +43,10 @@ pub enum NoteKind {
     ExtraColon,
     /// Two sections of one path and tag were read as one.
     MergedSections,
+    /// The sign before the path of a header, in the arrow dialect, was not `¶`.
+    HeaderSign,
+    /// A text given as `lines`, in the json dialect, ended with a line end.
+    FinalNewline,
 
     /// The numbers belonged to an earlier version and were mapped through the edits made since.
     EarlierVersion,

@@ -1,7 +1,8 @@
 //! What is read, what is read with a note, and what is refused.
 
 use hashline::{
-    Anchor, EDIT_DESCRIPTION, FileOp, Op, ParseErrorKind, Patch, REFUSED, Span, TOLERATED, Target,
+    Anchor, Dialect, EDIT_DESCRIPTION, FileOp, Op, ParseErrorKind, Parser, Patch, REFUSED, Span, TOLERATED,
+    Target,
 };
 
 fn anchor(line: usize, check: &str) -> Anchor {
@@ -88,6 +89,9 @@ fn tolerated_forms_are_read_and_noted() {
         assert_eq!(patch.to_string(), tolerance.read_as, "{name}");
         assert_eq!(notes.len(), 1, "{name}: {notes:?}");
         assert_eq!(notes[0].kind, tolerance.note, "{name}");
+        let mut parser = Parser::new();
+        parser.push(tolerance.written);
+        assert_eq!(parser.dialect(), Some(tolerance.dialect), "{name}");
     }
 }
 
@@ -134,6 +138,36 @@ fn the_description_for_models_is_short_and_true() {
 fn the_manuals_list_every_tolerance() {
     let readme = include_str!("../../README.md");
     for tolerance in TOLERATED {
-        assert!(readme.contains(tolerance.name), "README.md lacks: {}", tolerance.name);
+        let row = readme.lines().find(|row| row.starts_with(&format!("| {} | ", tolerance.name)));
+        let (name, dialect) = (tolerance.name, tolerance.dialect.as_str());
+        let row = row.unwrap_or_else(|| panic!("README.md lacks: {name}"));
+        let dialects = row.split('|').nth(2).unwrap();
+        assert!(
+            dialects.contains(dialect) || dialects.contains("all"),
+            "README.md lacks: {name} in {dialect}"
+        );
+    }
+}
+
+/// Blocks of a manual that are patches of one dialect.
+fn examples<'a>(page: &'a str, begins: &str) -> Vec<&'a str> {
+    let blocks = page.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
+    blocks.map(|(_, block)| block).filter(|block| block.starts_with(begins)).collect()
+}
+
+#[test]
+fn the_examples_of_the_manuals_are_patches() {
+    let pages = [include_str!("../../README.md"), include_str!("../../../../docs/formats/hashline.md")];
+    for page in pages {
+        for (begins, dialect) in [("¶", Dialect::Arrow), ("{\"path\"", Dialect::Json)] {
+            let found = examples(page, begins);
+            assert!(!found.is_empty(), "{dialect}");
+            for example in found {
+                let (patch, notes) =
+                    Patch::parse(example).unwrap_or_else(|error| panic!("{error}\n{example}"));
+                assert_eq!((notes.len(), patch.sections.len()), (0, 1), "{example}");
+                assert_eq!(Patch::parse(&patch.print(dialect).unwrap()).unwrap().0, patch);
+            }
+        }
     }
 }

@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "tests: a failure is a panic")]
 
+mod dialects;
 mod grammar;
 mod hazards;
 mod planning;
 mod properties;
+mod reading;
 mod session;
 mod showing;
 mod versions;
