@@ -111,6 +111,7 @@ mod boundary;
 mod chain;
 mod check;
 mod current;
+mod describe;
 mod draft;
 mod furniture;
 mod hunks;
@@ -140,6 +141,7 @@ mod view;
 
 pub use check::{ALPHABET, LineCheck, NotACheck};
 pub use current::{Current, Documents, MAX_BYTES};
+pub use describe::edit_description;
 pub use lines::Lines;
 pub use note::{Note, NoteKind};
 pub use parse::Parser;
@@ -155,7 +157,3 @@ pub use tag::{NotATag, Tag};
 pub use tolerance::{REFUSED, TOLERATED, Tolerance};
 pub use unseen::MAX_UNSEEN;
 pub use view::{Dialect, NotADialect, View};
-
-/// What a model is told of the format: the description of an `edit` tool, in the canonical
-/// dialect, at most 900 tokens.
-pub const EDIT_DESCRIPTION: &str = include_str!("edit.md");

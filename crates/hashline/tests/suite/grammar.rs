@@ -1,8 +1,8 @@
 //! What is read, what is read with a note, and what is refused.
 
 use hashline::{
-    Anchor, Dialect, EDIT_DESCRIPTION, FileOp, Op, ParseErrorKind, Parser, Patch, REFUSED, Span, TOLERATED,
-    Target,
+    Anchor, Dialect, FileOp, Op, ParseErrorKind, Parser, Patch, REFUSED, Span, TOLERATED, Target, View,
+    edit_description,
 };
 
 fn anchor(line: usize, check: &str) -> Anchor {
@@ -124,14 +124,29 @@ fn body_rows_are_verbatim() {
     assert_eq!(body, &["  \tx  ", "-y", "[z]", "PUT", "```"]);
 }
 
-/// Counted generously: a token is at least two characters in such text (three to four as a rule).
+/// Counted with o200k, whose vocabulary is part of the crate `tiktoken-rs`.
 #[test]
-fn the_description_for_models_is_short_and_true() {
-    assert!(EDIT_DESCRIPTION.len() / 2 <= 950 && EDIT_DESCRIPTION.is_ascii(), "{}", EDIT_DESCRIPTION.len());
-    let (_, example) = EDIT_DESCRIPTION.split_once("Example:\n").unwrap();
-    let (patch, notes) = Patch::parse(example).unwrap();
-    assert_eq!(notes, []);
-    assert_eq!(patch.sections.len(), 2);
+fn the_descriptions_for_models_are_short_and_true() {
+    let tokens = tiktoken_rs::o200k_base().unwrap();
+    let views = Dialect::ALL.map(View::of).into_iter().chain([View::PLAIN]);
+    for view in views {
+        let description = edit_description(view);
+        let count = tokens.encode_ordinary(&description).len();
+        println!("{} ({}): {count} tokens", view.dialect, if view.checks { "checks" } else { "plain" });
+        assert!(count <= 900, "{view:?}: {count} tokens");
+        assert!(!description.contains(['⟦', '⟧']) && description.contains("kq") == (view == View::default()));
+        let (_, example) = description.split_once("Example:\n").unwrap();
+        let (patch, notes) = Patch::parse(example).unwrap();
+        assert_eq!(notes, []);
+        let anchors = patch.sections[0].anchors();
+        assert!(
+            anchors.len() > 2 && anchors.iter().all(|anchor| anchor.check.is_some() == view.shows_checks())
+        );
+        let mut parser = Parser::new();
+        parser.push(example);
+        parser.push("\n");
+        assert_eq!(parser.dialect(), Some(view.dialect));
+    }
 }
 
 #[test]
