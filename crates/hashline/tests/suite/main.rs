@@ -6,6 +6,7 @@ mod grammar;
 mod hazards;
 mod planning;
 mod properties;
+mod recovery;
 mod session;
 mod showing;
 mod versions;
