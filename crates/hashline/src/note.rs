@@ -52,6 +52,8 @@ pub enum NoteKind {
     EarlierVersion,
     /// The text changed since it was read; the places were mapped through the recorded changes.
     Mapped,
+    /// The place stands beside lines that changed since it was read.
+    Merged,
     /// Only line ends differ from what was read.
     LineEnds,
     /// The body repeats a line that stands just outside the place edited.

@@ -15,12 +15,15 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::hunks::{Registers, headline, hunks, registers};
 use crate::patch::{FileOp, Op, Patch};
-use crate::recover::{Way, already_applied, way};
+use crate::recover::{Way, way};
 use crate::refuse::{Problem, refuse};
 use crate::source::{Source, check_file_op, source};
 use crate::surgery::{self, Hunk, Place};
 use crate::unseen::unseen;
-use crate::{Documents, Lines, Note, Reason, Refusal, SnapshotStore, Tag, View, boundary, furniture};
+use crate::{
+    Documents, Lines, Note, Reason, Recovery, Refusal, SnapshotStore, Tag, View, boundary, furniture,
+    recovery,
+};
 
 /// How to plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,23 +55,28 @@ pub struct SectionPlan {
     pub new_text: Arc<str>,
     /// What becomes of the file itself afterwards.
     pub file_op: FileOp,
-    /// How the places were found.
+    /// How the places were found: the weakest way that any operation needed, those aside that had
+    /// nothing left to do.
     pub strategy: Strategy,
+    /// How each operation found its place, in the order written.
+    pub recovery: Vec<Recovery>,
     /// Remarks for the model and the person.
     pub notes: Vec<Note>,
 }
 
 /// How the places of an edit were found in the current text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+///
+/// From the strongest to the weakest, as they are ordered here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {
     /// The current text is the one that the edit was written against.
     Exact,
     /// Mapped through the recorded edits made since.
     Chain,
-    /// Found by the lines that did not change. Reserved: not given at present.
+    /// Found by the lines that did not change.
     Remap,
-    /// Merged with the changes made since. Reserved: not given at present.
+    /// Merged with changes beside it.
     Merge,
     /// The current text is already what the edit would make; nothing changes.
     AlreadyApplied,
@@ -146,20 +154,17 @@ fn section_plan(
     }
     let way = way(source, &hunks, store, documents)?;
     unseen(source, &hunks, store, &way)?;
-    let Way { hunks: placed, strategy, note } = way;
-    let edits = match strategy {
-        Strategy::AlreadyApplied => Vec::new(),
-        _ => surgery::edits(current, &placed),
-    };
-    let mut notes: Vec<Note> = note.into_iter().collect();
-    let mut strategy = strategy;
+    let Way { hunks: placed, recovery, mut notes } = way;
+    let hunks: Vec<Hunk> = placed.iter().flatten().cloned().collect();
+    let edits = surgery::edits(current, &hunks);
+    let mut strategy = recovery::weakest(&recovery);
     if strategy != Strategy::AlreadyApplied {
         if edits.is_empty() && section.file_op == FileOp::Keep {
             strategy = Strategy::AlreadyApplied;
-            notes.push(already_applied());
+            notes.push(recovery::already_applied());
         } else {
             for (op, hunk) in section.ops.iter().zip(&placed) {
-                if let Op::Put { .. } = op {
+                if let (Op::Put { .. }, Some(hunk)) = (op, hunk) {
                     notes.extend(boundary::notes(hunk, current));
                 }
             }
@@ -169,7 +174,7 @@ fn section_plan(
         // Cannot happen while surgery keeps its promise; a refusal costs nothing if it ever does.
         Problem::new(Reason::Unsupported, format!("the edits do not fit together: {error}"))
     })?;
-    if !edits.is_empty() && new_text.contains('\r') && !lines_add_up(current, &placed, &new_text) {
+    if !edits.is_empty() && new_text.contains('\r') && !lines_add_up(current, &hunks, &new_text) {
         return Err(Problem::new(
             Reason::Unsupported,
             "a CR of one line and an LF of the next would become one line end; make the file's line ends alike first",
@@ -183,6 +188,7 @@ fn section_plan(
         new_text: new_text.into(),
         file_op: section.file_op.clone(),
         strategy,
+        recovery,
         notes,
     })
 }

@@ -8,6 +8,7 @@ mod hazards;
 mod planning;
 mod properties;
 mod reading;
+mod recovery;
 mod session;
 mod showing;
 mod versions;
