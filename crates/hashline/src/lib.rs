@@ -16,7 +16,7 @@
 //! 2. [`Patch::parse`] reads the edit. Small slips of form are repaired, each with a [`Note`]
 //!    ([`TOLERATED`] lists them); what could become wrong content is not ([`REFUSED`]).
 //! 3. [`plan()`] checks tag, numbers, checks, overlap and that the lines were shown, follows them
-//!    into the current text, and gives a [`Plan`] or a [`Refusal`].
+//!    into the current text ([`Recovery`] says how), and gives a [`Plan`] or a [`Refusal`].
 //! 4. The caller writes the files, and [`outcome`] records what was read back and says what changed.
 //!
 //! # Example
@@ -104,26 +104,61 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # A text that changed elsewhere
+//!
+//! Each operation is followed by itself, where the lines that did not change prove its place:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use hashline::{Options, Patch, SnapshotStore, Strategy, plan};
+//!
+//! let mut store = SnapshotStore::default();
+//! let tag = store.record("f", "a\nb\nc\nd\n");
+//! store.see("f", tag, 1..=4);
+//! let (patch, _) = Patch::parse(&format!("[f#{tag}]\nPUT 1:\n+A\nPUT 4:\n+D\n"))?;
+//!
+//! // Someone wrote two lines in the middle.
+//! let now: Arc<str> = "a\nb\nx\ny\nc\nd\n".into();
+//! let plan = plan(&patch, &mut store, &|_: &str| Some(now.clone()), Options::default())?;
+//! let section = &plan.sections[0];
+//! assert_eq!(&*section.new_text, "A\nb\nx\ny\nc\nD\n");
+//! assert_eq!(section.strategy, Strategy::Remap);
+//! assert_eq!((section.recovery[1].lines, section.recovery[1].now), (Some((4, 4)), Some((6, 6))));
+//! assert!(section.notes[0].message.ends_with("line 4 was found at 6"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! The grammar is in the crate's `README.md`.
 
+mod align;
+mod applied;
+mod arrow;
 mod block;
 mod boundary;
 mod chain;
 mod check;
 mod current;
+mod describe;
+mod draft;
 mod furniture;
 mod gate;
 mod hunks;
+mod json;
 mod lines;
+mod merge;
 mod naming;
 mod note;
 mod operation;
 mod parse;
+mod parse_error;
 mod patch;
 mod plan;
+mod print;
 mod recover;
+mod recovery;
 mod refusal;
 mod refuse;
+mod remap;
 mod render;
 mod resolve;
 mod snapshot;
@@ -138,11 +173,15 @@ mod view;
 
 pub use check::{ALPHABET, LineCheck, NotACheck};
 pub use current::{Current, Documents, MAX_BYTES};
+pub use describe::edit_description;
 pub use lines::Lines;
 pub use note::{Note, NoteKind};
-pub use parse::{ParseError, ParseErrorKind, Parser};
+pub use parse::Parser;
+pub use parse_error::{ParseError, ParseErrorKind};
 pub use patch::{Anchor, FileOp, Op, Patch, Section, Span, Target};
 pub use plan::{Options, Plan, SectionPlan, Strategy, plan};
+pub use print::Unsayable;
+pub use recovery::Recovery;
 pub use refusal::{AnchorLines, CurrentLine, Reason, Refusal, SectionRefusal};
 pub use render::{Outcome, compact_diff, outcome, render};
 pub use snapshot::Snapshot;
@@ -152,7 +191,3 @@ pub use tag::{NotATag, Tag};
 pub use tolerance::{REFUSED, TOLERATED, Tolerance};
 pub use unseen::MAX_UNSEEN;
 pub use view::{Dialect, NotADialect, View};
-
-/// What a model is told of the format: the description of an `edit` tool, in the canonical
-/// dialect, at most 900 tokens.
-pub const EDIT_DESCRIPTION: &str = include_str!("edit.md");

@@ -3,6 +3,7 @@
 //! Every dialect parses to these types. A patch says what its author wants, in lines of the text
 //! that its tag names; whether that can be had is for [`plan`](crate::plan()) to find out.
 
+use std::collections::VecDeque;
 use std::fmt;
 
 use crate::{LineCheck, Tag};
@@ -226,21 +227,40 @@ impl fmt::Display for Patch {
 
 /// The path in lexically normal form: `/` between parts, no `.`, no `a/..`, no blanks around it.
 pub(crate) fn normal_path(path: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
     let path = path.trim();
+    let is_absolute = path.starts_with('/');
+    let mut parts: VecDeque<&str> = VecDeque::new();
     for part in path.split('/') {
         match part {
             "" | "." => {}
-            ".." if parts.last().is_some_and(|last| *last != "..") => {
-                parts.pop();
+            ".." if parts.back().is_some_and(|last| *last != "..") => {
+                parts.pop_back();
             }
-            part => parts.push(part),
+            part => parts.push_back(part),
         }
     }
-    let root = if path.starts_with('/') { "/" } else { "" };
-    let normal = format!("{root}{}", parts.join("/"));
     // Leaving parts out may bring blanks to an end, and with them parts to leave out.
-    if normal == path { normal } else { normal_path(&normal) }
+    while let Some(last) = parts.pop_back().map(str::trim_end) {
+        match last {
+            "" | "." => {}
+            ".." if parts.back().is_some_and(|last| *last != "..") => {
+                parts.pop_back();
+            }
+            last => {
+                parts.push_back(last);
+                break;
+            }
+        }
+    }
+    while let Some(first) = parts.front_mut().filter(|_| !is_absolute) {
+        *first = first.trim_start();
+        if !matches!(*first, "" | ".") {
+            break;
+        }
+        parts.pop_front();
+    }
+    let root = if is_absolute { "/" } else { "" };
+    format!("{root}{}", parts.make_contiguous().join("/"))
 }
 
 #[cfg(test)]
@@ -256,6 +276,10 @@ mod tests {
             ("../a", "../a"),
             ("a b", "a b"),
             ("./ ./a", "a"),
+            ("a/b/.. /.. ", "a/b"),
+            ("a/b/c /.. /", "a/b"),
+            ("b /.", "b"),
+            ("/ ./a", "/ ./a"),
         ] {
             assert_eq!(normal_path(path), normal);
         }

@@ -15,14 +15,14 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::hunks::{Registers, headline, hunks, registers};
 use crate::patch::{FileOp, Op, Patch};
-use crate::recover::{Way, already_applied, way};
+use crate::recover::{Way, way};
 use crate::refuse::{Problem, refuse};
 use crate::source::{Source, check_file_op, source};
 use crate::surgery::{self, Hunk, Place};
 use crate::unseen::unseen;
 use crate::{
-    Documents, Lines, Note, ParseRegression, Reason, Refusal, SnapshotStore, Syntax, Tag, View, furniture,
-    gate,
+    Documents, Lines, Note, ParseRegression, Reason, Recovery, Refusal, SnapshotStore, Syntax, Tag, View,
+    furniture, gate, recovery,
 };
 
 /// How to plan.
@@ -59,23 +59,28 @@ pub struct SectionPlan {
     pub new_text: Arc<str>,
     /// What becomes of the file itself afterwards.
     pub file_op: FileOp,
-    /// How the places were found.
+    /// How the places were found: the weakest way that any operation needed, those aside that had
+    /// nothing left to do.
     pub strategy: Strategy,
+    /// How each operation found its place, in the order written.
+    pub recovery: Vec<Recovery>,
     /// Remarks for the model and the person.
     pub notes: Vec<Note>,
 }
 
 /// How the places of an edit were found in the current text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+///
+/// From the strongest to the weakest, as they are ordered here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {
     /// The current text is the one that the edit was written against.
     Exact,
     /// Mapped through the recorded edits made since.
     Chain,
-    /// Found by the lines that did not change. Reserved: not given at present.
+    /// Found by the lines that did not change.
     Remap,
-    /// Merged with the changes made since. Reserved: not given at present.
+    /// Merged with changes beside it.
     Merge,
     /// The current text is already what the edit would make; nothing changes.
     AlreadyApplied,
@@ -154,25 +159,22 @@ fn section_plan(
     }
     let way = way(source, &hunks, store, documents)?;
     unseen(source, &hunks, store, &way)?;
-    let Way { hunks: placed, strategy, note } = way;
-    let (mut placed, mut edits) = match strategy {
-        Strategy::AlreadyApplied => (placed, Vec::new()),
-        _ => {
-            let edits = surgery::edits(current, &placed);
-            (placed, edits)
-        }
-    };
-    let mut notes: Vec<Note> = note.into_iter().collect();
-    let mut strategy = strategy;
+    let Way { hunks: placed, recovery, mut notes } = way;
+    // What stands there already needs no judgement.
+    let made = section.ops.iter().zip(placed).filter_map(|(op, hunk)| Some((op.clone(), hunk?)));
+    let (ops, mut hunks): (Vec<Op>, Vec<Hunk>) = made.unzip();
+    let mut edits = surgery::edits(current, &hunks);
+    let mut strategy = recovery::weakest(&recovery);
     if strategy != Strategy::AlreadyApplied {
         if edits.is_empty() && section.file_op == FileOp::Keep {
             strategy = Strategy::AlreadyApplied;
-            notes.push(already_applied());
+            notes.push(recovery::already_applied());
         } else if !edits.is_empty() {
-            let gated = gate::check(&section.path, &section.ops, current, placed, edits, options).map_err(
-                |barred| Problem { reason: barred.reason, message: barred.message, show: barred.show },
-            )?;
-            (placed, edits) = (gated.hunks, gated.edits);
+            let gated =
+                gate::check(&section.path, &ops, current, hunks, edits, options).map_err(|barred| {
+                    Problem { reason: barred.reason, message: barred.message, show: barred.show }
+                })?;
+            (hunks, edits) = (gated.hunks, gated.edits);
             notes.extend(gated.notes);
         }
     }
@@ -180,7 +182,7 @@ fn section_plan(
         // Cannot happen while surgery keeps its promise; a refusal costs nothing if it ever does.
         Problem::new(Reason::Unsupported, format!("the edits do not fit together: {error}"))
     })?;
-    if !edits.is_empty() && new_text.contains('\r') && !lines_add_up(current, &placed, &new_text) {
+    if !edits.is_empty() && new_text.contains('\r') && !lines_add_up(current, &hunks, &new_text) {
         return Err(Problem::new(
             Reason::Unsupported,
             "a CR of one line and an LF of the next would become one line end; make the file's line ends alike first",
@@ -194,6 +196,7 @@ fn section_plan(
         new_text: new_text.into(),
         file_op: section.file_op.clone(),
         strategy,
+        recovery,
         notes,
     })
 }

@@ -4,7 +4,7 @@ use crate::recover::Way;
 use crate::refuse::{LONGEST, Problem};
 use crate::source::Source;
 use crate::surgery::Hunk;
-use crate::{Reason, SnapshotStore, Strategy};
+use crate::{Reason, SnapshotStore};
 
 /// So many unseen lines are shown in a refusal, and then count as seen.
 pub const MAX_UNSEEN: usize = 40;
@@ -17,14 +17,13 @@ pub(crate) fn unseen(
     store: &mut SnapshotStore,
     way: &Way,
 ) -> Result<(), Problem> {
-    if way.strategy == Strategy::AlreadyApplied {
-        return Ok(());
-    }
     let Some(history) = store.history(&source.section.path) else { return Ok(()) };
     let seen = &history.versions[source.version].seen;
     // The lines in the version named, and where they are in the current text.
     let mut missing: Vec<(usize, usize)> = Vec::new();
     for (hunk, placed) in hunks.iter().zip(&way.hunks) {
+        // What is done already touches nothing.
+        let Some(placed) = placed else { continue };
         let Some(((first, last), (now, _))) = hunk.place.lines().zip(placed.place.lines()) else { continue };
         missing.extend(seen.missing(first..=last).into_iter().map(|line| (line, line - first + now)));
     }

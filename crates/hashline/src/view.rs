@@ -120,6 +120,15 @@ impl View {
         format!("{}:{text}", self.anchor(Anchor { line, check: check.filter(|_| self.shows_checks()) }))
     }
 
+    /// How something is inserted at the head of a file, in words: an empty one has no line to name.
+    pub fn at_head(self) -> &'static str {
+        match self.dialect {
+            Dialect::Put => "`PUT <1:`",
+            Dialect::Arrow => "`1↑`",
+            Dialect::Json => "a prepend without `pos`",
+        }
+    }
+
     /// A line's name as a model writes it: `12kq`, or `12#KQ`.
     pub fn anchor(self, anchor: Anchor) -> String {
         match (self.dialect, anchor.check) {

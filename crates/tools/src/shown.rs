@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use hashline::Tag;
+use hashline::{Dialect, Tag};
 use workspace::{ChangeKind, Document, Plan};
 
 use crate::Kit;
@@ -44,6 +44,19 @@ pub(crate) fn header(kit: &Kit, document: &Document) -> String {
 
 pub(crate) fn header_row(kit: &Kit, path: &str, tag: Tag) -> String {
     kit.settings.view.header(path, tag) + "\n"
+}
+
+/// A tool's description, which speaks of lines as `12kq:text` under `[path#TAG]`, in the view of
+/// this kit.
+pub(crate) fn described(kit: &Kit, text: &str) -> String {
+    let view = kit.settings.view;
+    let check = if view.shows_checks() { "kq" } else { "" };
+    let (header, row) = match view.dialect {
+        Dialect::Put => ("[path#TAG]", format!("12{check}:text")),
+        Dialect::Arrow => ("¶path#tag", "12:text".to_owned()),
+        Dialect::Json => ("[path#TAG]", "12#KQ:text".to_owned()),
+    };
+    text.trim().replace("`12kq:text`", &format!("`{row}`")).replace("`[path#TAG]`", &format!("`{header}`"))
 }
 
 /// Whether the model was shown every line of the document as it is now.

@@ -23,7 +23,8 @@ fn stale_is_refused_with_the_lines_where_they_are_now() {
     let mut session = Session::new(&[("f", &numbered(30))]);
     let tag = session.read("f");
     let anchor = session.anchor("f", 20);
-    session.write("f", &format!("{}{}", "new\n".repeat(50), numbered(30)));
+    // The lines stand there twice now.
+    session.write("f", &format!("{}{}{}", "new\n".repeat(50), numbered(30), numbered(30)));
     let refusal = session.refused_for(&format!("[f#{tag}]\nPUT {anchor}:\n+x\n"), Reason::Stale);
     let section = &refusal.sections[0];
     assert_eq!(section.anchors[0].anchor, anchor);
@@ -143,12 +144,15 @@ fn a_log_that_leads_elsewhere_is_not_believed() {
     session.type_in("f", TextEdit::insert(0, "typed\n"));
     let text = session.text("f").replace("line 19", "line XX");
     session.write("f", &text);
-    session.refused_for(&format!("[f#{tag}]\nPUT 10:\n+z\n"), Reason::Stale);
+    // What did not change is found without it.
+    let (strategy, _) = session.edited(&format!("[f#{tag}]\nPUT 10:\n+z\n"));
+    assert_eq!(strategy, Strategy::Remap);
+    session.refused_for(&format!("[f#{tag}]\nPUT 19:\n+z\n"), Reason::Stale);
 }
 
 #[test]
 fn an_insertion_needs_both_neighbours_still_side_by_side() {
-    for (offset, what) in [(7, "x\n"), (6, "\nx"), (7, " ")] {
+    for (offset, what) in [(7, "x\n"), (6, "\nx")] {
         let mut session = Session::new(&[("f", &numbered(9))]);
         let tag = session.read("f");
         let (one, two) = (session.anchor("f", 1), session.anchor("f", 2));
@@ -156,6 +160,18 @@ fn an_insertion_needs_both_neighbours_still_side_by_side() {
         session.refused_for(&format!("[f#{tag}]\nPUT >{one}:\n+new\n"), Reason::Stale);
         session.refused_for(&format!("[f#{tag}]\nPUT <{two}:\n+new\n"), Reason::Stale);
     }
+}
+
+#[test]
+fn an_insertion_beside_a_changed_line_goes_by_the_line_it_names() {
+    let mut session = Session::new(&[("f", &numbered(9))]);
+    let tag = session.read("f");
+    let (one, two) = (session.anchor("f", 1), session.anchor("f", 2));
+    session.type_in("f", TextEdit::insert(7, "changed "));
+    session.refused_for(&format!("[f#{tag}]\nPUT <{two}:\n+new\n"), Reason::Stale);
+    let (strategy, _) = session.edited(&format!("[f#{tag}]\nPUT >{one}:\n+new\n"));
+    assert_eq!(strategy, Strategy::Chain);
+    assert!(session.text("f").starts_with("line 1\nnew\nchanged line 2\n"));
 }
 
 #[test]

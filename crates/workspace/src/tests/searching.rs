@@ -93,12 +93,12 @@ impl Editor for OpenTexts {
         Some(Document { path: path.clone(), uri, text, bom: false, version, owner, held: None })
     }
 
-    fn apply<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+    fn apply<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
         Box::pin(async move { vec![Settled::Unknown; changes.len()] })
     }
 
-    fn revert<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
-        self.apply(changes)
+    fn revert<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+        self.apply(run, changes)
     }
 }
 
