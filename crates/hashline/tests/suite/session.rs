@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashline::{
-    Current, Documents, FileOp, Lines, Options, Outcome, Patch, Plan, Reason, Refusal, Snapshot,
-    SnapshotStore, Strategy, Tag,
+    Current, Documents, FileOp, Lines, NotADialect, Options, Outcome, ParseRegression, Patch, Plan, Reason,
+    Refusal, Snapshot, SnapshotStore, Strategy, Tag, View,
 };
 use text::{ChangeLog, TextEdit};
+
+use crate::grammars::Grammars;
 
 #[derive(Default)]
 pub struct Session {
     pub files: Files,
     pub store: SnapshotStore,
-    pub options: Options,
+    pub options: Options<'static>,
 }
 
 #[derive(Default)]
@@ -70,7 +72,7 @@ impl Session {
 
     pub fn read_lines(&mut self, path: &str, lines: std::ops::RangeInclusive<usize>) -> Tag {
         let tag = self.store.record(path, self.files.texts[path].clone());
-        self.store.show(path, tag, &[lines], self.options.checks).unwrap();
+        self.store.show(path, tag, &[lines], self.options.view).unwrap();
         tag
     }
 
@@ -81,22 +83,21 @@ impl Session {
         }
         let tag = self.store.record(path, self.files.texts[path].clone());
         let ranges: Vec<_> = ranges.iter().map(|[first, last]| *first..=*last).collect();
-        self.store.show(path, tag, &ranges, self.options.checks).unwrap();
+        self.store.show(path, tag, &ranges, self.options.view).unwrap();
         tag
     }
 
     /// How lines are shown.
     pub fn set_view(&mut self, checks: bool, dialect: Option<&str>) -> Result<(), String> {
-        self.options.checks = checks;
-        match dialect {
-            None => Ok(()),
-            Some(dialect) => Err(format!("the dialect {dialect} cannot be shown")),
-        }
+        let dialect = dialect.map(str::parse).transpose().map_err(|error: NotADialect| error.to_string())?;
+        self.options.view = View { dialect: dialect.unwrap_or_default(), checks };
+        Ok(())
     }
 
-    /// Whether an edit that breaks the syntax is refused.
-    pub fn set_parse_regression(&mut self, refuse: bool) -> Result<(), String> {
-        if refuse { Err("syntax is not looked at".into()) } else { Ok(()) }
+    /// Source code is parsed, and whether an edit that breaks the syntax is refused.
+    pub fn set_parse_regression(&mut self, refuse: bool) {
+        self.options.syntax = Some(&Grammars);
+        self.options.parse_regression = if refuse { ParseRegression::Refuse } else { ParseRegression::Warn };
     }
 
     /// What stands in place of a text.
@@ -154,8 +155,8 @@ impl Session {
             if section.file_op != FileOp::Remove {
                 self.write(&path, &text);
             }
-            let checks = self.options.checks;
-            outcomes.push((path, hashline::outcome(&mut self.store, section, text, checks)));
+            let view = self.options.view;
+            outcomes.push((path, hashline::outcome(&mut self.store, section, text, view)));
         }
         Ok(outcomes)
     }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hashline::{Limits, Lines, Options, Patch, SnapshotStore, plan};
+use hashline::{Limits, Lines, Options, Patch, SnapshotStore, View, plan};
 
 /// What is varied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +68,8 @@ impl Random {
     }
 }
 
-fn options(checks: bool) -> Options {
-    Options { checks }
+fn options(checks: bool) -> Options<'static> {
+    Options { view: View { checks, ..View::default() }, ..Options::default() }
 }
 
 /// Plays one file once; `None` where the first edit leaves no line for the second.
