@@ -4,6 +4,7 @@
 
 mod interleaving;
 mod life;
+mod messages;
 mod plugins;
 mod rename;
 mod request_lines;
