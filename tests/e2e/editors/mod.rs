@@ -8,3 +8,4 @@ mod messages;
 mod plugins;
 mod rename;
 mod request_lines;
+mod truth;
