@@ -104,6 +104,11 @@ fn numbered_rows(body: &[String], first: usize, lines: &Lines) -> bool {
     if rows.iter().flatten().any(shown) {
         return true;
     }
+    // With the mark before it that the rows of a search and of an edit's answer carry.
+    let marked = body.iter().filter_map(|row| numbered(row.strip_prefix([' ', '+', '-'])?));
+    if marked.into_iter().any(|row| shown(&row)) {
+        return true;
+    }
     let Some(rows) = rows.into_iter().collect::<Option<Vec<Numbered>>>() else { return false };
     let Some(start) = rows.first() else { return false };
     let in_order = rows.windows(2).all(|pair| pair[0].line + 1 == pair[1].line);
