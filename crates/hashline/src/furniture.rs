@@ -123,6 +123,11 @@ fn numbered_rows(body: &[String], first: usize, lines: &Lines) -> bool {
     if rows.iter().flatten().any(shown) {
         return true;
     }
+    // With the mark before it that the rows of a search and of an edit's answer carry.
+    let marked = body.iter().filter_map(|row| numbered(row.strip_prefix([' ', '+', '-'])?));
+    if marked.into_iter().any(|row| shown(&row)) {
+        return true;
+    }
     let around = first.saturating_sub(1).max(1)..=(first + 1).min(lines.count());
     let count_here = |number: &dyn Fn(&str) -> Option<usize>| {
         let Some(rows) = body.iter().map(|row| number(row)).collect::<Option<Vec<usize>>>() else {
