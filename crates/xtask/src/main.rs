@@ -17,6 +17,7 @@ mod env;
 mod exec;
 mod items;
 mod python;
+mod replay;
 mod setup;
 mod steps;
 mod test;
@@ -48,6 +49,8 @@ enum Command {
     Test(test::Args),
     /// Check the rules of the house that a compiler cannot hold.
     Tidy,
+    /// Write the changes of a git repository's history as edits of older texts, and make them once more.
+    Replay(replay::Args),
     /// Measure start-up, size, requests and commits. Figures only, nothing is asserted.
     Bench(bench::Args),
 }
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Test(args) => test::run(&args),
         Command::Tidy => tidy::run(),
+        Command::Replay(args) => replay::run(&args),
         Command::Bench(args) => bench::run(&args),
     };
     match outcome {

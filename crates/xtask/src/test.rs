@@ -1,6 +1,6 @@
 //! `cargo xtask test`: everything that must hold, real servers included.
 //!
-//! Sets up, then format, lints, all tests with `RUN_SLOW_TESTS=1`, and the demo. A missing tool
+//! Sets up, then format, lints, all tests with `RUN_SLOW_TESTS=1`, the project's own history replayed, and the demo. A missing tool
 //! fails with the command that installs it. The tests in real editors run with `--editors`; without
 //! it they say that they did not.
 
@@ -12,6 +12,7 @@ use anyhow::Result;
 use crate::demo;
 use crate::env;
 use crate::exec;
+use crate::replay;
 use crate::setup::{self, For};
 use crate::steps::{Steps, seconds};
 use crate::tidy;
@@ -48,6 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         &args.cargo_test,
         switches,
     )?;
+    replay::own_history(&mut steps)?;
     demo::show(&tools, "itsdangerous", false, &mut steps)?;
 
     print!("\n{}", steps.table());

@@ -9,6 +9,7 @@ mod planning;
 mod properties;
 mod reading;
 mod recovery;
+mod scenarios;
 mod session;
 mod showing;
 mod versions;

@@ -328,7 +328,7 @@ proptest! {
         let mut tags = [None; 3];
         for (file, line, row) in steps {
             let path = format!("f{file}");
-            let files = Files { texts: [(path.clone(), texts[file].clone())].into(), log: None };
+            let files = Files { texts: [(path.clone(), texts[file].clone())].into(), ..Files::default() };
             let tag: hashline::Tag = *tags[file].get_or_insert_with(|| {
                 let both = sessions.each_mut().map(|session| {
                     let tag = session.store.record(&path, texts[file].clone());
