@@ -13,8 +13,9 @@ use serde::Serialize;
 use text::TextEdit;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::hunks::{Registers, headline, hunks, registers};
+use crate::hunks::{Registers, hunks, registers};
 use crate::patch::{FileOp, Op, Patch};
+use crate::print::headline;
 use crate::recover::{Way, way};
 use crate::refuse::{Problem, refuse};
 use crate::source::{Source, check_file_op, source};
@@ -101,12 +102,12 @@ pub fn plan(
     let mut refused = Vec::new();
     for (section, source) in patch.sections.iter().zip(&sources) {
         let result = match source {
-            Ok(source) => section_plan(source, &registers, patch, store, documents),
+            Ok(source) => section_plan(source, &registers, patch, store, documents, options),
             Err(problem) => Err(problem.clone()),
         };
         match result {
             Ok(section) => planned.push(section),
-            Err(problem) => refused.push(refuse(section, problem, store, documents)),
+            Err(problem) => refused.push(refuse(section, problem, store, documents, options.view)),
         }
     }
     match refused.first() {
@@ -129,6 +130,7 @@ fn section_plan(
     patch: &Patch,
     store: &mut SnapshotStore,
     documents: &dyn Documents,
+    options: Options,
 ) -> Result<SectionPlan, Problem> {
     let Source { section, snapshot, current, .. } = source;
     check_file_op(section, patch, documents)?;
@@ -139,8 +141,8 @@ fn section_plan(
             Reason::Overlap,
             format!(
                 "`{}` and `{}` claim the same lines; write them as one operation",
-                headline(&section.ops[first]),
-                headline(&section.ops[second])
+                headline(&section.ops[first], options.view.dialect),
+                headline(&section.ops[second], options.view.dialect)
             ),
         ));
     }
