@@ -100,15 +100,14 @@ pub(crate) fn refuse(body: &[String], first: usize, lines: &Lines) -> Option<Str
                 Kind::Elision => {
                     "stands for lines that were not shown; write those lines out, or leave them out of the range"
                 }
-                Kind::Header => "is a header; a new section begins without `+`",
-                Kind::Operation => "is an operation; operations are written without `+`",
+                Kind::Header => "is a header, not text of a file; a section begins without `+`",
+                Kind::Operation => "is an operation, not text of a file; it is written without `+`",
             };
             return Some(format!("the body row `{}` {what}", row.trim()));
         }
     }
     numbered_rows(body, first, lines).then(|| {
-        "the body rows begin with line numbers, as a read shows them; write the text alone after the `+`"
-            .to_owned()
+        "the body rows begin with line numbers, as a read shows them; write the text alone".to_owned()
     })
 }
 

@@ -66,7 +66,7 @@ impl Grep {
         let definition = ToolDefinition {
             name: "grep".to_owned(),
             label: "Search".to_owned(),
-            description: include_str!("grep.md").trim().to_owned(),
+            description: crate::shown::described(&kit, include_str!("grep.md")),
             parameters: json!({
                 "type": "object",
                 "properties": {
