@@ -151,14 +151,27 @@ fn a_log_that_leads_elsewhere_is_not_believed() {
 }
 
 #[test]
-fn an_insertion_needs_both_neighbours_still_side_by_side() {
+fn an_insertion_goes_beside_the_line_it_names_whatever_came_between() {
     for (offset, what) in [(7, "x\n"), (6, "\nx")] {
-        let mut session = Session::new(&[("f", &numbered(9))]);
-        let tag = session.read("f");
-        let (one, two) = (session.anchor("f", 1), session.anchor("f", 2));
-        session.type_in("f", TextEdit::insert(offset, what));
-        session.refused_for(&format!("[f#{tag}]\nPUT >{one}:\n+new\n"), Reason::Stale);
-        session.refused_for(&format!("[f#{tag}]\nPUT <{two}:\n+new\n"), Reason::Stale);
+        let typed = || {
+            let mut session = Session::new(&[("f", &numbered(9))]);
+            let tag = session.read("f");
+            let (one, two) = (session.anchor("f", 1), session.anchor("f", 2));
+            session.type_in("f", TextEdit::insert(offset, what));
+            (session, tag, one, two)
+        };
+        let (mut session, tag, one, _) = typed();
+        session.edited(&format!("[f#{tag}]\nPUT >{one}:\n+new\n"));
+        assert!(session.text("f").starts_with("line 1\nnew\nx\nline 2\n"));
+        let (mut session, tag, _, two) = typed();
+        session.edited(&format!("[f#{tag}]\nPUT <{two}:\n+new\n"));
+        assert!(session.text("f").starts_with("line 1\nx\nnew\nline 2\n"));
+        // What came may be this very edit; whole or in part it is not made twice.
+        let (mut session, tag, one, _) = typed();
+        let (strategy, _) = session.edited(&format!("[f#{tag}]\nPUT >{one}:\n+x\n"));
+        assert_eq!(strategy, Strategy::AlreadyApplied);
+        session.type_in("f", TextEdit::insert(7, "y\n"));
+        session.refused_for(&format!("[f#{tag}]\nPUT >{one}:\n+x\n"), Reason::Stale);
     }
 }
 
