@@ -39,6 +39,8 @@ pub(crate) struct Alignment {
     cuts: Option<Vec<(usize, usize)>>,
     /// The last piece between cuts that was looked at.
     piece: Option<Piece>,
+    /// What was found out already.
+    known: HashMap<usize, Fate>,
 }
 
 #[derive(Debug)]
@@ -49,9 +51,9 @@ struct Piece {
 }
 
 /// Steps allowed per line of both texts.
-const STEPS: usize = 12;
+const STEPS: usize = 8;
 /// Steps allowed in any case.
-const FREE: usize = 40_000;
+const FREE: usize = 30_000;
 /// Lines between a place and the line at which the texts are cut.
 const MARGIN: usize = 3;
 
@@ -59,7 +61,7 @@ impl Alignment {
     pub(crate) fn new(old: &Lines, new: &Lines) -> Self {
         let (old, new) = (hashes(old), hashes(new));
         let whole = Passes::new(&old, &new, budget(&old, &new));
-        Self { old, new, whole, cuts: None, piece: None }
+        Self { old, new, whole, cuts: None, piece: None, known: HashMap::new() }
     }
 
     /// What became of some lines that stand near each other: a function from line to fate, good
@@ -69,7 +71,7 @@ impl Alignment {
             return Fate::Unsure;
         }
         if let Some(passes) = &self.whole {
-            return passes.fate(&self.old, &self.new, line);
+            return *self.known.entry(line).or_insert_with(|| passes.fate(&self.old, &self.new, line));
         }
         self.cut(near);
         let Some(Piece { old, new, passes: Some(passes) }) = &self.piece else { return Fate::Unsure };
@@ -140,36 +142,69 @@ impl Passes {
         let (back_old, back_new): (Vec<u64>, Vec<u64>) =
             (old.iter().rev().copied().collect(), new.iter().rev().copied().collect());
         let backward = Reach::new(&back_old, &back_new, budget / 2)?;
-        Some(Self { cost: forward.rounds(), forward, backward })
+        Some(Self { cost: forward.rounds, forward, backward })
     }
 
     /// `line` counts from 1, and so does the place.
     fn fate(&self, old: &[u64], new: &[u64], line: usize) -> Fate {
         let (n, m) = (old.len(), new.len());
         let row = line - 1;
-        let limit = self.cost;
+        // The columns that a way of this cost can be in.
+        let columns = row.saturating_sub(self.cost)..=(row + self.cost).min(m);
+        let mut so_far = Costs::default();
+        let mut rest = Costs::default();
         let mut found: Option<usize> = None;
         let mut removed = false;
-        let rest = |i: usize, j: usize| self.backward.cost(n - i, m - j);
-        let reach = self.cost;
-        let columns = row.saturating_sub(reach)..=(row + reach).min(m);
-        for column in columns {
-            let Some(so_far) = self.forward.cost(row, column) else { continue };
+        // From the right, as the backward costs go; `after` is the rest one column to the right.
+        let mut after: Option<usize> = None;
+        if *columns.end() < m {
+            after = rest.next(&self.backward, n - row - 1, m - columns.end() - 1);
+        }
+        for column in columns.rev() {
+            let here = rest.next(&self.backward, n - row - 1, m - column);
             let fits =
-                |cost: Option<usize>, more: usize| cost.is_some_and(|cost| so_far + more + cost <= limit);
-            if column < m && old[row] == new[column] && fits(rest(row + 1, column + 1), 0) {
-                if found.is_some() {
-                    return Fate::Unsure;
+                |cost: Option<usize>, so_far: usize| cost.is_some_and(|cost| so_far + cost == self.cost);
+            if let Some(so_far) = so_far.next(&self.forward, row, column) {
+                if column < m && old[row] == new[column] && fits(after, so_far) {
+                    if found.is_some() {
+                        return Fate::Unsure;
+                    }
+                    found = Some(column + 1);
                 }
-                found = Some(column + 1);
+                removed = removed || fits(here, so_far + 1);
             }
-            removed = removed || fits(rest(row + 1, column), 1);
+            after = here;
         }
         match (found, removed) {
             (Some(at), false) => Fate::At(at),
             (None, _) => Fate::Gone,
             (Some(_), true) => Fate::Unsure,
         }
+    }
+}
+
+/// Costs to points of one row, asked for column after column: from one to the next they differ by
+/// one, so each takes but a look.
+#[derive(Default)]
+struct Costs {
+    /// The cost asked for last; `Some(None)` where it was more than the whole way's.
+    last: Option<Option<usize>>,
+}
+
+impl Costs {
+    fn next(&mut self, reach: &Reach, row: usize, column: usize) -> Option<usize> {
+        let diagonal = column as isize - row as isize;
+        let leads = |cost: usize| reach.at(cost, diagonal).is_some_and(|far| far as usize >= row);
+        let cost = match self.last {
+            None => reach.cost(row, column),
+            Some(None) => Some(reach.rounds).filter(|cost| leads(*cost)),
+            Some(Some(cost)) => {
+                let less = cost.checked_sub(1).filter(|cost| leads(*cost));
+                less.or_else(|| Some(cost + 1).filter(|cost| *cost <= reach.rounds && leads(*cost)))
+            }
+        };
+        self.last = Some(cost);
+        cost
     }
 }
 
@@ -210,12 +245,11 @@ impl Reach {
             let limit = cost as isize;
             for diagonal in (-limit..=limit).step_by(2) {
                 let mut row: Option<isize> = None;
+                // What leads past the end of a diagonal led to its end before.
+                let last = n.min(m - diagonal);
                 let mut take = |candidate: Option<u32>, more: isize| {
-                    let Some(candidate) = candidate else { return };
-                    let candidate = candidate as isize + more;
-                    if candidate <= n && candidate + diagonal <= m && candidate + diagonal >= 0 {
-                        row = row.max(Some(candidate));
-                    }
+                    let candidate = candidate.map(|row| (row as isize + more).min(last));
+                    row = row.max(candidate.filter(|row| *row >= 0 && row + diagonal >= 0));
                 };
                 if cost == 0 {
                     take(Some(0), 0);
@@ -245,10 +279,6 @@ impl Reach {
             }
         }
         None
-    }
-
-    fn rounds(&self) -> usize {
-        self.rounds
     }
 
     /// The cost of the cheapest way to a point; `None` when it is more than the whole way's.
