@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
+use text::TextEdit;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::Lines;
@@ -117,6 +118,43 @@ impl Alignment {
         };
         self.piece = Some(Piece { old: old_range, new: new_range, passes });
     }
+}
+
+/// Edits that make `new` of `old`: whole lines between lines that occur once in each text. In time
+/// proportional to the texts, and not the fewest there could be.
+pub(crate) fn edits(old: &Lines, new: &Lines) -> Vec<TextEdit> {
+    let whole = |lines: &Lines| -> Vec<u64> {
+        (1..=lines.count()).map(|line| xxh3_64(lines.text()[lines.range(line)].as_bytes())).collect()
+    };
+    let (old_lines, new_lines) = (whole(old), whole(new));
+    let same = |a: usize, b: usize| old.text()[old.range(a + 1)] == new.text()[new.range(b + 1)];
+    let (n, m) = (old.count(), new.count());
+    let mut edits = Vec::new();
+    // First line of each that is not dealt with; bytes before the first line belong to it.
+    let (mut i, mut j) = (0, 0);
+    let start = |lines: &Lines, at: usize| if at == 0 { 0 } else { lines.start(at + 1) };
+    let end =
+        |lines: &Lines, at: usize| if at == lines.count() { lines.text().len() } else { start(lines, at) };
+    let mut cuts = cuts(&old_lines, &new_lines);
+    cuts.push((n, m));
+    for (old_cut, new_cut) in cuts {
+        if old_cut < i || new_cut < j {
+            continue;
+        }
+        while i < old_cut && j < new_cut && i > 0 && j > 0 && same(i, j) {
+            (i, j) = (i + 1, j + 1);
+        }
+        let (mut old_end, mut new_end) = (old_cut, new_cut);
+        while old_end > i && new_end > j && old_end > 1 && new_end > 1 && same(old_end - 1, new_end - 1) {
+            (old_end, new_end) = (old_end - 1, new_end - 1);
+        }
+        let (from, to) = (start(old, i)..end(old, old_end), start(new, j)..end(new, new_end));
+        if old.text()[from.clone()] != new.text()[to.clone()] {
+            edits.push(TextEdit::replace(from, &new.text()[to]));
+        }
+        (i, j) = (old_cut, new_cut);
+    }
+    edits
 }
 
 fn budget(old: &[u64], new: &[u64]) -> usize {
@@ -415,6 +453,13 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn edits_make_the_new_text(old in "(\u{feff})?[ab\n\r]{0,30}", new in "(\u{feff})?[ab\n\r]{0,30}") {
+            let [old, new] = [old, new].map(|text| Lines::new(text.into()));
+            let made = text::apply(old.text(), &edits(&old, &new)).unwrap();
+            prop_assert_eq!(made.as_str(), &**new.text());
+        }
 
         #[test]
         fn fates_are_those_of_every_cheapest_way(

@@ -137,6 +137,7 @@ mod chain;
 mod check;
 mod current;
 mod furniture;
+mod history;
 mod hunks;
 mod lines;
 mod merge;

@@ -159,7 +159,8 @@ fn section_plan(
     }
     let way = way(source, &hunks, store, documents)?;
     unseen(source, &hunks, store, &way)?;
-    let Way { hunks: placed, recovery, mut notes } = way;
+    let Way { hunks: placed, recovery, notes: found } = way;
+    let mut notes: Vec<Note> = source.notes.iter().cloned().chain(found).collect();
     let hunks: Vec<Hunk> = placed.iter().flatten().cloned().collect();
     let edits = surgery::edits(current, &hunks);
     let mut strategy = recovery::weakest(&recovery);

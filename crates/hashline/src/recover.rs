@@ -38,7 +38,7 @@ pub(crate) fn way(
     store: &mut SnapshotStore,
     documents: &dyn Documents,
 ) -> Result<Way, Problem> {
-    let Source { section, tagged, version, snapshot, current } = source;
+    let Source { section, tagged, version, snapshot, current, .. } = source;
     let lines = snapshot.lines();
     let own = version == tagged;
     if own && lines.text() == current.text() {
@@ -176,14 +176,17 @@ fn in_order(hunks: &[Hunk], places: &[Option<(Place, Strategy)>], old: &Lines, n
 /// The recorded way from the version to the current text: our own edits, then what the caller
 /// knows of.
 fn chain(source: &Source<'_>, store: &mut SnapshotStore, documents: &dyn Documents) -> Option<Chain> {
-    let Source { section, tagged, version, snapshot, current } = source;
+    let Source { section, tagged, version, snapshot, current, .. } = source;
     let history = store.history(&section.path)?;
-    let is_current = |at: &usize| history.versions[*at].snapshot.text() == current.text();
-    let ours = (0..history.versions.len()).rev().find(is_current).and_then(|at| history.steps(*version, at));
+    let ours = history.find_text(current.text()).and_then(|at| history.steps(*version, at));
     if let Some(steps) = ours {
         return Chain::new(snapshot.text(), current.text(), steps);
     }
-    let log = documents.changes(&section.path, &history.versions[*tagged].snapshot)?;
+    let since = match version == tagged {
+        true => snapshot.clone(),
+        false => history.snapshot(*tagged)?,
+    };
+    let log = documents.changes(&section.path, &since)?;
     if !log.is_complete() {
         return None;
     }

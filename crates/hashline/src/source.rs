@@ -1,20 +1,25 @@
 //! A section whose numbers are understood: the version they belong to, and the text as it is now.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::patch::{FileOp, Op, Patch, Section, Span, Target, normal_path};
 use crate::refuse::Problem;
-use crate::{Current, Documents, Lines, Options, Reason, Snapshot, SnapshotStore, current, resolve};
+use crate::resolve::{self, Resolved};
+use crate::{Current, Documents, Lines, Note, NoteKind, Options, Reason, Snapshot, SnapshotStore, current};
 
 /// A section whose numbers are understood.
 pub(crate) struct Source<'a> {
-    pub section: &'a Section,
+    /// With the numbers of that version.
+    pub section: Cow<'a, Section>,
     /// Version that the tag names, and the one that the numbers belong to, in the history.
     pub tagged: usize,
     pub version: usize,
     /// The text of the latter.
     pub snapshot: Arc<Snapshot>,
     pub current: Lines,
+    /// What was understood otherwise than written.
+    pub notes: Vec<Note>,
 }
 
 pub(crate) fn source<'a>(
@@ -42,10 +47,27 @@ pub(crate) fn source<'a>(
     let history = store.history(&section.path).ok_or_else(|| unknown(false))?;
     let tagged =
         history.find(section.tag, current.text()).ok_or_else(|| unknown(history.was_issued(section.tag)))?;
-    let version = resolve::resolve(history, tagged, section, options.checks)
-        .map_err(|(reason, message)| Problem::new(reason, message))?;
-    let snapshot = history.versions[version].snapshot.clone();
-    Ok(Source { section, tagged, version, snapshot, current })
+    let tagged_text = history.snapshot_over(tagged, &current).ok_or_else(|| unknown(true))?;
+    let Resolved { version, shift } =
+        resolve::resolve(history, tagged, &tagged_text, section, options.checks)
+            .map_err(|(reason, message)| Problem::new(reason, message))?;
+    let snapshot = match version == tagged {
+        true => tagged_text,
+        false => history.snapshot(version).ok_or_else(|| unknown(true))?,
+    };
+    store.touch(&section.path, version);
+    store.touch(&section.path, tagged);
+    let mut notes = Vec::new();
+    let mut section = Cow::Borrowed(section);
+    if shift != 0 {
+        section.to_mut().shift(shift);
+        let (by, way) = (shift.unsigned_abs(), if shift > 0 { "down" } else { "up" });
+        let message = format!(
+            "the numbers were those of another text; by their checks the lines stand {by} further {way}"
+        );
+        notes.push(Note::new(NoteKind::EarlierVersion, message));
+    }
+    Ok(Source { section, tagged, version, snapshot, current, notes })
 }
 
 /// What the parser guarantees, for patches made in other ways.
@@ -94,7 +116,7 @@ pub(crate) fn check_file_op(
     if !matches!(documents.current(&to), Current::Missing) {
         return exists(format!("`{to}` exists already"));
     }
-    let others = patch.sections.iter().filter(|other| !std::ptr::eq(*other, section));
+    let others = patch.sections.iter().filter(|other| other.path != section.path);
     for other in others {
         let same = other.path == to
             || matches!(&other.file_op, FileOp::Rename { to: other } if normal_path(other) == to);
