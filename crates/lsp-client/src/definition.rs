@@ -11,6 +11,8 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::install::{FileInstall, Install};
+
 /// The newest format of a definition file that this program reads.
 pub const FORMAT: u64 = 1;
 
@@ -50,7 +52,7 @@ pub struct ServerDefinition {
     pub diagnostics: DiagnosticsRule,
     /// How a person gets it.
     pub install: Install,
-    /// What the test run last saw working.
+    /// What the test run last saw working; `None`: written after the project's own pages, never run.
     pub verified: Option<Verified>,
     /// Came with the project: its command is shown before it is first run.
     pub from_project: bool,
@@ -76,6 +78,12 @@ pub struct RootRule {
     /// Which marked folder wins.
     #[serde(default)]
     pub prefer: Prefer,
+    /// Without a marker the server is not for that file: it would have nothing to say.
+    #[serde(default)]
+    pub required: bool,
+    /// One server works for all roots of a workspace at once, if it takes workspace folders.
+    #[serde(default)]
+    pub folders: bool,
 }
 
 /// Which of several marked folders is the root.
@@ -218,16 +226,6 @@ pub struct DiagnosticsRule {
     pub refuse_unversioned: bool,
 }
 
-/// How a person gets a server.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Install {
-    /// `npm`, `pip`, `cargo`, `apt`, or `page`.
-    pub how: String,
-    /// The command to run, or the page to read.
-    pub command: String,
-}
-
 /// What the test run last saw working; only it writes this.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -282,9 +280,17 @@ struct File {
     ready: ReadyRule,
     #[serde(default)]
     diagnostics: DiagnosticsRule,
-    install: Install,
+    install: FileInstall,
     #[serde(default)]
-    verified: Option<Verified>,
+    verified: Option<FileVerified>,
+}
+
+/// `verified = false`, or what was seen.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum FileVerified {
+    Never(bool),
+    Seen(Verified),
 }
 
 #[derive(Deserialize)]
@@ -315,6 +321,13 @@ impl ServerDefinition {
         if file.command.candidates.is_empty() {
             return Err(bad("command.candidates is empty; name a program".to_owned()));
         }
+        let verified = match file.verified {
+            None | Some(FileVerified::Never(false)) => None,
+            Some(FileVerified::Seen(verified)) => Some(verified),
+            Some(FileVerified::Never(true)) => {
+                return Err(bad("verified is false, or {version, date, how}".to_owned()));
+            }
+        };
         let languages = file
             .languages
             .into_iter()
@@ -339,8 +352,8 @@ impl ServerDefinition {
             client_capabilities: file.client_capabilities.unwrap_or_else(empty),
             ready: file.ready,
             diagnostics: file.diagnostics,
-            install: file.install,
-            verified: file.verified,
+            install: file.install.check().map_err(bad)?,
+            verified,
             from_project,
         })
     }

@@ -10,11 +10,30 @@ use crate::definition::{DefinitionError, Feature, ServerDefinition};
 
 const BUILT_IN: &[(&str, &str)] = &[
     ("basedpyright", include_str!("../../../adapters/servers/basedpyright.toml")),
+    ("bash-language-server", include_str!("../../../adapters/servers/bash-language-server.toml")),
     ("clangd", include_str!("../../../adapters/servers/clangd.toml")),
+    ("gopls", include_str!("../../../adapters/servers/gopls.toml")),
     ("pyright", include_str!("../../../adapters/servers/pyright.toml")),
     ("ruff", include_str!("../../../adapters/servers/ruff.toml")),
     ("rust-analyzer", include_str!("../../../adapters/servers/rust-analyzer.toml")),
+    ("tombi", include_str!("../../../adapters/servers/tombi.toml")),
+    ("ty", include_str!("../../../adapters/servers/ty.toml")),
     ("typescript-language-server", include_str!("../../../adapters/servers/typescript-language-server.toml")),
+    ("vscode-css-language-server", include_str!("../../../adapters/servers/vscode-css-language-server.toml")),
+    (
+        "vscode-eslint-language-server",
+        include_str!("../../../adapters/servers/vscode-eslint-language-server.toml"),
+    ),
+    (
+        "vscode-html-language-server",
+        include_str!("../../../adapters/servers/vscode-html-language-server.toml"),
+    ),
+    (
+        "vscode-json-language-server",
+        include_str!("../../../adapters/servers/vscode-json-language-server.toml"),
+    ),
+    ("vtsls", include_str!("../../../adapters/servers/vtsls.toml")),
+    ("yaml-language-server", include_str!("../../../adapters/servers/yaml-language-server.toml")),
 ];
 
 /// The definitions in force, by name.

@@ -19,6 +19,7 @@ mod error;
 mod features;
 mod handler;
 mod host;
+mod install;
 mod loading;
 mod pool;
 mod protocol;
@@ -29,12 +30,16 @@ mod view;
 
 pub use answer::{Answer, Diagnostic, Diagnostics, Location, Severity, Symbol};
 pub use definition::{
-    CommandRule, DefinitionError, DiagnosticsRule, FORMAT, Feature, Install, Language, Prefer, ReadyRule,
-    RootRule, ServerDefinition, Verified,
+    CommandRule, DefinitionError, DiagnosticsRule, FORMAT, Feature, Language, Prefer, ReadyRule, RootRule,
+    ServerDefinition, Verified,
 };
 pub use definitions::Definitions;
 pub use discovery::{SearchPath, find_root};
 pub use error::ServerError;
 pub use host::{Host, MessageType, NoHost};
+pub use install::{
+    How, Install, InstallError, InstallLock, InstallPlan, Installed, Installer, Locked, PlanProblem,
+    Progress, Step,
+};
 pub use pool::{PoolLimits, PoolOptions, RequestCx, ServerLog, ServerPool, ServerState, ServerStatus};
 pub use traffic::TrafficEntry;

@@ -107,7 +107,7 @@ pub struct ServerStatus {
     pub name: String,
     /// The folder it works on.
     pub root: AbsPath,
-    /// What it is doing.
+    /// What it is doing. Two of one `pid` are one server that works on both roots.
     pub state: ServerState,
     /// Its process, while it runs.
     pub pid: Option<u32>,
@@ -162,6 +162,8 @@ struct SlotState {
     failures: u32,
     not_before: Option<Instant>,
     last_log: Option<ServerLog>,
+    /// The package roots it works on, so that a restart begins with all of them.
+    folders: Vec<AbsPath>,
 }
 
 impl Slot {
@@ -266,7 +268,14 @@ impl ServerPool {
                 }
                 None => {}
             }
-            out.push(status);
+            // One line for each package root, also where one process has several.
+            let folders = state.folders.iter().filter(|_| !matches!(status.state, ServerState::Stopped));
+            match folders.clone().next() {
+                Some(_) => {
+                    out.extend(folders.map(|root| ServerStatus { root: root.clone(), ..status.clone() }))
+                }
+                None => out.push(status),
+            }
         }
         out
     }
@@ -319,6 +328,17 @@ impl ServerPool {
         self.slots().iter().filter_map(|slot| slot.running()).collect()
     }
 
+    /// The definitions to be asked for `feature` of a file, best first, without those whose root marker
+    /// is required and not there.
+    pub(crate) fn applying(&self, path: &AbsPath, feature: Feature) -> Vec<Arc<ServerDefinition>> {
+        let mut found = self.definitions.for_feature(path.as_path(), feature);
+        found.retain(|definition| {
+            !definition.root.required
+                || discovery::find_root(&definition.root, path, self.workspace.root()).is_some()
+        });
+        found
+    }
+
     /// The best server for `feature` of the file, started.
     pub(crate) async fn pick(
         self: &Arc<Self>,
@@ -328,7 +348,7 @@ impl ServerPool {
     ) -> Result<Arc<Server>, ServerError> {
         let mut first: Option<ServerError> = None;
         let mut names = Vec::new();
-        for definition in self.definitions.for_feature(path.as_path(), feature) {
+        for definition in self.applying(path, feature) {
             names.push(definition.name.clone());
             match self.get(&definition, path, clock).await {
                 Ok(server) if server.core.capabilities().offers(feature) => return Ok(server),
@@ -359,8 +379,7 @@ impl ServerPool {
         let mut servers = Vec::new();
         let mut problems = Vec::new();
         let mut groups = HashSet::new();
-        let definitions = self.definitions.for_feature(path.as_path(), feature);
-        for definition in definitions {
+        for definition in self.applying(path, feature) {
             if definition.group.as_ref().is_some_and(|group| groups.contains(group)) {
                 continue;
             }
@@ -394,15 +413,47 @@ impl ServerPool {
         path: &AbsPath,
         clock: Clock<'_>,
     ) -> Result<Arc<Server>, ServerError> {
-        let root = discovery::find_root(&definition.root, path, self.workspace.root());
+        let top = self.workspace.root();
+        let root = discovery::find_root(&definition.root, path, top).unwrap_or_else(|| top.clone());
+        if definition.root.folders {
+            // One for all package roots, unless it turns out that it takes no more of them.
+            let server = self.get_at(definition, top, &root, clock).await?;
+            if server.include(&root).await {
+                self.remember(definition, &root);
+                return Ok(server);
+            }
+        }
+        self.get_at(definition, &root, &root, clock).await
+    }
+
+    /// A restart begins with all package roots.
+    fn remember(&self, definition: &ServerDefinition, folder: &AbsPath) {
+        let key = (definition.name.clone(), self.workspace.root().clone());
+        let slot = self.slots.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        if let Some(slot) = slot {
+            let folders = &mut slot.state().folders;
+            if !folders.contains(folder) {
+                folders.push(folder.clone());
+            }
+        }
+    }
+
+    /// The server of a definition at a place, started if need be, with `folder` as its first.
+    async fn get_at(
+        self: &Arc<Self>,
+        definition: &Arc<ServerDefinition>,
+        place: &AbsPath,
+        folder: &AbsPath,
+        clock: Clock<'_>,
+    ) -> Result<Arc<Server>, ServerError> {
         let slot = {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-            let slot = slots.entry((definition.name.clone(), root.clone())).or_insert_with(|| {
+            let slot = slots.entry((definition.name.clone(), place.clone())).or_insert_with(|| {
                 Arc::new(Slot {
                     definition: Arc::clone(definition),
-                    root,
+                    root: place.clone(),
                     starting: Arc::new(Semaphore::new(1)),
-                    state: Mutex::default(),
+                    state: Mutex::new(SlotState { folders: vec![folder.clone()], ..SlotState::default() }),
                 })
             });
             Arc::clone(slot)
@@ -485,7 +536,7 @@ impl ServerPool {
     fn missing(&self, definition: &ServerDefinition, detail: String) -> ServerError {
         ServerError::Missing {
             server: definition.name.clone(),
-            install: definition.install.command.clone(),
+            install: definition.install.hint(&definition.name),
             detail,
         }
     }
@@ -570,6 +621,7 @@ impl ServerPool {
             let core = Core::new(
                 Arc::clone(definition),
                 slot.root.clone(),
+                slot.state().folders.clone(),
                 self.workspace.clone(),
                 Arc::clone(&self.host),
                 expand(&definition.settings, &variables),

@@ -110,12 +110,14 @@ impl Server {
 
     async fn initialize(&self, variables: &[(&str, String)], deadline: Duration) -> Result<(), ServerError> {
         let core = &self.core;
-        let uri = workspace::path_to_uri(core.root.as_path());
+        // The first package where one server takes several: a root that is none would be searched whole.
+        let first = core.folders().first().unwrap_or(&core.root).clone();
+        let uri = workspace::path_to_uri(first.as_path());
         let mut params = json!({
             "processId": std::process::id(),
             "clientInfo": {"name": "pilcrow", "version": env!("CARGO_PKG_VERSION")},
             "locale": "en",
-            "rootPath": core.root.to_string(),
+            "rootPath": first.to_string(),
             "rootUri": uri,
             "capabilities": capabilities::client(&core.definition.client_capabilities),
             "trace": "off",
@@ -177,6 +179,29 @@ impl Server {
             .loading
             .describe()
             .unwrap_or_else(|| "it has not said that the project is loaded".to_owned())
+    }
+
+    /// Makes sure that it works on a package root; `false`: it takes no more folders than it has.
+    pub async fn include(&self, root: &AbsPath) -> bool {
+        if self.core.folders().contains(root) {
+            return true;
+        }
+        // Capabilities are known once it runs; the room keeps the order with what is asked after this.
+        if !self.core.capabilities().takes_folders() {
+            return false;
+        }
+        let Ok(room) = self.peer.room().await else { return true };
+        let mut folders = self.core.folders();
+        if !folders.contains(root) {
+            let event = json!({"added": [crate::core::folder(root)], "removed": []});
+            let told = room.notify("workspace/didChangeWorkspaceFolders", &json!({"event": event}));
+            if let Err(closed) = told {
+                tracing::debug!(server = self.name(), %closed, "not told of a folder");
+            }
+            folders.push(root.clone());
+            self.core.loading.restart();
+        }
+        true
     }
 
     /// Opens `document` and waits until the server has loaded its project, or three quarters of the

@@ -77,6 +77,7 @@ pub use state::{Homes, StateDir, StateError, StateLock};
 pub use trust::TrustStore;
 pub use undo::{Skipped, Undo, UndoError, UndoPlan};
 pub use uri::{path_to_uri, uri_to_path};
+pub use walk::files_below;
 pub use watch::process_ended;
 pub use workspace::{Entry, EntryKind, OpenError, PathError, Workspace};
 
