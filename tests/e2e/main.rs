@@ -9,6 +9,7 @@ mod crash;
 mod editors;
 mod front;
 mod in_editor;
+mod languages;
 mod lsp_tool;
 mod models;
 mod nasty_rename;

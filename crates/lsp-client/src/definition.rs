@@ -34,6 +34,12 @@ pub struct ServerDefinition {
     /// It looks for uses in its own project's files and in open ones only: before references and
     /// rename the files that hold the name are opened.
     pub opens_holders: bool,
+    /// What it was opened counts for such a question only when it has told diagnostics about it.
+    pub waits_for_holders: bool,
+    /// A whole file is formatted as the range of all its lines.
+    pub formats_by_range: bool,
+    /// Other programs that it calls for a feature; without one of them it does not offer that.
+    pub needs: BTreeMap<Feature, Vec<String>>,
     /// It mends what refers to a file only when the file keeps its folder: other moves are refused.
     pub moves_within_folder: bool,
     /// How it is started.
@@ -266,6 +272,12 @@ struct File {
     #[serde(default)]
     opens_holders: bool,
     #[serde(default)]
+    waits_for_holders: bool,
+    #[serde(default)]
+    formats_by_range: bool,
+    #[serde(default)]
+    needs: BTreeMap<Feature, Vec<String>>,
+    #[serde(default)]
     moves_within_folder: bool,
     command: CommandRule,
     #[serde(default)]
@@ -344,6 +356,9 @@ impl ServerDefinition {
             languages,
             root: file.root,
             opens_holders: file.opens_holders,
+            waits_for_holders: file.waits_for_holders,
+            formats_by_range: file.formats_by_range,
+            needs: file.needs,
             moves_within_folder: file.moves_within_folder,
             command: file.command,
             features: file.features,

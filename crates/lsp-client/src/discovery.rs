@@ -71,6 +71,13 @@ impl SearchPath {
         folders.map(|folder| folder.join(name)).find(|path| is_program(path))
     }
 
+    /// A program that a server calls: it sees the tools folder and `PATH`. Blocking.
+    pub(crate) fn helper(&self, name: &str) -> Option<PathBuf> {
+        let tools =
+            self.tools.iter().flat_map(|tools| TOOLS_BIN.iter().map(|bin| tools.join(bin).join(name)));
+        tools.into_iter().find(|path| is_program(path)).or_else(|| self.on_path(name))
+    }
+
     /// The first of `programs` in a folder that something was installed into. Blocking.
     pub(crate) fn in_folder(programs: &[String], folder: &Path) -> Option<PathBuf> {
         let bins = TOOLS_BIN.iter().map(|bin| folder.join(bin));

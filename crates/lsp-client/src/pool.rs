@@ -329,12 +329,16 @@ impl ServerPool {
     }
 
     /// The definitions to be asked for `feature` of a file, best first, without those whose root marker
-    /// is required and not there.
+    /// is required and not there, or that need another program for it which is not there.
     pub(crate) fn applying(&self, path: &AbsPath, feature: Feature) -> Vec<Arc<ServerDefinition>> {
         let mut found = self.definitions.for_feature(path.as_path(), feature);
         found.retain(|definition| {
-            !definition.root.required
-                || discovery::find_root(&definition.root, path, self.workspace.root()).is_some()
+            let rooted = !definition.root.required
+                || discovery::find_root(&definition.root, path, self.workspace.root()).is_some();
+            let needs = definition.needs.get(&feature);
+            rooted
+                && needs
+                    .is_none_or(|programs| programs.iter().any(|it| self.limits.search.helper(it).is_some()))
         });
         found
     }

@@ -253,6 +253,23 @@ impl Server {
         }
     }
 
+    /// Waits until it has told diagnostics about each of `documents` as it has them, or three quarters
+    /// of the time are gone: by then it has read them.
+    pub async fn wait_until_read(&self, documents: &[Document], clock: Clock<'_>) {
+        let synced = self.core.documents().snapshot();
+        let until = clock.at(75);
+        for document in documents {
+            let Some(synced) = synced.get(&document.path) else { continue };
+            // What it says does not matter here, and without a word the question is asked all the same.
+            let said = self.core.diagnostics.wait(&document.path, synced, until);
+            tokio::select! {
+                said = said => tracing::trace!(known = said.is_some(), "{}", document.path),
+                () = clock.cancel.cancelled() => return,
+                _ = self.peer.closed() => return,
+            }
+        }
+    }
+
     /// Closes what was opened for one question.
     pub async fn close_all(&self, opened: Opened) {
         let room = self.peer.room().await;

