@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests write their fixtures and start programs")]
 
+mod adapters;
 mod bad_input;
 mod cancel;
 mod cli;

@@ -281,8 +281,19 @@ impl ServerPool {
     }
 
     /// Whether any definition speaks the language of `path`.
+    ///
+    /// One that was never tried counts only if its program is there.
     pub fn serves(&self, path: &AbsPath) -> bool {
-        !self.definitions.for_path(path.as_path()).is_empty()
+        let top = self.workspace.root();
+        self.definitions.for_path(path.as_path()).iter().any(|definition| {
+            discovery::find_root(&definition.root, path, top).is_some()
+                && (definition.verified.is_some()
+                    || !self.limits.search.find(definition, top, top).is_empty())
+        })
+    }
+
+    pub(crate) fn is_verified(&self, name: &str) -> bool {
+        self.definitions.get(name).is_some_and(|definition| definition.verified.is_some())
     }
 
     /// Whether a server that speaks the language of `path` is running, so that a question about it
@@ -365,7 +376,10 @@ impl ServerPool {
             return Err(error);
         }
         if names.is_empty() {
-            names.extend(self.definitions.for_path(path.as_path()).iter().map(|it| it.name.clone()));
+            let mut others = self.definitions.for_path(path.as_path());
+            let top = self.workspace.root();
+            others.retain(|it| discovery::find_root(&it.root, path, top).is_some());
+            names.extend(others.iter().map(|it| it.name.clone()));
         }
         if names.is_empty() {
             return Err(ServerError::NoServer { path: self.workspace.relative(path) });
