@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests write their fixtures and start programs")]
 
+mod adapters;
 mod bad_input;
 mod cancel;
 mod cli;
@@ -10,6 +11,7 @@ mod dialects;
 mod editors;
 mod front;
 mod in_editor;
+mod languages;
 mod lsp_tool;
 mod models;
 mod nasty_rename;

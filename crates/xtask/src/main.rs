@@ -16,6 +16,7 @@ mod editors;
 mod env;
 mod exec;
 mod items;
+mod languages;
 mod python;
 mod replay;
 mod setup;

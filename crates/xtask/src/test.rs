@@ -4,6 +4,7 @@
 //! project's own history replayed, and the demo. A missing tool fails with the command that installs it. With `--no-editors` no editor is
 //! installed and their tests say that they did not run.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use anyhow::Result;
 use crate::demo;
 use crate::env;
 use crate::exec;
+use crate::languages;
 use crate::replay;
 use crate::setup::{self, For};
 use crate::steps::{Steps, seconds};
@@ -26,6 +28,12 @@ pub(crate) struct Args {
     /// Without the tests in real editors: VS Code (code-server), Neovim and Emacs.
     #[arg(long)]
     no_editors: bool,
+    /// Only the tests of the language servers.
+    #[arg(long)]
+    servers: bool,
+    /// Write what the language servers passed into the guide and into their definitions.
+    #[arg(long)]
+    update: bool,
     /// Go to `cargo test`, after `--`.
     #[arg(last = true)]
     cargo_test: Vec<String>,
@@ -38,11 +46,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let switches: &[&str] =
         if args.no_editors { &["RUN_SLOW_TESTS"] } else { &["RUN_SLOW_TESTS", "RUN_EDITOR_TESTS"] };
 
-    cargo(&tools, &mut steps, "format", &["fmt", "--all", "--check"], &[], &[])?;
+    let results = languages::folder()?;
+
+    if args.servers {
+        let only = ["test", "--package", "tests", "--test", "e2e", "languages::"];
+        cargo(&tools, &results, &mut steps, "language servers", &only, &args.cargo_test, switches)?;
+        return steps
+            .run("what the language servers passed", || Ok(((), languages::settle(&results, args.update)?)));
+    }
+
+    cargo(&tools, &results, &mut steps, "format", &["fmt", "--all", "--check"], &[], &[])?;
     let lints = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    cargo(&tools, &mut steps, "lints", &lints, &[], &[])?;
+    cargo(&tools, &results, &mut steps, "lints", &lints, &[], &[])?;
     cargo(
         &tools,
+        &results,
         &mut steps,
         "all tests",
         &["test", "--workspace", "--no-fail-fast"],
@@ -50,6 +68,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         switches,
     )?;
     replay::own_history(&mut steps)?;
+    // A run of some tests says nothing about the servers that it left out.
+    if args.cargo_test.is_empty() || args.update {
+        steps.run("what the language servers passed", || {
+            Ok(((), languages::settle(&results, args.update)?))
+        })?;
+    }
     demo::show(&tools, "itsdangerous", false, &mut steps)?;
 
     print!("\n{}", steps.table());
@@ -59,6 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn cargo(
     tools: &ToolsDir,
+    results: &Path,
     steps: &mut Steps,
     title: &str,
     args: &[&str],
@@ -68,7 +93,7 @@ fn cargo(
     steps.run(title, || {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.current_dir(tidy::root()).args(args).args(more);
-        cargo.envs(switches.iter().map(|name| (name, "1")));
+        cargo.envs(switches.iter().map(|name| (name, "1"))).env(languages::VARIABLE, results);
         exec::show_ok(env::apply(&mut cargo, tools), DEADLINE)?;
         Ok(((), String::new()))
     })
