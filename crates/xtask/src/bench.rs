@@ -16,8 +16,8 @@ const DEADLINE: Duration = Duration::from_secs(60 * 60);
 /// Arguments of `bench`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only this: startup, size, references, commit or editor.
-    #[arg(value_parser = ["startup", "size", "references", "commit", "editor"])]
+    /// Only this: startup, size, references, commit, editor or search.
+    #[arg(value_parser = ["startup", "size", "references", "commit", "editor", "search"])]
     area: Option<String>,
     /// Measure the dev build, which takes less time to make; its figures are not those of a release.
     #[arg(long)]
