@@ -7,7 +7,7 @@
 //! **It never makes a silent wrong edit**: where two readings are possible, it refuses and shows.
 //!
 //! Pure: text in, plan out. No file, no clock, no async; it never looks anything up. What it does
-//! not do: guess by likeness, repair bodies, parse source code.
+//! not do: guess by likeness, or parse source code itself: who can is handed in as [`Syntax`].
 //!
 //! # How it goes
 //!
@@ -246,6 +246,7 @@
 mod align;
 mod applied;
 mod arrow;
+mod block;
 mod boundary;
 mod chain;
 mod check;
@@ -253,6 +254,7 @@ mod current;
 mod describe;
 mod draft;
 mod furniture;
+mod gate;
 mod hunks;
 mod json;
 mod lines;
@@ -276,6 +278,7 @@ mod snapshot;
 mod source;
 mod store;
 mod surgery;
+mod syntax;
 mod tag;
 mod tolerance;
 mod unseen;
@@ -296,6 +299,7 @@ pub use refusal::{AnchorLines, CurrentLine, Reason, Refusal, SectionRefusal};
 pub use render::{Outcome, compact_diff, outcome, render};
 pub use snapshot::Snapshot;
 pub use store::{Limits, SnapshotStore};
+pub use syntax::{Block, Broken, Judgement, NoBlock, ParseRegression, Syntax};
 pub use tag::{NotATag, Tag};
 pub use tolerance::{REFUSED, TOLERATED, Tolerance};
 pub use unseen::MAX_UNSEEN;

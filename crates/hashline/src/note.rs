@@ -58,6 +58,16 @@ pub enum NoteKind {
     LineEnds,
     /// The body repeats a line that stands just outside the place edited.
     EchoedLine,
+    /// A line that opened a block went, and the body is indented as if it still stood there.
+    SwallowedOpener,
+    /// Rows indented for a block were inserted after the line that closes it.
+    OutsideBlock,
+    /// The text would not have parsed; one small repair of the edit's edges made it parse.
+    Repaired,
+    /// The text parsed before the edit and does not after it, or has a further error.
+    ParseRegression,
+    /// The text is large: only the lines around the edit were parsed.
+    CheckedNearby,
     /// What the edit asks for already stands there; nothing changes.
     AlreadyApplied,
 }

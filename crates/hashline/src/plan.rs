@@ -22,16 +22,20 @@ use crate::source::{Source, check_file_op, source};
 use crate::surgery::{self, Hunk, Place};
 use crate::unseen::unseen;
 use crate::{
-    Documents, Lines, Note, Reason, Recovery, Refusal, SnapshotStore, Tag, View, boundary, furniture,
-    recovery,
+    Documents, Lines, Note, ParseRegression, Reason, Recovery, Refusal, SnapshotStore, Syntax, Tag, View,
+    furniture, gate, recovery,
 };
 
 /// How to plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Options {
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options<'a> {
     /// How lines are shown (settings `hashline.dialect` and `hashline.line_checks`). Where checks
     /// are, an anchor without one is believed only if it means the same line in every version shown.
     pub view: View,
+    /// Who parses source code; without, blocks are refused and nothing is said of brackets.
+    pub syntax: Option<&'a dyn Syntax>,
+    /// What becomes of an edit that breaks what parsed (setting `edit.parse_regression`).
+    pub parse_regression: ParseRegression,
 }
 
 /// What a patch comes to. Every section can be committed, or none should be.
@@ -92,7 +96,7 @@ pub fn plan(
     patch: &Patch,
     store: &mut SnapshotStore,
     documents: &dyn Documents,
-    options: Options,
+    options: Options<'_>,
 ) -> Result<Plan, Refusal> {
     let payload = xxh3_64(patch.to_string().as_bytes());
     let sources: Vec<Result<Source<'_>, Problem>> =
@@ -130,7 +134,7 @@ fn section_plan(
     patch: &Patch,
     store: &mut SnapshotStore,
     documents: &dyn Documents,
-    options: Options,
+    options: Options<'_>,
 ) -> Result<SectionPlan, Problem> {
     let Source { section, snapshot, current, .. } = source;
     check_file_op(section, patch, documents)?;
@@ -157,19 +161,22 @@ fn section_plan(
     let way = way(source, &hunks, store, documents)?;
     unseen(source, &hunks, store, &way)?;
     let Way { hunks: placed, recovery, mut notes } = way;
-    let hunks: Vec<Hunk> = placed.iter().flatten().cloned().collect();
-    let edits = surgery::edits(current, &hunks);
+    // What stands there already needs no judgement.
+    let made = section.ops.iter().zip(placed).filter_map(|(op, hunk)| Some((op.clone(), hunk?)));
+    let (ops, mut hunks): (Vec<Op>, Vec<Hunk>) = made.unzip();
+    let mut edits = surgery::edits(current, &hunks);
     let mut strategy = recovery::weakest(&recovery);
     if strategy != Strategy::AlreadyApplied {
         if edits.is_empty() && section.file_op == FileOp::Keep {
             strategy = Strategy::AlreadyApplied;
             notes.push(recovery::already_applied());
-        } else {
-            for (op, hunk) in section.ops.iter().zip(&placed) {
-                if let (Op::Put { .. }, Some(hunk)) = (op, hunk) {
-                    notes.extend(boundary::notes(hunk, current));
-                }
-            }
+        } else if !edits.is_empty() {
+            let gated =
+                gate::check(&section.path, &ops, current, hunks, edits, options).map_err(|barred| {
+                    Problem { reason: barred.reason, message: barred.message, show: barred.show }
+                })?;
+            (hunks, edits) = (gated.hunks, gated.edits);
+            notes.extend(gated.notes);
         }
     }
     let new_text = text::apply(current.text(), &edits).map_err(|error| {

@@ -1,16 +1,18 @@
 //! A section whose numbers are understood: the version they belong to, and the text as it is now.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::patch::{FileOp, Op, Patch, Section, Span, Target, normal_path};
 use crate::refuse::Problem;
 use crate::{
-    Current, Documents, Lines, Options, Reason, Snapshot, SnapshotStore, Tag, current, naming, resolve,
+    Current, Documents, Lines, Options, Reason, Snapshot, SnapshotStore, Tag, block, current, naming, resolve,
 };
 
 /// A section whose numbers are understood.
 pub(crate) struct Source<'a> {
-    pub section: &'a Section,
+    /// Its blocks written as lines of the version.
+    pub section: Cow<'a, Section>,
     pub tag: Tag,
     /// Version that the tag names, and the one that the numbers belong to, in the history.
     pub tagged: usize,
@@ -24,15 +26,9 @@ pub(crate) fn source<'a>(
     section: &'a Section,
     store: &mut SnapshotStore,
     documents: &dyn Documents,
-    options: Options,
+    options: Options<'_>,
 ) -> Result<Source<'a>, Problem> {
     let current = current::current(&section.path, documents)?;
-    if section.ops.iter().any(Op::is_block) {
-        return Err(Problem::new(
-            Reason::Unsupported,
-            "block operations (`A*`) are not available; name the first and last line, `A..=B`",
-        ));
-    }
     valid(section)?;
     let tag = naming::tag(section, store).map_err(|(reason, message)| Problem::new(reason, message))?;
     let unknown = |known: bool| {
@@ -48,6 +44,15 @@ pub(crate) fn source<'a>(
     let version = resolve::resolve(history, tagged, section, options.view)
         .map_err(|(reason, message)| Problem::new(reason, message))?;
     let snapshot = history.versions[version].snapshot.clone();
+    let section = block::expand(section, snapshot.lines(), options.syntax).map_err(|unclear| {
+        // What is shown is the current text.
+        let same = snapshot.text() == current.text();
+        Problem {
+            reason: unclear.reason,
+            message: unclear.message,
+            show: if same { unclear.show } else { Vec::new() },
+        }
+    })?;
     Ok(Source { section, tag, tagged, version, snapshot, current })
 }
 
@@ -97,7 +102,7 @@ pub(crate) fn check_file_op(
     if !matches!(documents.current(&to), Current::Missing) {
         return exists(format!("`{to}` exists already"));
     }
-    let others = patch.sections.iter().filter(|other| !std::ptr::eq(*other, section));
+    let others = patch.sections.iter().filter(|other| other.path != section.path);
     for other in others {
         let same = other.path == to
             || matches!(&other.file_op, FileOp::Rename { to: other } if normal_path(other) == to);

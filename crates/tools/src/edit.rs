@@ -109,7 +109,7 @@ impl Edit {
         loop {
             attempts += 1;
             let now = Now::look(kit, &patch);
-            let options = Options { view: kit.settings.view };
+            let options = Options { view: kit.settings.view, ..Options::default() };
             let planned = kit.with_snapshots(|store| hashline::plan(&patch, store, &now, options));
             let planned = match planned {
                 // The person typed while we looked.

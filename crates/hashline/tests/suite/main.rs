@@ -4,6 +4,7 @@
 
 mod dialects;
 mod grammar;
+mod grammars;
 mod hazards;
 mod planning;
 mod properties;

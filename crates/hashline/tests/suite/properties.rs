@@ -340,7 +340,7 @@ proptest! {
             });
             let (patch, _) = Patch::parse(&format!("[{path}#{tag}]\nPUT {line}:\n+{row}\n")).unwrap();
             let plans = sessions.each_mut().map(|session| {
-                hashline::plan(&patch, &mut session.store, &files, Options { view: View::PLAIN })
+                hashline::plan(&patch, &mut session.store, &files, Options { view: View::PLAIN, ..Options::default() })
             });
             let [large, small] = plans;
             if let Ok(small) = &small {

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashline::{
-    Current, Dialect, Documents, FileOp, Lines, Options, Outcome, Patch, Plan, Reason, Refusal, Snapshot,
-    SnapshotStore, Strategy, Tag, View,
+    Current, Documents, FileOp, Lines, NotADialect, Options, Outcome, ParseRegression, Patch, Plan, Reason,
+    Refusal, Snapshot, SnapshotStore, Strategy, Tag, View,
 };
 use text::{ChangeLog, TextEdit};
+
+use crate::grammars::Grammars;
 
 #[derive(Default)]
 pub struct Session {
     pub files: Files,
     pub store: SnapshotStore,
-    pub options: Options,
+    pub options: Options<'static>,
 }
 
 #[derive(Default)]
@@ -87,14 +89,15 @@ impl Session {
 
     /// How lines are shown.
     pub fn set_view(&mut self, checks: bool, dialect: Option<&str>) -> Result<(), String> {
-        let dialect = dialect.map_or(Ok(Dialect::Put), str::parse);
-        self.options.view = View { dialect: dialect.map_err(|error| error.to_string())?, checks };
+        let dialect = dialect.map(str::parse).transpose().map_err(|error: NotADialect| error.to_string())?;
+        self.options.view = View { dialect: dialect.unwrap_or_default(), checks };
         Ok(())
     }
 
-    /// Whether an edit that breaks the syntax is refused.
-    pub fn set_parse_regression(&mut self, refuse: bool) -> Result<(), String> {
-        if refuse { Err("syntax is not looked at".into()) } else { Ok(()) }
+    /// Source code is parsed, and whether an edit that breaks the syntax is refused.
+    pub fn set_parse_regression(&mut self, refuse: bool) {
+        self.options.syntax = Some(&Grammars);
+        self.options.parse_regression = if refuse { ParseRegression::Refuse } else { ParseRegression::Warn };
     }
 
     /// What stands in place of a text.

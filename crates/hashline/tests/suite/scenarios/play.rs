@@ -46,7 +46,7 @@ impl<'a> Player<'a> {
     fn new(case: &'a Case) -> Result<Self, String> {
         let mut session = Session { store: SnapshotStore::new(case.options.limits()), ..Session::default() };
         session.set_view(!case.options.no_checks, case.options.dialect.as_deref())?;
-        session.set_parse_regression(case.options.refuse_parse_regression)?;
+        session.set_parse_regression(case.options.refuse_parse_regression);
         let snapshot = case.files("snapshot").ok_or("there is no text `snapshot`")?;
         snapshot.iter().for_each(|(path, text)| session.write(path, text));
         Ok(Self { case, session, shown: Shown::new() })
