@@ -440,6 +440,48 @@ fn folders_come_and_go_and_other_documents_are_refused_by_name() {
     editor.shut_down();
 }
 
+/// The same answer, in the form that each editor can show without getting in the way.
+#[test]
+fn a_long_answer_has_the_form_of_the_editor() {
+    let long = (1..40).map(|line| format!("  line {line}\n\n")).collect::<String>();
+    for (client, break_, limit, asks) in [
+        (json!({"name": "Neovim"}), " · ", 66, false),
+        (json!({"name": "Visual Studio Code"}), " · ", 300, true),
+        (json!({"name": "Eglot"}), "\n", 600, false),
+        // eglot 1.9.
+        (Value::Null, "\n", 600, false),
+    ] {
+        let sandbox = with_script(&[], &[json!({"text": long})]);
+        let mut editor = Editor::start_with(&sandbox, |params| params["clientInfo"] = client.clone());
+        editor.answers.push_back(Some("Open transcript"));
+        let session = editor.run("pilcrow.prompt", json!({"text": "Count."}));
+        editor.ended(&session);
+        let message = editor.told("line 1");
+        assert!(message.starts_with("Pilcrow: line 1") && message.contains('…'), "{client}: {message}");
+        assert!(message.chars().count() <= limit, "{client}: {message}");
+        assert_eq!(message.contains('\n'), break_ == "\n", "{client}: {message}");
+        assert!(message.contains(&format!("line 1{break_}")), "{client}: {message}");
+        assert_eq!(editor.all("window/showMessageRequest").len(), usize::from(asks), "{client}");
+        assert_eq!(editor.all("window/showMessage").len(), usize::from(!asks), "{client}");
+        if !asks {
+            assert!(editor.all("window/showDocument").is_empty(), "{client}");
+            editor.command("pilcrow.transcript", json!({}));
+        }
+        editor.wait("the transcript", |editor| editor.all("window/showDocument").len() == 1);
+        editor.shut_down();
+    }
+    // Our plugin shows any length.
+    let sandbox = with_script(&[], &[json!({"text": long})]);
+    let mut editor = Editor::start_with(&sandbox, |params| {
+        params["clientInfo"]["name"] = json!("Neovim");
+        params["capabilities"]["experimental"] = json!({"pilcrow": {"answers": true}});
+    });
+    let session = editor.run("pilcrow.prompt", json!({"text": "Count."}));
+    editor.ended(&session);
+    assert_eq!(editor.told("line 1"), format!("Pilcrow: {}", long.trim()));
+    editor.shut_down();
+}
+
 #[test]
 fn our_plugin_is_told_events_and_a_long_answer_can_be_opened() {
     let long = (1..40).map(|line| format!("line {line}\n")).collect::<String>();

@@ -16,6 +16,7 @@ mod nasty_rename;
 mod owner;
 mod reading;
 mod real_servers;
+mod searching;
 mod server_death;
 mod stale_edit;
 mod undo;

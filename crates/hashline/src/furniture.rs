@@ -100,15 +100,14 @@ pub(crate) fn refuse(body: &[String], first: usize, lines: &Lines) -> Option<Str
                 Kind::Elision => {
                     "stands for lines that were not shown; write those lines out, or leave them out of the range"
                 }
-                Kind::Header => "is a header; a new section begins without `+`",
-                Kind::Operation => "is an operation; operations are written without `+`",
+                Kind::Header => "is a header, not text of a file; a section begins without `+`",
+                Kind::Operation => "is an operation, not text of a file; it is written without `+`",
             };
             return Some(format!("the body row `{}` {what}", row.trim()));
         }
     }
     numbered_rows(body, first, lines).then(|| {
-        "the body rows begin with line numbers, as a read shows them; write the text alone after the `+`"
-            .to_owned()
+        "the body rows begin with line numbers, as a read shows them; write the text alone".to_owned()
     })
 }
 
@@ -121,6 +120,11 @@ fn numbered_rows(body: &[String], first: usize, lines: &Lines) -> bool {
         row.line <= lines.count() && row.check == Some(lines.check(row.line)) && !is_numbered(row.line)
     };
     if rows.iter().flatten().any(shown) {
+        return true;
+    }
+    // With the mark before it that the rows of a search and of an edit's answer carry.
+    let marked = body.iter().filter_map(|row| numbered(row.strip_prefix([' ', '+', '-'])?));
+    if marked.into_iter().any(|row| shown(&row)) {
         return true;
     }
     let around = first.saturating_sub(1).max(1)..=(first + 1).min(lines.count());

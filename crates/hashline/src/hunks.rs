@@ -87,7 +87,3 @@ fn old_rows(target: &Target, old: &[String], lines: &Lines) -> Result<(), Proble
     );
     Err(Problem::new(Reason::CheckMismatch, message))
 }
-
-pub(crate) fn headline(op: &Op) -> String {
-    op.to_string().lines().next().unwrap_or_default().to_owned()
-}

@@ -12,12 +12,23 @@
 //! # How it goes
 //!
 //! 1. A text that is shown is recorded in a [`SnapshotStore`] and gets a [`Tag`]; lines are shown
-//!    with their number and a two-letter [`LineCheck`].
-//! 2. [`Patch::parse`] reads the edit. Small slips of form are repaired, each with a [`Note`]
-//!    ([`TOLERATED`] lists them); what could become wrong content is not ([`REFUSED`]).
+//!    with their number and a two-letter [`LineCheck`], in the form that a [`View`] chooses.
+//! 2. [`Patch::parse`] reads the edit, in any of three [`Dialect`]s. Small slips of form are repaired,
+//!    each with a [`Note`] ([`TOLERATED`] lists them); what could become wrong content is not
+//!    ([`REFUSED`]).
 //! 3. [`plan()`] checks tag, numbers, checks, overlap and that the lines were shown, follows them
 //!    into the current text ([`Recovery`] says how), and gives a [`Plan`] or a [`Refusal`].
 //! 4. The caller writes the files, and [`outcome`] records what was read back and says what changed.
+//!
+//! | type | what it is |
+//! |---|---|
+//! | [`Patch`], [`Section`], [`Op`] | an edit of several files; of one; one operation on lines |
+//! | [`Parser`] | reads a patch that comes in pieces |
+//! | [`Snapshot`], [`SnapshotStore`] | a text that was shown; all of a session, by path and tag, with the lines seen and our own edits between them |
+//! | [`Tag`], [`LineCheck`] | the short name of a text; the proof that a number names the line meant |
+//! | [`Plan`], [`SectionPlan`], [`Recovery`] | what to write; for one file; how one operation was found in the current text |
+//! | [`Refusal`], [`Reason`] | why nothing is to be written, and the lines to write the edit anew from |
+//! | [`View`], [`Dialect`] | how lines are shown, and edits taught ([`edit_description`]) |
 //!
 //! # Example
 //!
@@ -128,7 +139,109 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The grammar is in the crate's `README.md`.
+//! # Other dialects, and a patch that comes in pieces
+//!
+//! A model streams its patch. [`Parser`] understands each line as it is complete; how the text is
+//! cut makes no difference. The first line tells the dialect, and a patch prints in every dialect
+//! that can say it:
+//!
+//! ```
+//! use hashline::{Dialect, Parser, Patch};
+//!
+//! let mut parser = Parser::new();
+//! for chunk in ["¶src/a.py#3f", "2a\n2:import", " sys\n4..6!\n"] {
+//!     parser.push(chunk);
+//! }
+//! assert_eq!(parser.dialect(), Some(Dialect::Arrow));
+//! let (patch, notes) = parser.finish()?;
+//! assert!(notes.is_empty());
+//! assert_eq!(patch.to_string(), "[src/a.py#3F2A]\nPUT 2:\n+import sys\nCUT 4..=6\n");
+//!
+//! let json = patch.print(Dialect::Json)?;
+//! assert!(json.contains(r#""op": "replace""#));
+//! assert_eq!(Patch::parse(&json)?, (patch, vec![]));
+//!
+//! // A register has no words in json.
+//! let (moved, _) = Patch::parse("[a#3F2A]\nCUT 2 @x\nPUT >4 @x\n")?;
+//! assert_eq!(
+//!     moved.print(Dialect::Json).unwrap_err().to_string(),
+//!     "the json dialect cannot say `CUT 2 @x`; use put"
+//! );
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # In a tool
+//!
+//! All of it together: what is shown follows one view, and whatever the model was shown, in a read,
+//! a result or a refusal, it can edit next.
+//!
+//! ```
+//! use std::collections::HashMap;
+//! use std::sync::Arc;
+//! use hashline::{Dialect, FileOp, Options, Patch, SnapshotStore, View, edit_description, outcome, plan};
+//!
+//! struct Session {
+//!     files: HashMap<String, Arc<str>>,
+//!     store: SnapshotStore,
+//!     view: View,
+//! }
+//!
+//! impl Session {
+//!     fn read(&mut self, path: &str) -> Option<String> {
+//!         let tag = self.store.record(path, self.files.get(path)?.clone());
+//!         self.store.show(path, tag, &[1..=2_000], self.view)
+//!     }
+//!
+//!     /// What the model is told: what changed, or why nothing did.
+//!     fn edit(&mut self, patch: &str) -> String {
+//!         let (patch, notes) = match Patch::parse(patch) {
+//!             Ok(read) => read,
+//!             Err(error) => return format!("Not applied, nothing was changed: {error}\n"),
+//!         };
+//!         let current = |path: &str| self.files.get(path).cloned();
+//!         let options = Options { view: self.view, ..Options::default() };
+//!         let plan = match plan(&patch, &mut self.store, &current, options) {
+//!             Ok(plan) => plan,
+//!             Err(refusal) => return refusal.render(),
+//!         };
+//!         let mut told: String = notes.iter().map(|note| format!("note: {}\n", note.message)).collect();
+//!         for section in &plan.sections {
+//!             self.files.remove(&section.path);
+//!             match &section.file_op {
+//!                 FileOp::Keep => self.files.insert(section.path.clone(), section.new_text.clone()),
+//!                 FileOp::Rename { to } => self.files.insert(to.clone(), section.new_text.clone()),
+//!                 FileOp::Remove => None,
+//!             };
+//!             // A real tool reads the file back: a formatter may have changed it.
+//!             told += &outcome(&mut self.store, section, section.new_text.clone(), self.view).text;
+//!         }
+//!         told
+//!     }
+//! }
+//!
+//! let view = View::of(Dialect::Json);
+//! let files = HashMap::from([("a.py".to_owned(), "import os\nprint(1)\n".into())]);
+//! let mut session = Session { files, store: SnapshotStore::default(), view };
+//! assert!(edit_description(view).contains("`replace`"));
+//! let shown = session.read("a.py").ok_or("it is there")?;
+//! let line = shown.lines().nth(2).and_then(|row| row.split(':').next()).ok_or("line 2")?;
+//!
+//! // Without a tag the newest text shown is meant; the check proves the line.
+//! let replace = |rows: &str| {
+//!     format!(r#"{{"path": "a.py", "edits": [{{"op": "replace", "pos": "{line}", "lines": {rows}}}]}}"#)
+//! };
+//! let told = session.edit(&replace(r#"["print(2)"]"#));
+//! assert!(told.contains("-print(1)\n+2#"), "{told}");
+//! assert_eq!(&*session.files["a.py"], "import os\nprint(2)\n");
+//!
+//! // That line is not there any more. What is told shows the lines to name instead.
+//! let told = session.edit(&replace("null"));
+//! assert!(told.starts_with("Not applied, nothing was changed.\na.py: `2#"), "{told}");
+//! assert!(told.ends_with(":print(2)\n"), "{told}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The grammar of all dialects is in the crate's `README.md`.
 
 mod align;
 mod applied;

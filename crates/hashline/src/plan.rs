@@ -13,8 +13,9 @@ use serde::Serialize;
 use text::TextEdit;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::hunks::{Registers, headline, hunks, registers};
+use crate::hunks::{Registers, hunks, registers};
 use crate::patch::{FileOp, Op, Patch};
+use crate::print::headline;
 use crate::recover::{Way, way};
 use crate::refuse::{Problem, refuse};
 use crate::source::{Source, check_file_op, source};
@@ -110,7 +111,7 @@ pub fn plan(
         };
         match result {
             Ok(section) => planned.push(section),
-            Err(problem) => refused.push(refuse(section, problem, store, documents)),
+            Err(problem) => refused.push(refuse(section, problem, store, documents, options.view)),
         }
     }
     match refused.first() {
@@ -144,8 +145,8 @@ fn section_plan(
             Reason::Overlap,
             format!(
                 "`{}` and `{}` claim the same lines; write them as one operation",
-                headline(&section.ops[first]),
-                headline(&section.ops[second])
+                headline(&section.ops[first], options.view.dialect),
+                headline(&section.ops[second], options.view.dialect)
             ),
         ));
     }

@@ -44,6 +44,21 @@ impl Patch {
     }
 }
 
+/// An operation without its rows, as a message names it.
+pub(crate) fn headline(op: &Op, dialect: Dialect) -> String {
+    let said = match dialect {
+        Dialect::Put => None,
+        Dialect::Arrow => arrow_line(op),
+        Dialect::Json => json_edit(op).map(|mut edit| {
+            if let Some(fields) = edit.as_object_mut() {
+                fields.shift_remove("lines");
+            }
+            edit.to_string()
+        }),
+    };
+    said.unwrap_or_else(|| op.to_string().lines().next().unwrap_or_default().to_owned())
+}
+
 fn unsayable(dialect: Dialect, what: impl ToString) -> Unsayable {
     let what = what.to_string();
     let what = what.lines().next().unwrap_or_default().to_owned();

@@ -2,7 +2,7 @@
 
 use crate::patch::Section;
 use crate::refusal::{AnchorLines, CurrentLine};
-use crate::{Documents, Lines, Reason, SectionRefusal, Snapshot, SnapshotStore, current};
+use crate::{Documents, Lines, Reason, SectionRefusal, Snapshot, SnapshotStore, View, current};
 
 /// Lines shown around an anchor in a refusal, on each side.
 const CONTEXT: usize = 3;
@@ -31,6 +31,7 @@ pub(crate) fn refuse(
     problem: Problem,
     store: &mut SnapshotStore,
     documents: &dyn Documents,
+    view: View,
 ) -> SectionRefusal {
     let mut refusal = SectionRefusal {
         path: section.path.clone(),
@@ -59,7 +60,7 @@ pub(crate) fn refuse(
         let line = place_of(anchor.line, known.as_deref(), &lines);
         let around = line.saturating_sub(CONTEXT).max(1)..=line.saturating_add(CONTEXT).min(lines.count());
         let lines = take(&lines, around, &mut budget);
-        refusal.anchors.push(AnchorLines { anchor: anchor.to_string(), lines });
+        refusal.anchors.push(AnchorLines { anchor: view.anchor(anchor), lines });
     }
     if section.anchors().is_empty() && refusal.anchors.is_empty() {
         let ends = (1..=lines.count()).filter(|line| *line <= CONTEXT || *line + CONTEXT > lines.count());

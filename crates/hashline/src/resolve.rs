@@ -3,10 +3,10 @@
 //! A fresh tag with numbers from before the model's own last edit is the commonest mistake, so
 //! the numbers are tried in every version kept. They are believed only where nothing else fits.
 
-use crate::Reason;
 use crate::chain::Chain;
 use crate::patch::{Anchor, Section};
 use crate::store::{History, Version};
+use crate::{Reason, View};
 
 /// How far from its number a line with the right check is looked for, to be shown.
 const NEAR: usize = 64;
@@ -14,19 +14,19 @@ const NEAR: usize = 64;
 /// Index of the version whose lines the section names: the tagged one, or an earlier one from
 /// which our own edits lead to it.
 ///
-/// `checks`: whether the model was shown checks, so that an anchor without one may be a number
-/// from another version.
+/// `view`: where the model was shown checks, an anchor without one may be a number from another
+/// version.
 pub(crate) fn resolve(
     history: &History,
     tagged: usize,
     section: &Section,
-    checks: bool,
+    view: View,
 ) -> Result<usize, (Reason, String)> {
     let anchors = section.anchors();
     let version = &history.versions[tagged];
     let others = history.versions.iter().enumerate().filter(|(at, _)| *at != tagged);
     if agrees(version, &anchors) {
-        let proven = checks || anchors.iter().any(|anchor| anchor.check.is_some());
+        let proven = view.shows_checks() || anchors.iter().any(|anchor| anchor.check.is_some());
         if !proven {
             return Ok(tagged);
         }
@@ -36,7 +36,8 @@ pub(crate) fn resolve(
                 && let Some(anchor) = differing(history, at, tagged, &anchors)
             {
                 let message = format!(
-                    "`{anchor}` fits two versions of this file that were shown (tags {} and {}) and means different lines in them; name every line by its number and check as below",
+                    "`{}` fits two versions of this file that were shown (tags {} and {}) and means different lines in them; name every line by its number and check as below",
+                    view.anchor(*anchor),
                     version.snapshot.tag(),
                     other.snapshot.tag()
                 );
@@ -53,7 +54,7 @@ pub(crate) fn resolve(
         })
         .map(|(at, _)| at)
         .collect();
-    let mismatch = || (Reason::CheckMismatch, mismatch(version, &anchors));
+    let mismatch = || (Reason::CheckMismatch, mismatch(version, &anchors, view));
     let mut found: Option<(usize, Vec<usize>)> = None;
     for at in candidates {
         let places = mapped(history, at, tagged, &anchors).ok_or_else(mismatch)?;
@@ -113,7 +114,7 @@ fn differing<'a>(history: &History, a: usize, b: usize, anchors: &'a [Anchor]) -
     }
 }
 
-fn mismatch(version: &Version, anchors: &[Anchor]) -> String {
+fn mismatch(version: &Version, anchors: &[Anchor], view: View) -> String {
     let lines = version.snapshot.lines();
     let mut messages = Vec::new();
     for anchor in anchors {
@@ -125,14 +126,14 @@ fn mismatch(version: &Version, anchors: &[Anchor]) -> String {
         let near = anchor.line.saturating_sub(NEAR).max(1)..=(anchor.line + NEAR).min(lines.count());
         let found: Vec<usize> = near.filter(|line| lines.check(*line) == check).take(2).collect();
         let hint = match found[..] {
-            [line] => format!(" (`{check}` stands at line {line})"),
+            [line] => format!(" (`{}` stands at line {line})", view.check(check)),
             _ => String::new(),
         };
         messages.push(format!(
-            "`{anchor}` is not a line of this text, whose line {} is `{}{}`{hint}",
+            "`{}` is not a line of this text, whose line {} is `{}`{hint}",
+            view.anchor(*anchor),
             anchor.line,
-            anchor.line,
-            lines.check(anchor.line)
+            view.anchor(Anchor { check: Some(lines.check(anchor.line)), ..*anchor }),
         ));
     }
     messages.truncate(4);

@@ -41,7 +41,7 @@ pub(crate) fn source<'a>(
     };
     let history = store.history(&section.path).ok_or_else(|| unknown(false))?;
     let tagged = history.find(tag, current.text()).ok_or_else(|| unknown(history.was_issued(tag)))?;
-    let version = resolve::resolve(history, tagged, section, options.view.shows_checks())
+    let version = resolve::resolve(history, tagged, section, options.view)
         .map_err(|(reason, message)| Problem::new(reason, message))?;
     let snapshot = history.versions[version].snapshot.clone();
     let section = block::expand(section, snapshot.lines(), options.syntax).map_err(|unclear| {

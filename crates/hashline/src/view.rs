@@ -129,11 +129,17 @@ impl View {
         }
     }
 
+    /// A check as it is shown: upper case in the json dialect.
+    pub(crate) fn check(self, check: LineCheck) -> String {
+        let check = check.to_string();
+        if self.dialect == Dialect::Json { check.to_uppercase() } else { check }
+    }
+
     /// A line's name as a model writes it: `12kq`, or `12#KQ`.
     pub fn anchor(self, anchor: Anchor) -> String {
         match (self.dialect, anchor.check) {
             (Dialect::Json, Some(check)) => {
-                format!("{}#{}", anchor.line, check.to_string().to_uppercase())
+                format!("{}#{}", anchor.line, self.check(check))
             }
             _ => anchor.to_string(),
         }

@@ -25,7 +25,8 @@ pub use files::newest;
 /// `PILCROW_LOG`), warnings to stderr. A filter that cannot be read counts as `info`; the configuration
 /// refuses one before it comes here.
 ///
-/// `tell` is given every line from info on that is let through, redacted; it must neither block nor log.
+/// `tell` is given every line from info on that is let through, redacted, without a word for its
+/// level; it must neither block nor log.
 ///
 /// # Errors
 /// When something logs this process already.
@@ -109,7 +110,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Sink {
             return;
         }
         if let Some(tell) = self.tell.as_ref().filter(|_| *metadata.level() <= Level::INFO) {
-            tell(*metadata.level(), &self.redact(&format::for_people(*metadata.level(), &fields)));
+            tell(*metadata.level(), &self.redact(&format::sentence(&fields)));
         }
         let mut spans = String::new();
         for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
@@ -222,6 +223,24 @@ mod tests {
         assert!(!stderr.contains(key) && !files[0].1.contains(key), "{stderr}{files:?}");
         assert_eq!(stderr.matches("[redacted:api-key]").count(), 2);
         assert_eq!(files[0].1.matches("[redacted:api-key]").count(), 3);
+    }
+
+    #[test]
+    fn who_is_told_hears_the_level_beside_the_words() {
+        let temp = tempfile::tempdir().unwrap();
+        let state = StateDir::new(AbsPath::new(temp.path()).unwrap());
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let hears = Arc::clone(&told);
+        let tell: Tell = Box::new(move |level, line| hears.lock().unwrap().push((level, line.to_owned())));
+        let sink = Sink { tell: Some(tell), ..Sink::new(&state, "info", Box::new(Captured::default())) };
+        tracing::subscriber::with_default(Registry::default().with(sink), || {
+            tracing::info!("opened /a");
+            tracing::warn!(server = "ruff", "it is slow");
+            tracing::debug!("too fine");
+        });
+        let expected =
+            [(Level::INFO, "opened /a".to_owned()), (Level::WARN, "it is slow (server=ruff)".to_owned())];
+        assert_eq!(*told.lock().unwrap(), expected);
     }
 
     #[test]

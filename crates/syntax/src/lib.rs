@@ -7,6 +7,7 @@
 //! - [`Language::of`] tells the grammar of a path; a grammar costs nothing until it is used.
 //! - [`Tree::parse`] and [`Tree::reparse`]: the latter follows edits and parses only what changed.
 //! - [`Comparison`]: the errors that a text has and the text before it had not.
+//!   [`Comparison::of_window`] tells it from the lines around the edits, for texts too large to parse.
 //! - [`Tree::block`]: the one construct that begins on a line. [`Tree::folds`]: an outline.
 //!
 //! A tree takes 10 to 30 times the memory of its text; dropping a large one takes milliseconds.
@@ -27,11 +28,13 @@
 
 mod block;
 mod compare;
+mod cuts;
 mod errors;
 mod kinds;
 mod language;
 mod outline;
 mod tree;
+mod window;
 
 pub use block::{Construct, Unclear};
 pub use compare::Comparison;

@@ -4,7 +4,8 @@
 use agent::ToolResult;
 use serde_json::{Value, json};
 use workspace::{
-    AbsPath, CommitError, Denied, ErrorCode, PathError, PlanError, ReadError, StateError, UndoError,
+    AbsPath, CommitError, Denied, ErrorCode, GlobError, PathError, PlanError, QueryError, ReadError,
+    SearchError, StateError, UndoError,
 };
 
 /// A failed call, before it is a [`ToolResult`].
@@ -54,7 +55,19 @@ macro_rules! coded {
     )*};
 }
 
-coded!(ReadError, PathError, PlanError, UndoError, StateError);
+coded!(ReadError, PathError, PlanError, UndoError, StateError, SearchError);
+
+impl From<QueryError> for Failure {
+    fn from(error: QueryError) -> Self {
+        Self::new(ErrorCode::InvalidArguments, error.to_string())
+    }
+}
+
+impl From<GlobError> for Failure {
+    fn from(error: GlobError) -> Self {
+        Self::new(ErrorCode::InvalidArguments, error.to_string())
+    }
+}
 
 impl From<CommitError> for Failure {
     fn from(error: CommitError) -> Self {

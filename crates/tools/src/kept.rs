@@ -44,6 +44,16 @@ impl KeptSnapshots {
 
     /// Keeps the newest version of `path` that the store holds, with the lines shown of it.
     pub(crate) fn keep(&self, kit: &Kit, path: &str) {
+        self.keep_all(kit, [path].into_iter());
+    }
+
+    /// The same for several paths.
+    pub(crate) fn keep_all<'a>(&self, kit: &Kit, paths: impl Iterator<Item = &'a str>) {
+        paths.for_each(|path| self.keep_one(kit, path));
+        self.prune();
+    }
+
+    fn keep_one(&self, kit: &Kit, path: &str) {
         let newest = kit.with_snapshots(|store| {
             let snapshot = store.newest(path)?;
             let seen = store.seen(path, snapshot.tag());
@@ -62,13 +72,21 @@ impl KeptSnapshots {
                 "the snapshot of {path} is not kept, an edit in another process will be refused: {error}"
             );
         }
-        self.prune();
     }
 
     /// Puts every kept version of `path` into the store, oldest first.
     pub(crate) fn restore(&self, kit: &Kit, path: &str) {
-        let prefix = prefix(path);
+        self.restore_all(kit, [path].into_iter());
+    }
+
+    /// The same for several paths.
+    pub(crate) fn restore_all<'a>(&self, kit: &Kit, paths: impl Iterator<Item = &'a str>) {
         let names = self.state.list().unwrap_or_default();
+        paths.for_each(|path| self.restore_one(kit, path, &names));
+    }
+
+    fn restore_one(&self, kit: &Kit, path: &str, names: &[String]) {
+        let prefix = prefix(path);
         let mut versions: Vec<Kept> = names
             .iter()
             .filter(|name| name.starts_with(&prefix))

@@ -13,6 +13,7 @@ mod kit;
 mod lsp;
 pub mod planner;
 mod read;
+mod search;
 mod shown;
 mod undo;
 mod verify;
@@ -37,6 +38,9 @@ pub fn builtin(kit: &Arc<Kit>) -> Vec<Arc<dyn Tool>> {
         Arc::new(read::Read::new(kit.clone())),
         Arc::new(edit::Edit::new(kit.clone())),
         Arc::new(write::Write::new(kit.clone())),
+        Arc::new(search::Grep::new(kit.clone())),
+        Arc::new(search::Find::new(kit.clone())),
+        Arc::new(search::Ls::new(kit.clone())),
         Arc::new(lsp::Lsp::new(kit.clone())),
         Arc::new(undo::UndoTool::new(kit.clone())),
     ]

@@ -1,8 +1,9 @@
 //! Lines as the model is shown them, and the memory of what it was shown.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
-use hashline::{Dialect, Tag};
+use hashline::{Dialect, Lines, Snapshot, Tag};
 use workspace::{ChangeKind, Document, Plan};
 
 use crate::Kit;
@@ -57,6 +58,72 @@ pub(crate) fn described(kit: &Kit, text: &str) -> String {
         Dialect::Json => ("[path#TAG]", "12#KQ:text".to_owned()),
     };
     text.trim().replace("`12kq:text`", &format!("`{row}`")).replace("`[path#TAG]`", &format!("`{header}`"))
+}
+
+/// A document that was recorded, so that any of its lines can be shown.
+pub(crate) struct Recorded {
+    path: String,
+    tag: Tag,
+    snapshot: Arc<Snapshot>,
+    seen: Vec<usize>,
+}
+
+/// Records documents, in one go where they are kept for other processes too.
+pub(crate) fn record<'a>(kit: &Kit, documents: impl Iterator<Item = &'a Document>) -> Vec<Recorded> {
+    let documents: Vec<(String, &Document)> = documents.map(|it| (kit.shown(&it.path), it)).collect();
+    if let Some(kept) = &kit.kept {
+        kept.restore_all(kit, documents.iter().map(|(path, _)| path.as_str()));
+    }
+    let record = |(path, document): (String, &Document)| {
+        let (tag, snapshot) = kit.with_snapshots(|store| {
+            let tag = store.record(&path, document.text.clone());
+            (tag, store.get(&path, tag))
+        });
+        Some(Recorded { path, tag, snapshot: snapshot?, seen: Vec::new() })
+    };
+    documents.into_iter().filter_map(record).collect()
+}
+
+impl Recorded {
+    /// Whether it is at this path.
+    pub(crate) fn is_at(&self, path: &str) -> bool {
+        self.path == path
+    }
+
+    /// Its lines.
+    pub(crate) fn lines(&self) -> &Lines {
+        self.snapshot.lines()
+    }
+
+    /// The row above its lines.
+    pub(crate) fn header(&self, kit: &Kit) -> String {
+        let tag = if kit.kept.is_some() { Tag::long(self.snapshot.text()) } else { self.tag };
+        header_row(kit, &self.path, tag)
+    }
+
+    /// One of its lines, in the form that `edit` takes.
+    pub(crate) fn row(&self, kit: &Kit, line: usize) -> String {
+        kit.settings.view.row(self.lines(), line)
+    }
+
+    /// The line is shown whole.
+    pub(crate) fn see(&mut self, line: usize) {
+        self.seen.push(line);
+    }
+}
+
+/// What was shown of these documents counts as shown from now on.
+pub(crate) fn seen(kit: &Kit, recorded: &[Recorded]) {
+    kit.with_snapshots(|store| {
+        for it in recorded {
+            for range in ranges(&it.seen) {
+                store.see(&it.path, it.tag, range);
+            }
+        }
+    });
+    if let Some(kept) = &kit.kept {
+        kept.keep_all(kit, recorded.iter().map(|it| it.path.as_str()));
+    }
 }
 
 /// Whether the model was shown every line of the document as it is now.

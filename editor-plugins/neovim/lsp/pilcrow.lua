@@ -2,6 +2,7 @@
 -- the rest of the plugin adds.
 
 local handlers = {}
+local capabilities = {}
 local found, apply = pcall(require, 'pilcrow.apply')
 if found then
   handlers['workspace/applyEdit'] = apply.handler
@@ -11,6 +12,8 @@ if found then
   handlers['window/showMessageRequest'] = function(...)
     return require('pilcrow').on_question(...)
   end
+  -- Answers come whole, and are shown in a window where they are long.
+  capabilities = { experimental = { pilcrow = { answers = true } } }
 end
 
 return {
@@ -20,6 +23,7 @@ return {
   -- What is typed is told at once, and not up to 150 ms later: an edit fits while it is on its way.
   flags = { debounce_text_changes = 20 },
   handlers = handlers,
+  capabilities = capabilities,
   -- One server for everything; the project of a further file is told to it as a workspace folder.
   reuse_client = function(client, config)
     if client.name ~= config.name or client:is_stopped() then

@@ -4,6 +4,8 @@
 
 mod interleaving;
 mod life;
+mod messages;
 mod plugins;
 mod rename;
 mod request_lines;
+mod truth;

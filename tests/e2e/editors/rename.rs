@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tests::editors::neovim::Setup;
-use tests::editors::{Neovim, VsCode, alone};
+use tests::editors::{Neovim, PATIENCE, VsCode, alone};
 use tests::{Sandbox, in_editors, wait_for};
 
 const OLD: &str = "want_bytes";
@@ -40,6 +40,48 @@ fn words(text: &str) -> String {
         rest = after;
     }
     out + rest
+}
+
+/// The errors that a server finds in the open files, as messages in order, with the new name for the
+/// old. Through our server, which has the editor's texts.
+#[track_caller]
+fn errors(sandbox: &Sandbox) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in [DEFINED, TYPED_IN] {
+        let call = serde_json::json!({"action": "diagnostics", "file": file, "timeout": 100});
+        let answer = sandbox.tool("lsp", &call);
+        answer.ok();
+        let details = &answer.value["details"];
+        assert_eq!(details["pending"], serde_json::json!([]), "{details}");
+        let all = details["diagnostics"].as_array().unwrap();
+        let errors = all.iter().filter(|it| it["severity"] == "error");
+        found.extend(errors.map(|it| words(it["message"].as_str().unwrap())));
+    }
+    found.sort();
+    found
+}
+
+/// Neovim's own client of the language server, beside ours; what it publishes is for which version.
+const OWN_CLIENT: &str = "_G.checked = {}; \
+    local own = vim.lsp.handlers['textDocument/publishDiagnostics']; \
+    vim.lsp.config('basedpyright', { \
+      cmd = { 'basedpyright-langserver', '--stdio' }, root_markers = { '.git' }, filetypes = { 'python' }, \
+      handlers = { ['textDocument/publishDiagnostics'] = function(err, result, ctx) \
+        _G.checked[vim.uri_to_bufnr(result.uri)] = result.version; return own(err, result, ctx) end } }); \
+    _G.errors = function(file) \
+      local b = vim.fn.bufnr(file); \
+      if _G.checked[b] ~= vim.lsp.util.buf_versions[b] then return 'not checked' end; \
+      local found = vim.tbl_map(function(d) return d.message end, \
+        vim.diagnostic.get(b, { severity = vim.diagnostic.severity.ERROR })); \
+      table.sort(found); return table.concat(found, '\\n') end; \
+    vim.lsp.enable('basedpyright'); return true";
+
+/// The errors that Neovim shows in an open file, for its text as it is.
+#[track_caller]
+fn shown_errors(neovim: &Neovim<'_>, file: &str) -> String {
+    let look = format!("return _G.errors('{file}')");
+    neovim.wait_lua(&format!("{file} is checked"), &look.replace("return ", "return 'not checked' ~= "));
+    words(neovim.lua(&look).as_str().unwrap())
 }
 
 /// Closed files are as `wanted`; open ones as at the start, since nobody saved them.
@@ -79,6 +121,8 @@ fn neovim_renames_across_open_and_closed_files_and_takes_it_back() {
     neovim.keys(&format!("ggO{TYPING}<Esc>"));
     let typed = format!("{TYPING}\n{typed_in}");
     neovim.wait_text(TYPED_IN, "the typing", |text| text == typed);
+    neovim.lua(OWN_CLIENT);
+    let errors_before = [DEFINED, TYPED_IN].map(|file| shown_errors(&neovim, file));
 
     neovim.show(DEFINED);
     neovim.keys(&format!(":Pilcrow rename {OLD} to {NEW}<CR>"));
@@ -88,6 +132,15 @@ fn neovim_renames_across_open_and_closed_files_and_takes_it_back() {
     neovim.wait_text(TYPED_IN, "the rename, beside the typing", |text| text == typed_after);
     on_disk(&sandbox, &start, &after);
     assert!(neovim.is_modified(DEFINED) && neovim.is_modified(TYPED_IN), "somebody saved");
+    // The editor's own language server shows no new error, once it has seen both files as they are.
+    for (file, before) in [DEFINED, TYPED_IN].iter().zip(&errors_before) {
+        let mut now = String::new();
+        let same = wait_for(PATIENCE, || {
+            now = shown_errors(&neovim, file);
+            now == *before
+        });
+        assert!(same, "{file} had these errors:\n{before}\nand has these:\n{now}");
+    }
 
     // The editor's own undo, file by file, and its own redo.
     neovim.keys("u");
@@ -126,6 +179,7 @@ fn vscode_renames_across_open_and_closed_files_and_takes_it_back() {
     code.wait_document(TYPED_IN, "the typing", |it| it.text == typed && it.dirty);
     code.screenshot("1-typed");
 
+    let errors_before = errors(&sandbox);
     code.open(DEFINED);
     let line = defined.lines().position(|line| line.contains(&format!("def {OLD}"))).unwrap() as u64 + 1;
     code.goto(line, 6);
@@ -137,6 +191,8 @@ fn vscode_renames_across_open_and_closed_files_and_takes_it_back() {
     code.wait_document(TYPED_IN, "the rename, beside the typing", |it| it.text == typed_after && it.dirty);
     on_disk(&sandbox, &start, &after);
     code.screenshot("3-renamed");
+    assert_eq!(errors(&sandbox), errors_before, "the language server shows other errors");
+    assert_eq!(code.diagnostics(), Vec::<serde_json::Value>::new());
 
     code.press("Control+Z");
     code.wait_document(DEFINED, "one undo in the editor", |it| it.text == defined);

@@ -318,6 +318,7 @@ pub fn extension() -> &'static Path {
 fn settings() -> Value {
     json!({
         "files.autoSave": "off",
+        "files.refactoring.autoSave": true,
         "pilcrow.path": built::pilcrow(),
         "workbench.startupEditor": "none",
         "workbench.tips.enabled": false,

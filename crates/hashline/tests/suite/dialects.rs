@@ -362,3 +362,102 @@ fn every_dialect_is_read_whatever_is_shown() {
         assert_eq!(session.text("f"), "a\ny\nc\nz\n");
     }
 }
+
+/// One operation line of the canonical dialect with its rows, in each dialect that can say it.
+fn in_each(canonical: &str) -> Vec<(Dialect, String)> {
+    let (patch, _) = Patch::parse(canonical).unwrap_or_else(|error| panic!("{error}\n{canonical}"));
+    Dialect::ALL.into_iter().filter_map(|dialect| Some((dialect, patch.print(dialect).ok()?))).collect()
+}
+
+#[test]
+fn a_refusal_speaks_the_dialect_in_force() {
+    for (dialect, overlapping, line, text) in [
+        (
+            Dialect::Put,
+            "`PUT 2..=4:` and `PUT 3:` claim",
+            "`2zz` is not a line of this text, whose line 2 is `2",
+            "\n2",
+        ),
+        (
+            Dialect::Arrow,
+            "`2..4:` and `3:` claim",
+            "`2zz` is not a line of this text, whose line 2 is `2",
+            "\n2:line 2\n",
+        ),
+        (
+            Dialect::Json,
+            r##"`{"op":"replace","pos":"2","end":"4"}` and `{"op":"replace","pos":"3"}` claim"##,
+            "`2#ZZ` is not a line of this text, whose line 2 is `2#",
+            "\n2#",
+        ),
+    ] {
+        let mut session = Session::new(&[("f", &numbered(9))]);
+        session.options.view = View::of(dialect);
+        let tag = session.read("f");
+        let refusal =
+            session.refused_for(&format!("[f#{tag}]\nPUT 2..=4:\n+x\nPUT 3:\n+y\n"), Reason::Overlap);
+        assert!(refusal.render().contains(overlapping), "{}", refusal.render());
+        let refusal = session.refused_for(&format!("[f#{tag}]\nPUT 2zz:\n+x\n"), Reason::CheckMismatch);
+        let told = refusal.render();
+        assert!(told.contains(line) && told.contains(text), "{told}");
+        let anchor = if dialect == Dialect::Json { "2#ZZ" } else { "2zz" };
+        assert_eq!(refusal.sections[0].anchors[0].anchor, anchor);
+    }
+}
+
+#[test]
+fn what_would_become_wrong_content_is_refused_in_every_dialect() {
+    for rows in [
+        // Rows of a read: with the true check, numbers alone, other tools' numbers.
+        "+3CHECK:new\n",
+        "+3#CHECK:new\n",
+        "+3:new\n+4:text\n",
+        "+3|new\n+4|text\n",
+        "+   3\tnew\n+   4\ttext\n",
+        // Elisions, headers, operations.
+        "+x\n+… 3..=4 not shown\n+y\n",
+        "+3-4: …\n",
+        "+[src/a.rs#3F2A]\n",
+        "+¶src/a.rs#3f2a\n",
+        "+PUT 3kq:\n",
+        "+3..4!\n",
+        "+3↓\n",
+    ] {
+        let mut session = Session::new(&[("f", &numbered(9))]);
+        let tag = session.read("f");
+        let check = session.anchor("f", 3)[1..].to_owned();
+        let rows = rows.replace("#CHECK", &format!("#{}", check.to_uppercase())).replace("CHECK", &check);
+        let patches = in_each(&format!("[f#{tag}]\nPUT 3..=4:\n{rows}"));
+        assert_eq!(patches.len(), 3);
+        for (_, patch) in patches {
+            session.refused_for(&patch, Reason::InvalidPatch);
+        }
+    }
+}
+
+#[test]
+fn one_line_is_claimed_once_in_every_dialect() {
+    let mut session = Session::new(&[("f", &numbered(9))]);
+    let tag = session.read("f");
+    for operations in ["PUT 3:\n+x\nPUT 3:\n+y\n", "PUT 3:\n+x\nPUT 3:\n+x\n", "PUT 2..=4:\n+x\nCUT 4..=5\n"]
+    {
+        let patches = in_each(&format!("[f#{tag}]\n{operations}"));
+        assert_eq!(patches.len(), 3);
+        for (_, patch) in patches {
+            session.refused_for(&patch, Reason::Overlap);
+        }
+    }
+}
+
+#[test]
+fn a_wrong_sign_never_gives_a_section_to_the_file_before() {
+    // The second header is not understood as one: nothing of the patch is read, least of all as
+    // operations on the first file.
+    for header in ["b#3f2a", "Pb#3f2a", "?b#3f2a", "b", "# b", "¶b", "[b#3F2A]", "[¶b#3f2a]"] {
+        assert!(Patch::parse(&format!("¶a#3f2a\n1!\n{header}\n2!\n")).is_err(), "{header}");
+    }
+    for header in ["¶b#3f2a", " ¶ b#3F2A", "Â¶b#3f2a", "§b#3f2a"] {
+        let (patch, _) = Patch::parse(&format!("¶a#3f2a\n1!\n{header}\n2!\n")).unwrap();
+        assert_eq!(patch.sections.len(), 2, "{header}");
+    }
+}

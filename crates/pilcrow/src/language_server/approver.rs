@@ -85,6 +85,7 @@ impl EditorApprover {
             QuestionKind::Exec => message.push_str(&format!("\n{}", question.detail)),
             QuestionKind::Read | QuestionKind::Trust => {}
         }
+        let message = message.replace('\n', &self.client.facts.editor.question.line_break);
         let mut titles: Vec<&str> = titles(question.kind).to_vec();
         if can_show {
             titles.insert(1, SHOW);

@@ -44,11 +44,83 @@ pub struct EditorDefinition {
     clients: Vec<String>,
     /// All documents' text edits go in one request.
     pub one_request: bool,
+    /// Edits have a label.
+    #[serde(default = "yes")]
+    pub labels: bool,
     #[serde(default)]
     quiet: Quiet,
     text: Text,
     #[serde(default)]
     settle: SettleTimes,
+    /// How messages are shown.
+    #[serde(default)]
+    pub message: MessageForm,
+    /// How questions are shown.
+    #[serde(default)]
+    pub question: QuestionForm,
+}
+
+/// What a message may be.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MessageForm {
+    /// Lines of it at most.
+    pub lines: usize,
+    /// Characters of it at most, all included.
+    pub characters: usize,
+    /// What stands between its lines.
+    pub line_break: String,
+    /// How a longer answer is shown.
+    pub long: Long,
+    /// What stands at the end of a part of a longer one.
+    pub more: String,
+}
+
+/// What becomes of an answer that is too long for a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Long {
+    /// Its beginning is a message.
+    Message,
+    /// Its beginning is a question, to which opening the transcript is an answer.
+    Question,
+}
+
+/// What a question is.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct QuestionForm {
+    /// What stands between its lines.
+    pub line_break: String,
+}
+
+impl Default for MessageForm {
+    fn default() -> Self {
+        Self {
+            lines: 6,
+            characters: 600,
+            line_break: "\n".to_owned(),
+            long: Long::Question,
+            more: " …".to_owned(),
+        }
+    }
+}
+
+impl MessageForm {
+    /// For a client that shows texts of any length by itself.
+    pub fn whole() -> Self {
+        Self { lines: usize::MAX, characters: 1 << 20, long: Long::Message, ..Self::default() }
+    }
+}
+
+impl Default for QuestionForm {
+    fn default() -> Self {
+        Self { line_break: "\n".to_owned() }
+    }
+}
+
+fn yes() -> bool {
+    true
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -92,6 +164,7 @@ const FORMAT: u64 = 1;
 const BUILT_IN: &[&str] = &[
     include_str!("../../../../adapters/editors/neovim.toml"),
     include_str!("../../../../adapters/editors/vscode.toml"),
+    include_str!("../../../../adapters/editors/emacs.toml"),
     include_str!("../../../../adapters/editors/generic.toml"),
 ];
 
@@ -211,9 +284,10 @@ mod tests {
             ("Visual Studio Code", "vscode"),
             ("Visual Studio Code - Insiders", "vscode"),
             ("code-server", "vscode"),
-            ("Eglot", "generic"),
+            ("Eglot", "emacs"),
             ("Neovimish", "generic"),
-            ("", "generic"),
+            ("Eglottal", "generic"),
+            ("", "emacs"),
         ] {
             assert_eq!(EditorDefinition::for_client(client).name, editor, "{client}");
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::editors::ClientFacts;
+use super::editors::{ClientFacts, MessageForm};
 use super::{actions, commands};
 
 /// The version of our own methods, `experimental.pilcrow.protocol`.
@@ -41,6 +41,8 @@ pub struct Client {
     pub lens_refresh: bool,
     /// Our plugin, which shows events itself (`pilcrow/event`).
     pub events: bool,
+    /// Our plugin, which shows answers of any length.
+    pub answers: bool,
 }
 
 impl Client {
@@ -69,7 +71,13 @@ impl Client {
             snippets: yes("/workspace/workspaceEdit/snippetEditSupport"),
             lens_refresh: yes("/workspace/codeLens/refreshSupport"),
             events: yes("/experimental/pilcrow/events"),
+            answers: yes("/experimental/pilcrow/answers"),
         }
+    }
+
+    /// What a message may be.
+    pub fn message_form(&self) -> MessageForm {
+        if self.answers { MessageForm::whole() } else { self.facts.editor.message.clone() }
     }
 
     /// The answer to `initialize`.

@@ -381,7 +381,7 @@ async fn configure(connection: Arc<Connection>, sent: Option<Value>) {
         tokio::task::spawn_blocking(move || projects.set_settings(settings)).await.unwrap_or_default();
     for warning in warnings {
         tracing::debug!("{warning}");
-        messages::show(&connection.peer, Kind::Warning, &format!("Pilcrow: {warning}")).await;
+        messages::show(&connection.peer, &connection.client.message_form(), Kind::Warning, &warning).await;
     }
     if connection.client.lens_refresh {
         connection.refresh_lenses().await;

@@ -314,7 +314,7 @@ impl EditorPort {
         let _following = self.documents.follow();
         let mut changes = self.documents.changes();
         let edits: Vec<Value> = flights.iter().map(Flight::to_json).collect();
-        let params = json!({ "label": label, "edit": { "documentChanges": edits } });
+        let params = self.request(label, &edits);
         let mut reply = Reply { answer: Answer::None, reason: None };
         let never = CancellationToken::new();
         let editor = &self.client.editor;
@@ -361,6 +361,14 @@ impl EditorPort {
             self.pull(flight, reply.answer);
         }
         reply
+    }
+
+    fn request(&self, label: &str, edits: &[Value]) -> Value {
+        let mut params = json!({ "edit": { "documentChanges": edits } });
+        if self.client.editor.labels {
+            params["label"] = json!(label);
+        }
+        params
     }
 
     /// Folds what came since.
@@ -423,7 +431,7 @@ impl EditorPort {
         if haste.is_cancelled() {
             return stopped();
         }
-        let params = json!({ "label": label, "edit": { "documentChanges": [edit] } });
+        let params = self.request(label, &[edit]);
         let never = CancellationToken::new();
         let editor = &self.client.editor;
         let result = self.peer.request("workspace/applyEdit", &params, editor.reply(), &never).await;
@@ -589,7 +597,7 @@ impl EditorPort {
             "textDocument": { "uri": self.documents.uri_of(&change.path), "version": null },
             "edits": [{ "range": { "start": start, "end": start }, "newText": before }],
         });
-        let params = json!({ "label": BACK, "edit": { "documentChanges": [edit] } });
+        let params = self.request(BACK, &[edit]);
         let never = CancellationToken::new();
         let editor = &self.client.editor;
         let mut changes = self.documents.changes();

@@ -19,10 +19,12 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tools::planner::{Planner, grammar};
+use wire::RequestError;
 use workspace::{AbsPath, Commit, RunId, Undo, WorkspaceEdit};
 
 use super::Connection;
-use super::messages::{self, Kind};
+use super::editors::{Long, MessageForm};
+use super::messages::{self, Kind, Message};
 use super::port::EditorPort;
 use super::progress::Progress;
 use super::projects::Lease;
@@ -277,33 +279,34 @@ async fn carry_out(connection: Arc<Connection>, session: String, work: Work, can
 
 /// Shows how it ended, as a message; a long answer can be opened.
 async fn tell(connection: &Arc<Connection>, session: &str, told: &Told) {
-    let (short, cut) = messages::beginning(&told.text);
-    if short.is_empty() {
+    if told.text.trim().is_empty() {
         return;
     }
-    let text = format!("Pilcrow: {short}");
+    let form = connection.client.message_form();
+    let Message { text, cut } = Message::of(&told.text, &form);
     let path = connection.runs.transcript(Some(session));
-    match path.filter(|_| cut && connection.client.show_document) {
-        Some(path) => {
-            let connection = Arc::clone(connection);
-            let kind = told.kind;
-            // The person may answer tomorrow or never; that is nobody's business but this task's.
-            connection.tracker.clone().spawn(async move {
-                const SHOW: &str = "Open transcript";
-                let params = json!({ "type": kind as u8, "message": text, "actions": [{ "title": SHOW }] });
-                let patience = Duration::from_secs(24 * 60 * 60);
-                let asked = connection
-                    .peer
-                    .request("window/showMessageRequest", &params, patience, &connection.ending)
-                    .await;
-                let chosen = asked.ok().and_then(|it| serde_json::from_str::<Value>(it.get()).ok());
-                if chosen.is_some_and(|chosen| chosen["title"] == SHOW) {
-                    transcript::open(&connection.peer, path.as_path()).await;
-                }
-            });
+    let asks = cut && form.long == Long::Question && connection.client.show_document;
+    let Some(path) = path.filter(|_| asks) else {
+        return messages::show_as_is(&connection.peer, told.kind, &text).await;
+    };
+    let connection = Arc::clone(connection);
+    let kind = told.kind;
+    // The person may answer tomorrow or never; that is nobody's business but this task's.
+    connection.tracker.clone().spawn(async move {
+        const SHOW: &str = "Open transcript";
+        let params = json!({ "type": kind as u8, "message": text, "actions": [{ "title": SHOW }] });
+        let patience = Duration::from_secs(24 * 60 * 60);
+        let Connection { peer, ending, .. } = &*connection;
+        let asked = peer.request("window/showMessageRequest", &params, patience, ending).await;
+        if let Err(RequestError::Rpc { .. }) = asked {
+            // Not every client takes questions.
+            return messages::show_as_is(peer, kind, &text).await;
         }
-        None => messages::show(&connection.peer, told.kind, &text).await,
-    }
+        let chosen = asked.ok().and_then(|it| serde_json::from_str::<Value>(it.get()).ok());
+        if chosen.is_some_and(|chosen| chosen["title"] == SHOW) {
+            transcript::open(peer, path.as_path()).await;
+        }
+    });
 }
 
 async fn work_out(
@@ -361,7 +364,11 @@ async fn converse(
     };
     let transcript = Transcript::new(project.workspace.state(), session)?;
     connection.runs.has_transcript(session, transcript.path());
-    let sink = Sink { connection: Arc::clone(connection), progress: Arc::clone(progress), transcript };
+    let sink = Sink {
+        connection: Arc::clone(connection),
+        progress: Arc::clone(progress),
+        transcript: transcript.clone(),
+    };
     let veiled = match (&work.what, work.place.as_ref().and_then(|place| place.path.as_ref())) {
         (What::Request(request), Some(path)) => Some((
             path,
@@ -411,7 +418,11 @@ async fn converse(
     {
         text.push_str(&format!("\nthe ¶ line stays: {error:#}"));
     }
-    let text = with_unsaved(&text, &unsaved(connection, project, &mut commits, &outcome.run));
+    let unsaved = unsaved(connection, project, &mut commits, &outcome.run);
+    if !unsaved.is_empty() {
+        transcript.note(&not_saved(&unsaved));
+    }
+    let text = with_unsaved(&text, &unsaved, &connection.client.message_form());
     let kind = if well || outcome.reason == TerminationReason::Aborted { Kind::Info } else { Kind::Error };
     Ok(Told { kind, text, run: Some(outcome.run) })
 }
@@ -462,7 +473,9 @@ fn with_place(text: &str, file: &str, selection: Option<&(Range<usize>, String)>
         }
         (_, Some((lines, selected))) => {
             let (first, last) = (lines.start, lines.end.saturating_sub(1).max(lines.start));
-            prompt.push_str(&format!("\n\n(This is about lines {first} to {last} of {file}"));
+            let lines =
+                if first == last { format!("line {first}") } else { format!("lines {first} to {last}") };
+            prompt.push_str(&format!("\n\n(This is about {lines} of {file}"));
             if selected.trim().is_empty() {
                 prompt.push_str(".)");
             } else {
@@ -548,19 +561,24 @@ async fn take_back(
     connection.runs.commits_as(id, &cx.run, &connection.port);
     let mut commits = project.workspace.subscribe();
     let result = tools::take_back(&project.kit, &cx, which.as_ref()).await.unwrap_or_else(Into::into);
-    let text = with_unsaved(&result.joined_text(), &unsaved(connection, project, &mut commits, &cx.run));
+    let unsaved = unsaved(connection, project, &mut commits, &cx.run);
+    let text = with_unsaved(&result.joined_text(), &unsaved, &connection.client.message_form());
     let kind = if result.is_error { Kind::Error } else { Kind::Info };
     Ok(Told { kind, text, run: None })
 }
 
 /// The text with the files that are not saved, which are named before it where its end is cut.
-fn with_unsaved(text: &str, files: &[String]) -> String {
+fn with_unsaved(text: &str, files: &[String], form: &MessageForm) -> String {
     if files.is_empty() {
         return text.to_owned();
     }
-    let files = format!("changed and not saved: {}", files.join(", "));
-    let (_, cut) = messages::beginning(&format!("{}\n{files}", text.trim_end()));
-    if cut { format!("{files}\n{text}") } else { format!("{}\n{files}", text.trim_end()) }
+    let files = not_saved(files);
+    let after = format!("{}\n{files}", text.trim_end());
+    if Message::of(&after, form).cut { format!("{files}\n{text}") } else { after }
+}
+
+fn not_saved(files: &[String]) -> String {
+    format!("changed and not saved: {}", files.join(", "))
 }
 
 /// The files that the run changed in the editor and nobody saved.
@@ -629,8 +647,13 @@ fn brief(input: &Value) -> String {
     const MAX: usize = 80;
     let text = match input.as_object() {
         Some(members) => {
+            let lines = members.values().filter_map(|value| value.as_str()?.lines().next());
+            // Of the header of a patch people want the file.
             let shown =
-                members.values().filter_map(|value| value.as_str()?.lines().next().map(str::to_owned));
+                lines.map(|line| match line.strip_prefix('[').and_then(|rest| rest.rsplit_once('#')) {
+                    Some((path, tag)) if tag.ends_with(']') => path,
+                    _ => line,
+                });
             shown.collect::<Vec<_>>().join(" ")
         }
         None => input.to_string(),
@@ -654,6 +677,12 @@ mod tests {
         check("undo", "undo");
         check("explain the diagnostics", "explain the diagnostics in `src/a b.py`");
         check("make it faster", "make it faster");
+    }
+
+    #[test]
+    fn a_call_is_told_in_a_few_words() {
+        assert_eq!(brief(&json!({ "patch": "[src/a #1.py#3B11]\nCUT 1\n" })), "src/a #1.py");
+        assert_eq!(brief(&json!({ "action": "rename", "line": 3, "symbol": "a" })), "rename a");
     }
 
     #[test]

@@ -20,6 +20,7 @@ const SHOW: Duration = Duration::from_secs(10);
 const MAX_LINES: usize = 40;
 
 /// The transcript of one session.
+#[derive(Clone)]
 pub struct Transcript {
     state: StateDir,
     name: String,
@@ -51,9 +52,19 @@ impl Transcript {
 
     /// Adds what an event says to a reader. Blocks for one short write.
     pub fn add(&self, event: &Event) {
-        let Some(text) = written(event) else { return };
+        if let Some(text) = written(event) {
+            self.append(&text);
+        }
+    }
+
+    /// Adds a line about the run. Blocks for one short write.
+    pub fn note(&self, text: &str) {
+        self.append(&format!("*{text}*\n\n"));
+    }
+
+    fn append(&self, text: &str) {
         static REDACTOR: OnceLock<Redactor> = OnceLock::new();
-        let text = REDACTOR.get_or_init(Redactor::from_env).redact(&text);
+        let text = REDACTOR.get_or_init(Redactor::from_env).redact(text);
         if let Err(error) = self.state.append(&self.name, text.as_bytes(), false) {
             tracing::warn!(%error, "the transcript is not written");
         }

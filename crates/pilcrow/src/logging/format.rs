@@ -70,13 +70,18 @@ pub(super) fn one_line(text: &str) -> String {
     text.replace('\r', "\\r").replace('\n', "\\n") + "\n"
 }
 
-/// A sentence for people, with its line end.
+/// A sentence for people, with the word for its level and its line end.
 pub(super) fn for_people(level: Level, fields: &Fields) -> String {
     let kind = if level == Level::ERROR { "error" } else { "warning" };
+    format!("{kind}: {}\n", sentence(fields))
+}
+
+/// The same for whoever shows the level in another way.
+pub(super) fn sentence(fields: &Fields) -> String {
     let others = fields.others.join(", ");
     match (fields.message.is_empty(), others.is_empty()) {
-        (true, _) => format!("{kind}: {others}\n"),
-        (false, true) => format!("{kind}: {}\n", fields.message),
-        (false, false) => format!("{kind}: {} ({others})\n", fields.message),
+        (true, _) => others,
+        (false, true) => fields.message.clone(),
+        (false, false) => format!("{} ({others})", fields.message),
     }
 }

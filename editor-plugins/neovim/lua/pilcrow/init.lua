@@ -120,15 +120,19 @@ function M.complete(lead, line)
   end, matching)
 end
 
+-- How wide a line may be that is shown without a prompt to press a key.
+local function room()
+  return math.max(vim.v.echospace, 20)
+end
+
 -- One line below the text, never a prompt to press a key, nothing while the person types a command.
 local function echo(text, highlight, keep)
   if vim.api.nvim_get_mode().mode:match('^[cr]') then
     return
   end
   local line = '¶ ' .. text:gsub('^Pilcrow: ', ''):gsub('%s*\n.*', ' …')
-  local room = math.max(vim.v.echospace, 20)
-  if vim.fn.strdisplaywidth(line) > room then
-    line = vim.fn.strcharpart(line, 0, room - 1) .. '…'
+  while vim.fn.strdisplaywidth(line) > room() do
+    line = vim.fn.strcharpart(line, 0, vim.fn.strchars(line) - 2) .. '…'
   end
   vim.api.nvim_echo({ { line, highlight } }, keep or false, {})
 end
@@ -177,15 +181,18 @@ end
 
 --- What the server says: in one line where it fits, else in a window below.
 function M.on_message(_, params)
-  local text = params.message
-  local lines = vim.split(vim.trim(text), '\n')
-  local buffer = answer_buffer()
-  vim.api.nvim_buf_set_lines(buffer, 0, -1, false, lines)
-  if #lines > 1 and not vim.api.nvim_get_mode().mode:match('^[cr]') then
+  local text = vim.trim(params.message):gsub('^Pilcrow: ', '')
+  vim.api.nvim_buf_set_lines(answer_buffer(), 0, -1, false, vim.split(text, '\n'))
+  local parts = vim.tbl_filter(function(line)
+    return line ~= ''
+  end, vim.tbl_map(vim.trim, vim.split(text, '\n')))
+  local line = table.concat(parts, ' · ')
+  if vim.fn.strdisplaywidth('¶ ' .. line) > room() and not vim.api.nvim_get_mode().mode:match('^[cr]') then
     M.show_answer()
+    line = parts[1] .. ' …'
   end
   local highlight = ({ 'ErrorMsg', 'WarningMsg' })[params.type] or 'Normal'
-  echo(lines[1] .. (#lines > 1 and '\n' or ''), highlight, true)
+  echo(line, highlight, true)
 end
 
 --- A question of the server waits while the person types: what they type is no answer.

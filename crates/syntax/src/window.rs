@@ -1,0 +1,229 @@
+//! What an edit breaks, told from the lines around it: for texts too large to be parsed.
+//!
+//! At most 600 lines are parsed before and after the edit. They are cut where constructs begin,
+//! the lines that open the blocks around the cut are put in front and what closes them behind, so
+//! that good code parses. Where it does not, other cuts are tried. An error far from the edit is
+//! not seen, and neither is one that only the lines left out would show.
+
+use std::ops::Range;
+
+use text::TextEdit;
+
+use crate::cuts::{self, Header, Line};
+use crate::{Comparison, Language, Stop, Stopped, SyntaxError, Tree};
+
+/// Lines parsed, but for those that the edits themselves replace.
+const LINES: usize = 600;
+/// Places far apart that are looked at together.
+const PLACES: usize = 6;
+/// Edits with fewer bytes than this between them are one place.
+const APART: usize = 4_000;
+/// Bytes that are looked through for a cut, on each side of a place.
+const REACH: usize = 64 << 10;
+/// Cuts tried until the text before the edit parses.
+const TRIES: usize = 4;
+
+impl Comparison {
+    /// As [`Comparison::of`] from the lines around the edits (of `before`, in order of place, not
+    /// overlapping) alone; errors are told by their places in the whole text after them. `None`
+    /// when the edits are too many or the lines too long for that.
+    ///
+    /// `was_broken` says that the lines around the edits did not parse before.
+    ///
+    /// # Errors
+    /// [`Stopped`] when `stop` said so.
+    pub fn of_window(
+        language: Language,
+        before: &str,
+        edits: &[TextEdit],
+        stop: Stop<'_>,
+    ) -> Result<Option<Self>, Stopped> {
+        let places = places(before, edits);
+        if places.is_empty() || places.len() > PLACES {
+            return Ok(None);
+        }
+        let budget = LINES / places.len() / 2;
+        let mut best: Option<(Window, Tree, Vec<SyntaxError>)> = None;
+        for attempt in 0..TRIES {
+            let Some(window) = Window::cut(language, before, &places, budget, attempt) else { continue };
+            if best.as_ref().is_some_and(|(best, ..)| best.text == window.text) {
+                continue;
+            }
+            let tree = Tree::parse(language, &window.text, stop)?;
+            let errors = tree.errors(&window.text);
+            let is_clean = errors.is_empty();
+            if best.as_ref().is_none_or(|(.., best)| errors.len() < best.len()) {
+                best = Some((window, tree, errors));
+            }
+            if is_clean {
+                break;
+            }
+        }
+        let Some((window, tree, old)) = best else { return Ok(None) };
+        let Ok(after) = text::apply(&window.text, &window.edits) else { return Ok(None) };
+        let new = tree.reparse(&window.text, &window.edits, &after, stop)?;
+        let mut comparison = Self::of_errors(&old, &window.edits, || new.errors(&after));
+        if new.errors(&after).len() <= old.len() {
+            // The cut was not good, so that what is told of it is not worth much.
+            comparison.new_errors.retain(|_| !comparison.was_broken);
+        }
+        for error in &mut comparison.new_errors {
+            error.range = window.place(&error.range);
+        }
+        Ok(Some(comparison))
+    }
+}
+
+/// Edits that stand close together, and the lines they touch.
+struct Place<'a> {
+    edits: &'a [TextEdit],
+    lines: Range<usize>,
+}
+
+fn places<'a>(before: &str, edits: &'a [TextEdit]) -> Vec<Place<'a>> {
+    let mut places: Vec<Place<'a>> = Vec::new();
+    let mut first = 0;
+    for at in 1..=edits.len() {
+        let ends = edits.get(at).is_none_or(|next| next.range.start - edits[at - 1].range.end > APART);
+        if ends {
+            let edits = &edits[first..at];
+            let (start, end) = (edits[0].range.start, edits[edits.len() - 1].range.end);
+            places.push(Place { edits, lines: cuts::line_start(before, start)..cuts::line_end(before, end) });
+            first = at;
+        }
+    }
+    places
+}
+
+/// Pieces of a text put together so that they may parse by themselves.
+struct Window {
+    text: String,
+    edits: Vec<TextEdit>,
+    pieces: Vec<Piece>,
+}
+
+/// Where a piece stands after the edits: in the window and in the whole text.
+struct Piece {
+    window: Range<usize>,
+    whole: usize,
+    /// In the whole text, what an error outside all pieces is told of.
+    edited: usize,
+}
+
+impl Window {
+    fn cut(
+        language: Language,
+        before: &str,
+        places: &[Place<'_>],
+        budget: usize,
+        attempt: usize,
+    ) -> Option<Self> {
+        let mut window = Self { text: String::new(), edits: Vec::new(), pieces: Vec::new() };
+        // What the edits so far added, in the whole text, which is what they added in the window.
+        let mut grown = 0isize;
+        // What is open at the end of the window.
+        let mut open: Vec<Header> = Vec::new();
+        let mut reached = 0;
+        for place in places {
+            let above = cuts::above(before, place.lines.start, budget, REACH);
+            let below = cuts::below(before, place.lines.end, budget, REACH);
+            let start = upper(language, before, &above, attempt)?;
+            let end = lower(language, before, &below, attempt)?;
+            if start < reached {
+                // The pieces run into each other: they go on as one.
+                let shift = window.text.len() as isize - reached as isize;
+                window.text.push_str(&before[reached.min(end)..end]);
+                window.push_edits(place, shift);
+                grown += growth(place);
+                let to = window.text.len().saturating_add_signed(grown);
+                window.pieces.last_mut()?.window.end = to;
+                reached = reached.max(end);
+                open = cuts::open_at(language, before, reached);
+                continue;
+            }
+            let headers = cuts::open_at(language, before, start);
+            let common = open.iter().zip(&headers).take_while(|(a, b)| a.start == b.start).count();
+            window.text.push_str(&cuts::closers(language, &open[common..]));
+            for header in &headers[common..] {
+                window.text.push_str(&header.text);
+            }
+            let shift = window.text.len() as isize - start as isize;
+            let from = window.text.len().saturating_add_signed(grown);
+            let whole = start.saturating_add_signed(grown);
+            let edited = place.edits[0].range.start.saturating_add_signed(grown);
+            window.text.push_str(&before[start..end]);
+            window.push_edits(place, shift);
+            grown += growth(place);
+            let to = window.text.len().saturating_add_signed(grown);
+            window.pieces.push(Piece { window: from..to, whole, edited });
+            reached = end;
+            open = cuts::open_at(language, before, end);
+        }
+        window.text.push_str(&cuts::closers(language, &open));
+        Some(window)
+    }
+
+    fn push_edits(&mut self, place: &Place<'_>, shift: isize) {
+        self.edits.extend(place.edits.iter().map(|edit| {
+            let start = edit.range.start.saturating_add_signed(shift);
+            TextEdit::replace(start..start + edit.range.len(), edit.new_text.clone())
+        }));
+    }
+
+    /// A range of the window after the edits, in the whole text after them.
+    fn place(&self, range: &Range<usize>) -> Range<usize> {
+        let holds = |piece: &&Piece| piece.window.start <= range.start && range.start < piece.window.end;
+        match self.pieces.iter().find(holds) {
+            Some(piece) => {
+                let start = piece.whole + range.start - piece.window.start;
+                start..start + range.len()
+            }
+            // An opener in front of the window, or what closes it behind: the edit is what did it.
+            None => {
+                let before = self.pieces.iter().rfind(|piece| piece.window.end <= range.start);
+                let at = before.or(self.pieces.first()).map_or(0, |piece| piece.edited);
+                at..at
+            }
+        }
+    }
+}
+
+fn growth(place: &Place<'_>) -> isize {
+    place.edits.iter().map(TextEdit::growth).sum()
+}
+
+/// Where to cut above the edit; `lines` from the edit up. `None` where there is no line to cut at.
+fn upper(language: Language, text: &str, lines: &[Line], attempt: usize) -> Option<usize> {
+    if attempt == 0 && lines.last().is_none_or(|line| line.start == 0) {
+        return Some(0);
+    }
+    let mut good = cuts::candidates(language, text, lines);
+    if lines.last().is_none_or(|line| line.start == 0) {
+        good.insert(0, 0);
+    }
+    pick(&good, attempt)
+}
+
+/// Where to cut below the edit; `lines` from the edit down.
+fn lower(language: Language, text: &str, lines: &[Line], attempt: usize) -> Option<usize> {
+    let is_end = lines.last().is_none_or(|line| line.end == text.len());
+    if attempt == 0 && is_end {
+        return Some(text.len());
+    }
+    let mut good = cuts::candidates(language, text, lines);
+    if is_end {
+        good.insert(0, text.len());
+    }
+    pick(&good, attempt)
+}
+
+/// The farthest first; then nearer ones.
+fn pick(good: &[usize], attempt: usize) -> Option<usize> {
+    let at = match attempt {
+        0 => 0,
+        1 => good.len() / 4,
+        2 => good.len() / 2,
+        _ => good.len().saturating_sub(1),
+    };
+    good.get(at).copied()
+}

@@ -1,0 +1,199 @@
+//! The tool `find`: files and folders by name, the best first.
+
+use std::sync::Arc;
+
+use agent::{Tool, ToolCx, ToolResult};
+use futures_util::future::BoxFuture;
+use llm::ToolDefinition;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use workspace::{AbsPath, Effects, EntryKind, ErrorCode, Fit, Name, NamePattern, Names, Scope};
+
+use super::{NAMED, SECOND_TIME, TIME, bounds, counted, number, place, shown_path, unreadable};
+use crate::{Failure, Kit, arguments};
+
+/// Names shown unless asked otherwise, and at most.
+const LIMIT: usize = 100;
+const MOST_LIMIT: usize = 1000;
+
+/// The tool.
+pub(crate) struct Find {
+    kit: Arc<Kit>,
+    definition: ToolDefinition,
+}
+
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    pattern: String,
+    path: Option<String>,
+    limit: Option<usize>,
+    #[serde(default)]
+    hidden: bool,
+    #[serde(default)]
+    ignored: bool,
+}
+
+impl Find {
+    /// The tool over `kit`.
+    pub fn new(kit: Arc<Kit>) -> Self {
+        let text = |about: &str| json!({ "type": "string", "description": about });
+        let flag = |about: &str| json!({ "type": "boolean", "description": about });
+        let definition = ToolDefinition {
+            name: "find".to_owned(),
+            label: "Find".to_owned(),
+            description: include_str!("find.md").trim().to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "pattern": text("part of a name or path, or a glob"),
+                    "path": text("folder; default: all"),
+                    "limit": { "type": "integer", "description": "names shown; default 100" },
+                    "hidden": flag("also names that begin with a dot"),
+                    "ignored": flag("also what ignore files leave out"),
+                },
+                "required": ["pattern"],
+            }),
+        };
+        Self { kit, definition }
+    }
+}
+
+impl Tool for Find {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn effects(&self, _: &Value) -> Effects {
+        Effects { reads: true, ..Effects::default() }
+    }
+
+    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
+    }
+}
+
+impl Find {
+    async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+        let args: Arguments = arguments(args)?;
+        if args.limit == Some(0) || args.pattern.is_empty() {
+            let message = "`pattern` names something and `limit` counts from 1";
+            return Err(Failure::new(ErrorCode::InvalidArguments, message));
+        }
+        let kit = &*self.kit;
+        let pattern = NamePattern::parse(&args.pattern)?;
+        let (at, _) = place(kit, args.path.as_deref(), cx).await?;
+        let scope = Scope { hidden: args.hidden, ignored: args.ignored, ..Scope::new(at) };
+        let found = self.names(&scope, &pattern, cx, TIME).await?;
+        let mut notes = Vec::new();
+        if found.names.is_empty() {
+            notes.push(format!(
+                "nothing found; {} looked at in {}",
+                counted(found.looked, "name"),
+                kit.shown(&scope.at)
+            ));
+            notes.extend(self.elsewhere(&scope, &pattern, cx).await?);
+        }
+        Ok(result(kit, &args, &scope, &pattern, found, notes))
+    }
+
+    async fn names(
+        &self,
+        scope: &Scope,
+        pattern: &NamePattern,
+        cx: &ToolCx,
+        time: std::time::Duration,
+    ) -> Result<Names, Failure> {
+        let pattern = pattern.clone();
+        let (root, at) = (self.kit.workspace.root().clone(), scope.at.clone());
+        let prefix = at.strip_prefix(&root).map(std::path::Path::to_owned).unwrap_or_default();
+        let wants = move |below: &std::path::Path, is_folder: bool| {
+            pattern.fit(below, &prefix.join(below), is_folder).is_some()
+        };
+        Ok(self.kit.workspace.names(scope.clone(), wants, &bounds(cx, time)).await?)
+    }
+
+    /// What is found among hidden and ignored names, for a moment.
+    async fn elsewhere(
+        &self,
+        scope: &Scope,
+        pattern: &NamePattern,
+        cx: &ToolCx,
+    ) -> Result<Option<String>, Failure> {
+        if scope.hidden && scope.ignored {
+            return Ok(None);
+        }
+        let scope = Scope { hidden: true, ignored: true, ..scope.clone() };
+        let other = self.names(&scope, pattern, cx, SECOND_TIME).await?;
+        if other.names.is_empty() {
+            let note = match other.complete {
+                true => "nor is there one among hidden and ignored names",
+                false => "hidden and ignored names were not all looked at",
+            };
+            return Ok(Some(note.to_owned()));
+        }
+        let names: Vec<String> = other.names.iter().take(NAMED).map(|name| row(&self.kit, name)).collect();
+        let more = other.names.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {} more", number(more)) } else { String::new() };
+        Ok(Some(format!("hidden or ignored: {}{more}; `hidden` and `ignored` look there", names.join(", "))))
+    }
+}
+
+/// How well a name fits, and then how near it is.
+fn order(kit: &Kit, scope: &Scope, pattern: &NamePattern, name: &Name) -> (Option<Fit>, usize, AbsPath) {
+    let below = name.path.strip_prefix(&scope.at).unwrap_or(name.path.as_path());
+    let from_root = name.path.strip_prefix(kit.workspace.root()).unwrap_or(name.path.as_path());
+    let fit = pattern.fit(below, from_root, name.kind == EntryKind::Folder);
+    (fit, below.components().count(), name.path.clone())
+}
+
+fn row(kit: &Kit, name: &Name) -> String {
+    let mark = match name.kind {
+        EntryKind::Folder => "/",
+        EntryKind::Link => " (link)",
+        EntryKind::Other => " (not a regular file)",
+        EntryKind::File if name.unsaved => " (not saved yet)",
+        EntryKind::File => "",
+    };
+    format!("{}{mark}", shown_path(kit, &name.path))
+}
+
+fn result(
+    kit: &Kit,
+    args: &Arguments,
+    scope: &Scope,
+    pattern: &NamePattern,
+    mut found: Names,
+    mut notes: Vec<String>,
+) -> ToolResult {
+    let limit = args.limit.unwrap_or(LIMIT).min(MOST_LIMIT);
+    let count = found.names.len();
+    found.names.sort_by_cached_key(|name| order(kit, scope, pattern, name));
+    found.names.truncate(limit);
+    let mut text = found.names.iter().map(|name| row(kit, name) + "\n").collect::<String>();
+    if count > found.names.len() {
+        let least = if found.complete { "" } else { "at least " };
+        notes.push(format!(
+            "{} of {least}{} shown, the best first; narrow it with `path` or the pattern, or set `limit` (to {MOST_LIMIT} at most)",
+            number(found.names.len()),
+            number(count),
+        ));
+    }
+    notes.extend(unreadable(found.failed, &found.failures));
+    if !found.complete {
+        notes.push(format!("stopped after {} s: look in a smaller `path`", TIME.as_secs()));
+    }
+    notes.iter().for_each(|note| text.push_str(&format!("({note})\n")));
+    let names = found.names.iter().map(|name| {
+        json!({ "path": shown_path(kit, &name.path), "folder": name.kind == EntryKind::Folder, "unsaved": name.unsaved })
+    });
+    let details = json!({
+        "found": count,
+        "shown": found.names.len(),
+        "truncated": count > found.names.len(),
+        "looked": found.looked,
+        "complete": found.complete,
+        "unreadable": found.failed,
+        "names": names.collect::<Vec<_>>(),
+    });
+    ToolResult::text(text).with_details(details)
+}

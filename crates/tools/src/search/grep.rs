@@ -1,0 +1,327 @@
+//! The tool `grep`: lines that match, in the form that `edit` takes.
+//!
+//! The search only says which files match. What is shown is looked for again in the text that is
+//! recorded, so that the two are always the same.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::{Tool, ToolCx, ToolResult};
+use futures_util::future::BoxFuture;
+use llm::ToolDefinition;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use workspace::{Effects, ErrorCode, Findings, Globs, Policy, Query, QueryOptions, Scope};
+
+use super::page::{self, Page};
+use super::{NAMED, SECOND_TIME, TIME, bounds, counted, number, place, shown_path, unreadable};
+use crate::{Failure, Kit, arguments};
+
+/// Hits shown unless asked otherwise, and at most.
+const LIMIT: usize = 100;
+const MOST_LIMIT: usize = 1000;
+/// Files named where lines are not asked for.
+const FILES_LIMIT: usize = 300;
+/// Lines around a hit at most.
+const MOST_CONTEXT: usize = 30;
+/// Files in the details at most.
+const DETAILS: usize = 1000;
+
+/// The tool.
+pub(crate) struct Grep {
+    kit: Arc<Kit>,
+    definition: ToolDefinition,
+}
+
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    pattern: String,
+    path: Option<String>,
+    glob: Option<String>,
+    #[serde(default)]
+    ignore_case: bool,
+    #[serde(default)]
+    literal: bool,
+    #[serde(default)]
+    word: bool,
+    #[serde(default)]
+    multiline: bool,
+    #[serde(default)]
+    files_only: bool,
+    #[serde(default)]
+    context: usize,
+    limit: Option<usize>,
+    #[serde(default)]
+    hidden: bool,
+    #[serde(default)]
+    ignored: bool,
+}
+
+impl Grep {
+    /// The tool over `kit`.
+    pub fn new(kit: Arc<Kit>) -> Self {
+        let text = |about: &str| json!({ "type": "string", "description": about });
+        let flag = |about: &str| json!({ "type": "boolean", "description": about });
+        let count = |about: &str| json!({ "type": "integer", "description": about });
+        let definition = ToolDefinition {
+            name: "grep".to_owned(),
+            label: "Search".to_owned(),
+            description: crate::shown::described(&kit, include_str!("grep.md")),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "pattern": text("what is looked for"),
+                    "path": text("file or folder; default: all"),
+                    "glob": text("only such files: *.{ts,tsx}, src/**/*.rs; !*.min.js leaves out; several with commas"),
+                    "ignore_case": flag("upper and lower case are one"),
+                    "literal": flag("plain text, no regex"),
+                    "word": flag("whole words"),
+                    "multiline": flag("a match may go over lines; \\s and [^x] then match line ends"),
+                    "files_only": flag("only the files, with their number of hits"),
+                    "context": count("lines around each hit"),
+                    "limit": count("hits shown; default 100"),
+                    "hidden": flag("also names that begin with a dot"),
+                    "ignored": flag("also what ignore files leave out"),
+                },
+                "required": ["pattern"],
+            }),
+        };
+        Self { kit, definition }
+    }
+}
+
+impl Tool for Grep {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn effects(&self, _: &Value) -> Effects {
+        Effects { reads: true, ..Effects::default() }
+    }
+
+    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
+    }
+}
+
+impl Grep {
+    async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+        let args: Arguments = arguments(args)?;
+        if args.limit == Some(0) {
+            return Err(Failure::new(ErrorCode::InvalidArguments, "`limit` counts from 1"));
+        }
+        let kit = &self.kit;
+        let options = QueryOptions {
+            literal: args.literal,
+            ignore_case: args.ignore_case,
+            word: args.word,
+            multiline: args.multiline,
+        };
+        let query = Arc::new(Query::new(&args.pattern, options)?);
+        let (at, policy) = place(kit, args.path.as_deref(), cx).await?;
+        let globs = args.glob.as_deref().map(|globs| Globs::parse(globs, kit.workspace.root(), &at));
+        let globs = globs.transpose()?.unwrap_or_default();
+        let scope = Scope { at, globs, hidden: args.hidden, ignored: args.ignored };
+        let found = self.search(&scope, &query, &policy, cx, TIME).await?;
+        if found.files.is_empty() {
+            let elsewhere = self.elsewhere(&scope, &query, &policy, cx).await?;
+            return Ok(nothing(kit, &args, &scope, &found, elsewhere.as_ref()));
+        }
+        let (shown, hits) = if args.files_only {
+            (files_only(kit, &args, &found), 0)
+        } else {
+            let page = page(kit, &args, &scope, query, &found).await?;
+            let hits = page.hits;
+            (page, hits)
+        };
+        Ok(result(kit, &args, &found, shown, hits))
+    }
+
+    async fn search(
+        &self,
+        scope: &Scope,
+        query: &Arc<Query>,
+        policy: &Arc<Policy>,
+        cx: &ToolCx,
+        time: Duration,
+    ) -> Result<Findings, Failure> {
+        let bounds = bounds(cx, time);
+        Ok(self.kit.workspace.search(scope.clone(), query.clone(), policy.clone(), &bounds).await?)
+    }
+
+    /// What is found in hidden and ignored files, for a moment: a model that is told of no hit takes
+    /// it that there is none.
+    async fn elsewhere(
+        &self,
+        scope: &Scope,
+        query: &Arc<Query>,
+        policy: &Arc<Policy>,
+        cx: &ToolCx,
+    ) -> Result<Option<Findings>, Failure> {
+        if scope.hidden && scope.ignored {
+            return Ok(None);
+        }
+        let scope = Scope { hidden: true, ignored: true, ..scope.clone() };
+        self.search(&scope, query, policy, cx, SECOND_TIME).await.map(Some)
+    }
+}
+
+/// What is shown of the files, made on a thread that may wait for them.
+async fn page(
+    kit: &Arc<Kit>,
+    args: &Arguments,
+    scope: &Scope,
+    query: Arc<Query>,
+    found: &Findings,
+) -> Result<Page, Failure> {
+    let limit = args.limit.unwrap_or(LIMIT).min(MOST_LIMIT);
+    let wanted = page::Wanted { limit, context: args.context.min(MOST_CONTEXT), named: scope.at.clone() };
+    let (kit, files) = (kit.clone(), found.files.clone());
+    let work = tokio::task::spawn_blocking(move || page::page(&kit, &query, &files, &wanted));
+    work.await.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))
+}
+
+fn files_only(kit: &Kit, args: &Arguments, found: &Findings) -> Page {
+    let limit = args.limit.unwrap_or(FILES_LIMIT).min(MOST_LIMIT);
+    let unsaved = page::unsaved(kit);
+    let mut page = Page::default();
+    for file in found.files.iter().take(limit) {
+        let mark = if unsaved.contains(&file.path) { " (not saved)" } else { "" };
+        page.text.push_str(&format!("{} ({}){mark}\n", shown_path(kit, &file.path), number(file.lines)));
+    }
+    if found.files.len() > limit {
+        page.notes.push(format!("and {}", counted(found.files.len() - limit, "more file")));
+        page.is_cut = true;
+    }
+    page
+}
+
+fn result(kit: &Kit, args: &Arguments, found: &Findings, page: Page, shown: usize) -> ToolResult {
+    let hits = usize::try_from(found.files.iter().map(|file| file.lines).sum::<u64>()).unwrap_or(usize::MAX);
+    let least = if found.complete { "" } else { "at least " };
+    let all = format!("{least}{} in {}", counted(hits, "hit"), counted(found.files.len(), "file"));
+    let searched = format!("{} searched", counted(found.searched, "file"));
+    let is_cut = page.is_cut || shown < hits && !args.files_only;
+    let mut notes = page.notes;
+    notes.insert(
+        0,
+        match is_cut {
+            true if !args.files_only => format!(
+                "{all}, {} of them shown; {searched}; narrow it with `path`, `glob` or the pattern, or set `limit` (to {MOST_LIMIT} at most)",
+                number(shown)
+            ),
+            true => format!("{all}; {searched}; narrow it with `path` or `glob`, or set `limit` (to {MOST_LIMIT} at most)"),
+            false => format!("{all}; {searched}"),
+        },
+    );
+    notes.extend(left_out(kit, found));
+    let mut text = page.text;
+    notes.iter().for_each(|note| text.push_str(&format!("({note})\n")));
+    let files = found.files.iter().take(DETAILS).map(|file| {
+        let shown = page.shown.iter().find(|shown| shown.path == file.path);
+        json!({
+            "path": shown_path(kit, &file.path),
+            "hits": file.lines,
+            "lines": shown.map_or(&[][..], |shown| &shown.lines),
+            "unsaved": shown.is_some_and(|shown| shown.is_unsaved),
+            "editable": shown.is_some_and(|shown| shown.is_editable),
+        })
+    });
+    let details = json!({
+        "hits": hits,
+        "files_with_hits": found.files.len(),
+        "shown": shown,
+        "truncated": is_cut,
+        "searched": found.searched,
+        "complete": found.complete,
+        "skipped": skipped(kit, found),
+        "files": files.collect::<Vec<_>>(),
+    });
+    ToolResult::text(text).with_details(details)
+}
+
+/// No hit, and what that means.
+fn nothing(
+    kit: &Kit,
+    args: &Arguments,
+    scope: &Scope,
+    found: &Findings,
+    elsewhere: Option<&Findings>,
+) -> ToolResult {
+    let below = match kit.shown(&scope.at).as_str() {
+        "" | "." => String::new(),
+        path => format!(" in {path}"),
+    };
+    let mut notes = vec![match (&args.glob, found.searched) {
+        (Some(glob), 0) => format!("no file{below} matches the glob {glob}, so nothing was searched"),
+        (_, 0) => format!("there is no text file{below} to be searched"),
+        (_, searched) => format!("no hits; {} searched{below}", counted(searched, "file")),
+    }];
+    if found.searched > 0 && !args.ignore_case && args.pattern.chars().any(char::is_alphabetic) {
+        notes.push("upper and lower case count; `ignore_case` makes them one".to_owned());
+    }
+    match elsewhere {
+        Some(other) if !other.files.is_empty() => {
+            let names: Vec<String> =
+                other.files.iter().take(NAMED).map(|file| shown_path(kit, &file.path)).collect();
+            let more = other.files.len().saturating_sub(NAMED);
+            let more = if more > 0 { format!(" and {} more", number(more)) } else { String::new() };
+            notes.push(format!(
+                "there are hits in hidden or ignored files: {}{more}; `hidden` and `ignored` search them",
+                names.join(", ")
+            ));
+        }
+        Some(other) if other.complete && other.searched > found.searched => {
+            notes.push("nor is there one in hidden or ignored files".to_owned());
+        }
+        Some(other) if !other.complete => {
+            notes.push("hidden and ignored files were not all searched".to_owned());
+        }
+        _ => {}
+    }
+    notes.extend(left_out(kit, found));
+    let text = notes.iter().map(|note| format!("({note})\n")).collect::<String>();
+    let details = json!({
+        "hits": 0,
+        "files_with_hits": 0,
+        "shown": 0,
+        "truncated": false,
+        "searched": found.searched,
+        "complete": found.complete,
+        "skipped": skipped(kit, found),
+        "files": [],
+    });
+    ToolResult::text(text).with_details(details)
+}
+
+/// Notes about what was not searched.
+fn left_out(kit: &Kit, found: &Findings) -> Vec<String> {
+    let mut notes = Vec::new();
+    if found.binary > 0 {
+        notes.push(format!("not searched: {}", counted(found.binary, "binary file")));
+    }
+    if !found.protected.is_empty() {
+        let names: Vec<String> =
+            found.protected.iter().take(NAMED).map(|path| shown_path(kit, path)).collect();
+        let more = if found.protected.len() > NAMED { ", …" } else { "" };
+        notes.push(format!(
+            "not searched: {}: {}{more}; one that is named as `path` is asked about",
+            counted(found.protected.len(), "protected file"),
+            names.join(", "),
+        ));
+    }
+    notes.extend(unreadable(found.failed, &found.failures));
+    if !found.complete {
+        notes.push(format!("stopped after {} s: search a smaller `path`", TIME.as_secs()));
+    }
+    notes
+}
+
+fn skipped(kit: &Kit, found: &Findings) -> Value {
+    let protected = found.protected.iter().take(DETAILS).map(|path| shown_path(kit, path));
+    json!({
+        "binary": found.binary,
+        "protected": protected.collect::<Vec<_>>(),
+        "unreadable": found.failed,
+    })
+}

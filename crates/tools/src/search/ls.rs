@@ -1,0 +1,156 @@
+//! The tool `ls`: what a folder holds.
+
+use std::sync::Arc;
+
+use agent::{Tool, ToolCx, ToolResult};
+use futures_util::future::BoxFuture;
+use llm::ToolDefinition;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use workspace::{Effects, EntryKind, ErrorCode, ReadError, SearchError, TreeEntry};
+
+use super::{TIME, bounds, number, place};
+use crate::{Failure, Kit, arguments};
+
+/// Rows shown at most, and of each folder below the first.
+const MOST_ROWS: usize = 500;
+const MOST_BELOW: usize = 100;
+/// Levels at most.
+const MOST_DEPTH: usize = 10;
+
+/// The tool.
+pub(crate) struct Ls {
+    kit: Arc<Kit>,
+    definition: ToolDefinition,
+}
+
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    path: Option<String>,
+    depth: Option<usize>,
+}
+
+impl Ls {
+    /// The tool over `kit`.
+    pub fn new(kit: Arc<Kit>) -> Self {
+        let definition = ToolDefinition {
+            name: "ls".to_owned(),
+            label: "List".to_owned(),
+            description: include_str!("ls.md").trim().to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "path": { "type": "string", "description": "folder; default: the workspace" },
+                    "depth": { "type": "integer", "description": "levels; default 1" },
+                },
+            }),
+        };
+        Self { kit, definition }
+    }
+}
+
+impl Tool for Ls {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn effects(&self, _: &Value) -> Effects {
+        Effects { reads: true, ..Effects::default() }
+    }
+
+    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
+    }
+}
+
+impl Ls {
+    async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+        let args: Arguments = arguments(args)?;
+        let depth = args.depth.unwrap_or(1);
+        if depth == 0 {
+            return Err(Failure::new(ErrorCode::InvalidArguments, "`depth` counts from 1"));
+        }
+        let kit = &*self.kit;
+        let (at, policy) = place(kit, args.path.as_deref(), cx).await?;
+        let tree = kit.workspace.tree(at.clone(), depth.min(MOST_DEPTH), policy, &bounds(cx, TIME)).await;
+        let (entries, is_whole) = match tree {
+            Err(SearchError::Place(ReadError::NotAFile { .. })) => {
+                let message = format!("{} is a file; read shows it", kit.shown(&at));
+                return Err(Failure::new(ErrorCode::InvalidArguments, message));
+            }
+            tree => tree?,
+        };
+        let mut listing = Listing::default();
+        listing.entries(&entries, 0, MOST_ROWS);
+        let mut text = format!("{} ({})\n", kit.shown(&at), entries_counted(entries.len()));
+        text.push_str(&listing.text);
+        if !is_whole {
+            text.push_str("(folders below were not all looked at; list a smaller `path`)\n");
+        }
+        let details = json!({
+            "entries": entries.len(),
+            "shown": listing.rows,
+            "truncated": listing.is_cut || !is_whole,
+            "names": listing.names,
+        });
+        Ok(ToolResult::text(text).with_details(details))
+    }
+}
+
+fn entries_counted(count: usize) -> String {
+    if count == 1 { "1 entry".to_owned() } else { format!("{} entries", number(count)) }
+}
+
+#[derive(Default)]
+struct Listing {
+    text: String,
+    rows: usize,
+    is_cut: bool,
+    names: Vec<Value>,
+}
+
+impl Listing {
+    fn entries(&mut self, entries: &[TreeEntry], level: usize, most: usize) {
+        let indent = "  ".repeat(level);
+        for (at, entry) in entries.iter().enumerate() {
+            if at >= most || self.rows >= MOST_ROWS {
+                self.is_cut = true;
+                self.text.push_str(&format!("{indent}… and {} more\n", number(entries.len() - at)));
+                return;
+            }
+            self.rows += 1;
+            self.text.push_str(&format!("{indent}{}\n", row(entry)));
+            self.names.push(json!({
+                "name": name(entry),
+                "level": level + 1,
+                "folder": entry.kind == EntryKind::Folder,
+                "bytes": entry.size,
+                "ignored": entry.ignored,
+                "unsaved": entry.unsaved,
+            }));
+            if let Some(below) = &entry.entries {
+                self.entries(below, level + 1, MOST_BELOW);
+            }
+        }
+    }
+}
+
+/// A name that cannot be taken for several, or for another.
+fn name(entry: &TreeEntry) -> String {
+    match entry.name.to_str() {
+        Some(name) if !name.chars().any(char::is_control) && name.trim() == name => name.to_owned(),
+        _ => format!("{:?}", entry.name),
+    }
+}
+
+fn row(entry: &TreeEntry) -> String {
+    let name = name(entry);
+    let row = match entry.kind {
+        EntryKind::Folder => format!("{name}/"),
+        EntryKind::Link => format!("{name} (link)"),
+        EntryKind::File if entry.unsaved => format!("{name} (not saved yet)"),
+        EntryKind::File => format!("{name} ({} bytes)", entry.size),
+        EntryKind::Other => format!("{name} (not a regular file)"),
+    };
+    if entry.ignored { row + " (ignored)" } else { row }
+}

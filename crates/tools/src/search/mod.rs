@@ -1,0 +1,94 @@
+//! The tools that look for things: `grep`, `find` and `ls`.
+//!
+//! Where they look and for how long is said here, and how a name is written that may be any bytes.
+
+mod find;
+mod grep;
+mod ls;
+mod page;
+mod share;
+
+use std::time::Duration;
+
+use agent::ToolCx;
+use std::sync::Arc;
+use workspace::{AbsPath, Bounds, ErrorCode, Policy};
+
+pub(crate) use find::Find;
+pub(crate) use grep::Grep;
+pub(crate) use ls::Ls;
+
+use crate::{Failure, Kit};
+
+/// For so long is looked; then what was found is told.
+const TIME: Duration = Duration::from_secs(30);
+/// For so long is looked a second time, where nothing was found in what is neither ignored nor hidden.
+const SECOND_TIME: Duration = Duration::from_millis(400);
+/// So many names are told of files that were left out.
+const NAMED: usize = 5;
+
+/// The place that a call names, which may be read; without one, all of the workspace.
+async fn place(kit: &Kit, path: Option<&str>, cx: &ToolCx) -> Result<(AbsPath, Arc<Policy>), Failure> {
+    let path = kit.workspace.resolve(path.filter(|path| !path.is_empty()).unwrap_or("."))?;
+    cx.permit_read(&path).await?;
+    let no_policy = || Failure::new(ErrorCode::Denied, "this session has no policy, so nothing is searched");
+    Ok((path, Arc::clone(cx.policy().ok_or_else(no_policy)?)))
+}
+
+fn bounds(cx: &ToolCx, time: Duration) -> Bounds {
+    Bounds { cancel: cx.cancel.clone(), time }
+}
+
+/// A path as it is shown: as it is, or quoted where it could be taken for something else.
+fn shown_path(kit: &Kit, path: &AbsPath) -> String {
+    let shown = kit.shown(path);
+    if is_plain(kit, path, &shown) { shown } else { quoted(kit, path) }
+}
+
+/// Whether a path can be written as it is in a call or in the header of an edit.
+fn is_plain(kit: &Kit, path: &AbsPath, shown: &str) -> bool {
+    let is_whole = path.strip_prefix(kit.workspace.root()).is_some_and(|it| it.to_str().is_some());
+    is_whole && !shown.chars().any(char::is_control) && shown.trim() == shown
+}
+
+fn quoted(kit: &Kit, path: &AbsPath) -> String {
+    let relative = path.strip_prefix(kit.workspace.root()).unwrap_or(path.as_path());
+    format!("{:?}", relative.as_os_str())
+}
+
+/// `1,234`.
+fn number(count: impl TryInto<u64>) -> String {
+    let digits = count.try_into().unwrap_or(u64::MAX).to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1 file`, `1,234 files`.
+fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{} {noun}s", number(count)) }
+}
+
+/// What could not be read, as a note; `None` when all could.
+fn unreadable(failed: usize, failures: &[String]) -> Option<String> {
+    let first = failures.first()?;
+    let more = if failed > 1 { format!(" and {} more", number(failed - 1)) } else { String::new() };
+    Some(format!("could not be read: {first}{more}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (count, shown) in [(0, "0"), (999, "999"), (1000, "1,000"), (12_345_678, "12,345,678")] {
+            assert_eq!(number(count as u64), shown);
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! What is shown of files that match: rows that can be edited, within bounds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashline::Lines;
+use workspace::{AbsPath, Document, FileHits, Form, LineMatch, LookOnly, Owner, Query};
+
+use super::{counted, is_plain, number, share::share, shown_path};
+use crate::Kit;
+use crate::shown::{self, Recorded};
+
+/// At most this many bytes of rows.
+const MAX_BYTES: usize = 48 << 10;
+/// Files whose lines are shown, and files that are named beside them.
+const MOST_FILES: usize = 40;
+const MOST_NAMES: usize = 40;
+/// A longer line is shown in parts.
+const MAX_ROW: usize = 1000;
+/// So many parts of a line, so much of a match, and so much around it.
+const MOST_PARTS: usize = 3;
+const MAX_MATCH: usize = 600;
+const AROUND: usize = 80;
+/// A document of more bytes is not recorded unless it was named: it would push others out of what
+/// is remembered.
+const MAX_RECORDED: usize = 4 << 20;
+/// Lines looked for in one document.
+const MOST_LINES: usize = 10_000;
+/// A line of at most so many bytes can be read whole.
+const READABLE: usize = 50 << 10;
+
+/// What is asked for.
+pub(super) struct Wanted {
+    /// Hits at most.
+    pub limit: usize,
+    /// Lines around each.
+    pub context: usize,
+    /// Where was searched.
+    pub named: AbsPath,
+}
+
+/// What is shown.
+#[derive(Default)]
+pub(super) struct Page {
+    /// The rows.
+    pub text: String,
+    /// What is to be said of them.
+    pub notes: Vec<String>,
+    /// Hits among them.
+    pub hits: usize,
+    /// Whether something was left out.
+    pub is_cut: bool,
+    /// The files whose lines are shown.
+    pub shown: Vec<Shown>,
+}
+
+/// A file as it is shown.
+pub(super) struct Shown {
+    /// Where it is.
+    pub path: AbsPath,
+    /// Numbers of the hits shown.
+    pub lines: Vec<usize>,
+    /// It differs from the disk.
+    pub is_unsaved: bool,
+    /// The lines can be named in an edit.
+    pub is_editable: bool,
+}
+
+/// One row, or what stands in its place.
+enum Row {
+    Hit(usize),
+    Beside(usize),
+    Gap,
+    Parts(usize, String),
+}
+
+/// The files that an editor has not saved.
+pub(super) fn unsaved(kit: &Kit) -> BTreeSet<AbsPath> {
+    let open = kit.workspace.open_documents().into_iter();
+    open.filter(|it| it.owner == Owner::Editor { dirty: true }).map(|it| it.path).collect()
+}
+
+/// The page of these files. Records what it shows. Blocks.
+pub(super) fn page(kit: &Kit, query: &Query, files: &[FileHits], wanted: &Wanted) -> Page {
+    let counts: Vec<u64> = files.iter().map(|file| file.lines).collect();
+    let shares = share(&counts, wanted.limit, MOST_FILES);
+    let mut page = Page::default();
+    // A file that is gone, or an editor's by now, is what it is now.
+    let documents: BTreeMap<&AbsPath, Document> = files[..shares.len()]
+        .iter()
+        .filter(|file| file.form == Form::Document && is_itself(&file.path))
+        .filter_map(|file| Some((&file.path, kit.workspace.document(&file.path).ok()?)))
+        .collect();
+    let is_recorded = |document: &&Document| {
+        let is_named = document.path == wanted.named;
+        (is_named || document.text.len() <= MAX_RECORDED)
+            && is_plain(kit, &document.path, &kit.shown(&document.path))
+    };
+    let mut recorded = shown::record(kit, documents.values().filter(is_recorded));
+    let mut has_parts = false;
+    for (at, (file, share)) in files.iter().zip(&shares).enumerate() {
+        let room = MAX_BYTES.saturating_sub(page.text.len()) / (shares.len() - at);
+        let document = documents.get(&file.path);
+        match (&file.form, document) {
+            (Form::LookOnly(why, samples), _) => look_only(kit, &mut page, file, *why, samples, *share),
+            (Form::Document, None) => {}
+            (Form::Document, Some(document)) => {
+                let found = query.lines(&document.text, MOST_LINES);
+                let shown = &kit.shown(&document.path);
+                let mut source = match recorded.iter_mut().find(|recorded| recorded.is_at(shown)) {
+                    Some(recorded) => Source::Recorded(recorded),
+                    None => Source::Only(Lines::new(document.text.clone())),
+                };
+                let rows = rows(source.lines(), &found, *share, wanted.context);
+                has_parts |= rows.iter().any(|row| matches!(row, Row::Parts(..)));
+                section(kit, &mut page, document, &mut source, rows, room);
+                more_in_file(&mut page, file);
+            }
+        }
+    }
+    shown::seen(kit, &recorded);
+    if has_parts {
+        page.notes.push(format!(
+            "long lines are shown in parts: read with that line as `offset` and `limit` 1 shows one of at most {} KiB whole; a pattern like `.{{0,200}}NAME.{{0,200}}` shows more around a match",
+            READABLE >> 10
+        ));
+    }
+    others(kit, &mut page, &files[shares.len()..]);
+    page
+}
+
+/// Whether no link has taken its place since it was searched.
+fn is_itself(path: &AbsPath) -> bool {
+    workspace::canonical(path.as_path()).is_ok_and(|canonical| canonical == *path)
+}
+
+/// Which rows show the first `share` matching lines with lines around them.
+fn rows(lines: &Lines, found: &[LineMatch], share: usize, context: usize) -> Vec<Row> {
+    let mut hits: BTreeMap<usize, Vec<&LineMatch>> = BTreeMap::new();
+    for found in found {
+        let last = lines.line_of(found.range.end.saturating_sub(1).max(found.range.start));
+        for line in lines.line_of(found.range.start)..=last.min(lines.count()) {
+            hits.entry(line).or_default().push(found);
+        }
+    }
+    let shown: Vec<usize> = hits.keys().copied().take(share).collect();
+    let mut wanted = BTreeSet::new();
+    for line in &shown {
+        let is_short = |line: &usize| lines.content_range(*line).len() <= MAX_ROW;
+        wanted.extend(
+            (line.saturating_sub(context).max(1)..=(line + context).min(lines.count())).filter(is_short),
+        );
+        wanted.insert(*line);
+    }
+    let mut rows = Vec::new();
+    let mut last = None;
+    for line in wanted {
+        if context > 0 && last.is_some_and(|last| last + 1 < line) {
+            rows.push(Row::Gap);
+        }
+        last = Some(line);
+        let matches = hits.get(&line);
+        rows.push(match matches {
+            None => Row::Beside(line),
+            Some(_) if lines.content_range(line).len() <= MAX_ROW => Row::Hit(line),
+            Some(matches) => Row::Parts(line, parts(lines, line, matches)),
+        });
+    }
+    rows
+}
+
+/// A line that is too long, by what matches in it. No part of it can be taken for a row.
+fn parts(lines: &Lines, line: usize, matches: &[&LineMatch]) -> String {
+    let content = lines.content_range(line);
+    let text = lines.text();
+    let mut out = format!("… line {line} has {} bytes\n", number(content.len()));
+    let spans = matches.iter().flat_map(|found| &found.spans);
+    let spans = spans.filter(|span| span.start < content.end && span.end > content.start);
+    for span in spans.take(MOST_PARTS) {
+        let (start, end) = (span.start.max(content.start), span.end.min(content.end));
+        let end = text.floor_char_boundary(end.min(start + MAX_MATCH));
+        let from = text.ceil_char_boundary(start.saturating_sub(AROUND).max(content.start));
+        let to = text.floor_char_boundary((end + AROUND).min(content.end));
+        let cut = |is_cut: bool| if is_cut { "…" } else { "" };
+        out.push_str(&format!(
+            "    at byte {}: {}{}{}\n",
+            number(start - content.start),
+            cut(from > content.start),
+            &text[from..to.max(from)],
+            cut(to < content.end),
+        ));
+    }
+    out
+}
+
+/// Where rows come from.
+enum Source<'a> {
+    /// What they show can be edited.
+    Recorded(&'a mut Recorded),
+    /// They can only be looked at.
+    Only(Lines),
+}
+
+impl Source<'_> {
+    fn lines(&self) -> &Lines {
+        match self {
+            Self::Recorded(recorded) => recorded.lines(),
+            Self::Only(lines) => lines,
+        }
+    }
+
+    fn row(&self, kit: &Kit, line: usize) -> String {
+        match self {
+            Self::Recorded(recorded) => recorded.row(kit, line),
+            Self::Only(lines) => format!("    line {line}: {}", lines.content(line)),
+        }
+    }
+
+    fn title(&self, kit: &Kit, document: &Document) -> String {
+        let path = shown_path(kit, &document.path);
+        match self {
+            Self::Recorded(recorded) => recorded.header(kit),
+            Self::Only(_) if path == kit.shown(&document.path) => {
+                let bytes = number(document.text.len());
+                format!("{path} ({bytes} bytes: name it as `path` to edit lines of it)\n")
+            }
+            Self::Only(_) => format!("{path} (its name cannot be written in an edit)\n"),
+        }
+    }
+}
+
+/// A document's rows, as far as there is room; at least the first.
+fn section(
+    kit: &Kit,
+    page: &mut Page,
+    document: &Document,
+    source: &mut Source<'_>,
+    rows: Vec<Row>,
+    room: usize,
+) {
+    let mut text = String::new();
+    let (mut hits, mut seen) = (Vec::new(), Vec::new());
+    for row in rows {
+        let shown = match &row {
+            Row::Hit(line) => source.row(kit, *line) + "\n",
+            Row::Beside(line) => format!(" {}\n", source.row(kit, *line)),
+            Row::Gap => "…\n".to_owned(),
+            Row::Parts(_, parts) => parts.clone(),
+        };
+        if !text.is_empty() && text.len() + shown.len() > room {
+            page.is_cut = true;
+            break;
+        }
+        text.push_str(&shown);
+        if let Row::Hit(line) | Row::Parts(line, _) = row {
+            hits.push(line);
+        }
+        if let Row::Hit(line) | Row::Beside(line) = row {
+            seen.push(line);
+        }
+    }
+    page.text.push_str(&source.title(kit, document));
+    page.text.push_str(&text);
+    let is_unsaved = document.owner == Owner::Editor { dirty: true };
+    if is_unsaved {
+        page.text.push_str("(not saved: this is the editor's text)\n");
+    }
+    if let Some(reason) = &document.held {
+        page.text.push_str(&format!("(cannot be edited now: {reason})\n"));
+    }
+    page.hits += hits.len();
+    let mut is_editable = false;
+    if let Source::Recorded(recorded) = source {
+        seen.into_iter().for_each(|line| recorded.see(line));
+        is_editable = document.held.is_none();
+    }
+    page.shown.push(Shown { path: document.path.clone(), lines: hits, is_unsaved, is_editable });
+}
+
+fn look_only(
+    kit: &Kit,
+    page: &mut Page,
+    file: &FileHits,
+    why: LookOnly,
+    samples: &[(u64, String)],
+    share: usize,
+) {
+    let why = match why {
+        LookOnly::NotUtf8 => "not UTF-8: it can only be looked at",
+        LookOnly::TooLarge => "too large to be edited: it can only be looked at",
+    };
+    page.text.push_str(&format!("{} ({why})\n", shown_path(kit, &file.path)));
+    let samples = &samples[..samples.len().min(share)];
+    for (line, text) in samples {
+        page.text.push_str(&format!("    line {line}: {text}\n"));
+    }
+    page.hits += samples.len();
+    let lines = samples.iter().filter_map(|(line, _)| usize::try_from(*line).ok()).collect();
+    page.shown.push(Shown { path: file.path.clone(), lines, is_unsaved: false, is_editable: false });
+    more_in_file(page, file);
+}
+
+fn more_in_file(page: &mut Page, file: &FileHits) {
+    let shown = page.shown.last().filter(|shown| shown.path == file.path).map_or(0, |it| it.lines.len());
+    let more = usize::try_from(file.lines).unwrap_or(usize::MAX).saturating_sub(shown);
+    if more > 0 && shown > 0 {
+        page.text.push_str(&format!("({} in this file)\n", counted(more, "more hit")));
+        page.is_cut = true;
+    }
+}
+
+/// The files whose lines are not shown.
+fn others(kit: &Kit, page: &mut Page, files: &[FileHits]) {
+    if files.is_empty() {
+        return;
+    }
+    page.is_cut = true;
+    let names = files.iter().take(MOST_NAMES);
+    let names: Vec<String> =
+        names.map(|file| format!("{} ({})", shown_path(kit, &file.path), number(file.lines))).collect();
+    let more = files.len().saturating_sub(MOST_NAMES);
+    let more = if more > 0 { format!(", and {}", counted(more, "more file")) } else { String::new() };
+    page.notes.push(format!("hits also in {}{more}", names.join(", ")));
+}

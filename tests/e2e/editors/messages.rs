@@ -1,0 +1,139 @@
+//! What a person sees of an answer: it can be read, it can be opened whole, and it never makes them
+//! press a key before they can go on.
+
+use serde_json::json;
+use tests::editors::emacs::lisp_string;
+use tests::editors::neovim::Setup;
+use tests::editors::{Emacs, Model, Neovim, VsCode, alone};
+use tests::{Sandbox, in_editors};
+
+fn long() -> String {
+    (1..=40).map(|line| format!("line {line} of an answer\n")).collect()
+}
+
+/// A project with two files and a model.
+fn project() -> Sandbox {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n"), ("b.txt", "one\n")]);
+    sandbox.make_repository();
+    sandbox
+}
+
+/// The next run changes both files, then says this.
+fn edits_both(model: &Model<'_>, answer: &str) {
+    let read = |file: &str| json!({"name": "read", "arguments": {"path": file}});
+    let patch = "[a.txt#{{a}}]\nPUT 1:\n+ONE\n[b.txt#{{b}}]\nPUT 1:\n+ONE\n";
+    model.says(&[
+        json!({"tool_calls": [read("a.txt"), read("b.txt")]}),
+        json!({
+            "capture": {"a": {"after": "[a.txt#", "before": "]"}, "b": {"after": "[b.txt#", "before": "]"}},
+            "tool_calls": [{"name": "edit", "arguments": {"patch": patch}}],
+        }),
+        json!({"expect": {"last_is_error": false}, "text": answer}),
+    ]);
+}
+
+#[test]
+fn neovim_never_asks_for_enter() {
+    if !in_editors("neovim_never_asks_for_enter") {
+        return;
+    }
+    let _alone = alone();
+    for setup in [Setup::Plugin, Setup::Bare] {
+        let sandbox = project();
+        let model = Model::install(&sandbox);
+        let neovim = Neovim::start_in_terminal(&sandbox, setup, &["a.txt", "b.txt"]);
+        let go = "local c = vim.lsp.get_clients({ name = 'pilcrow' })[1]; \
+                  c:exec_cmd({ title = 'go', command = 'pilcrow.prompt', arguments = { { text = 'go' } } }); return true";
+
+        // Two documents are edited, each with a request of its own, and two lines are told.
+        edits_both(&model, "made both");
+        neovim.lua(go);
+        neovim.wait_lua("it is told", "return vim.fn.execute('messages'):find('made both') ~= nil");
+        assert!(!neovim.is_blocked(), "{setup:?}: {}", neovim.messages());
+        let said = neovim.messages();
+        assert!(said.contains("changed and not saved: a.txt, b.txt"), "{setup:?}: {said}");
+        assert!(!said.contains("Workspace edit"), "{setup:?}: {said}");
+
+        model.says(&[json!({"text": long()})]);
+        neovim.lua(go);
+        neovim.wait_lua("it is told", "return vim.fn.execute('messages'):find('line 1 of') ~= nil");
+        assert!(!neovim.is_blocked(), "{setup:?}: {}", neovim.messages());
+        // The person goes on where they were.
+        neovim.keys("gg0ityped <Esc>");
+        neovim.wait_text("a.txt", "typing goes on", |text| text == "typed ONE");
+        match setup {
+            Setup::Plugin => {
+                let shown = "table.concat(vim.fn.getbufline('pilcrow://answer', 1, '$'), '\\n')";
+                assert_eq!(neovim.lua(&format!("return {shown}")), long().trim());
+                let visible = "return vim.fn.bufwinid('pilcrow://answer') ~= -1";
+                neovim.wait_lua("the answer is in a window", visible);
+                neovim.keys(":Pilcrow transcript<CR>");
+            }
+            Setup::Bare => {
+                neovim.lua(&go.replace("pilcrow.prompt", "pilcrow.transcript"));
+            }
+        }
+        let opened = "return vim.api.nvim_buf_get_name(0):find('transcripts') ~= nil \
+                      and vim.fn.search('line 40 of an answer', 'nw') > 0";
+        neovim.wait_lua("the transcript is opened", opened);
+
+        // What cannot be done is told in one line as well.
+        model.says(&[json!({"error": "the model is\nnot there\n".repeat(20)})]);
+        neovim.lua(go);
+        neovim.wait_lua("it is told", "return vim.fn.execute('messages'):find('the model is') ~= nil");
+        assert!(!neovim.is_blocked(), "{setup:?}: {}", neovim.messages());
+    }
+}
+
+#[test]
+fn emacs_shows_an_answer_and_asks_nothing() {
+    if !in_editors("emacs_shows_an_answer_and_asks_nothing") {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::with(&[("a.py", "one = 1\n")]);
+    sandbox.make_repository();
+    let model = Model::install(&sandbox);
+    let emacs = Emacs::start(&sandbox);
+    emacs.eval_in("a.py", "(progn (eglot-ensure) (run-hooks 'post-command-hook) t)");
+    emacs.wait_in("a.py", "eglot manages the file", "(and (eglot-managed-p) t)");
+    model.says(&[json!({"text": long()})]);
+    let command = |name: &str, argument: &str| {
+        let call = format!(
+            "(progn (jsonrpc-request (eglot-current-server) :workspace/executeCommand (list :command {} :arguments (vector {argument}))) t)",
+            lisp_string(name)
+        );
+        emacs.eval_in("a.py", &call);
+    };
+    command("pilcrow.prompt", "(list :text \"go\")");
+    let told = "(with-current-buffer \"*Messages*\" (save-excursion (goto-char (point-min)) (and (search-forward \"line 3 of an answer\" nil t) (search-forward \"pilcrow.transcript\" nil t) t)))";
+    emacs.wait_in("a.py", "it is told, with what opens the rest", told);
+    assert_eq!(emacs.eval("(active-minibuffer-window)"), "nil", "a question stands in the way");
+    command("pilcrow.transcript", "(list)");
+}
+
+#[test]
+fn vscode_shows_an_answer_whose_lines_are_apart_and_opens_the_rest() {
+    if !in_editors("vscode_shows_an_answer_whose_lines_are_apart_and_opens_the_rest") {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = project();
+    let model = Model::install(&sandbox);
+    let mut code = VsCode::start(&sandbox, "vscode-messages");
+    code.open("b.txt");
+    code.open("a.txt");
+    edits_both(&model, "made both");
+    code.command("Pilcrow: Prompt…");
+    code.answer("go");
+    code.shows("made both · changed and not saved: a.txt, b.txt", Some(".notifications-toasts"));
+    code.screenshot("1-short");
+    model.says(&[json!({"text": long()})]);
+    code.command("Pilcrow: Prompt…");
+    code.answer("go");
+    code.shows("line 1 of an answer · line 2 of an answer", Some(".notifications-toasts"));
+    code.screenshot("2-long");
+    code.click("Open transcript", Some(".notifications-toasts"));
+    code.shows("line 9 of an answer", Some(".editor-group-container.active"));
+    code.screenshot("3-transcript");
+}

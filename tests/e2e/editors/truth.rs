@@ -1,0 +1,285 @@
+//! What is true of a file that an editor has open, in real Neovim and real VS Code: what is typed is
+//! what is read, an edit follows it or is refused, and neither side writes over the other.
+//!
+//! The agent is `pilcrow` in a shell, whose calls the editor's own server carries out.
+
+use tests::batch::View;
+use tests::editors::neovim::Setup;
+use tests::editors::{Neovim, PATIENCE, VsCode, alone};
+use tests::sandbox::Ran;
+use tests::{Sandbox, in_editors, wait_for};
+
+/// What both editors can be made to do.
+trait Person {
+    /// Opens and shows a file.
+    fn opens(&mut self, file: &str);
+    /// Types at a place, line and column from 1; nothing else is on the line before the column.
+    fn types(&mut self, file: &str, line: u64, column: u64, text: &str);
+    /// Types a line above another.
+    fn types_line(&mut self, file: &str, line: u64, text: &str);
+    /// Takes what is on the disk.
+    fn reloads(&mut self, file: &str);
+    /// Looks whether the disk has something newer, as editors do when they get the focus.
+    fn looks_at_the_disk(&mut self);
+    /// Waits for a text.
+    fn has(&mut self, file: &str, what: &str, text: &str);
+    fn is_unsaved(&mut self, file: &str) -> bool;
+}
+
+impl Person for Neovim<'_> {
+    fn opens(&mut self, file: &str) {
+        self.keys(&format!(":edit {file}<CR>"));
+        self.wait_lua(
+            "the server knows the file",
+            &format!(
+                "return vim.fn.expand('%:t') == '{file}' and #vim.lsp.get_clients({{ name = 'pilcrow', bufnr = 0 }}) == 1"
+            ),
+        );
+    }
+
+    fn types(&mut self, file: &str, line: u64, column: u64, text: &str) {
+        self.opens(file);
+        self.keys(&format!(":{line}<CR>{column}|i{text}<Esc>"));
+    }
+
+    fn types_line(&mut self, file: &str, line: u64, text: &str) {
+        self.opens(file);
+        self.keys(&format!(":{line}<CR>O{text}<Esc>"));
+    }
+
+    fn reloads(&mut self, file: &str) {
+        self.opens(file);
+        self.keys(":edit!<CR>");
+    }
+
+    fn looks_at_the_disk(&mut self) {
+        self.keys(":checktime<CR>");
+    }
+
+    fn has(&mut self, file: &str, what: &str, text: &str) {
+        let text = text.trim_end_matches('\n');
+        self.wait_text(file, what, |found| found == text);
+    }
+
+    fn is_unsaved(&mut self, file: &str) -> bool {
+        self.is_modified(file)
+    }
+}
+
+impl Person for VsCode<'_> {
+    fn opens(&mut self, file: &str) {
+        self.open(file);
+    }
+
+    fn types(&mut self, file: &str, line: u64, column: u64, text: &str) {
+        self.open(file);
+        self.goto(line, column);
+        self.type_text(text);
+    }
+
+    fn types_line(&mut self, file: &str, line: u64, text: &str) {
+        self.open(file);
+        self.goto(line, 1);
+        self.type_text(text);
+        self.press("Enter");
+    }
+
+    fn reloads(&mut self, file: &str) {
+        self.open(file);
+        self.command("File: Revert File");
+    }
+
+    fn looks_at_the_disk(&mut self) {}
+
+    fn has(&mut self, file: &str, what: &str, text: &str) {
+        self.wait_document(file, what, |found| found.text == text);
+    }
+
+    fn is_unsaved(&mut self, file: &str) -> bool {
+        self.document(file).unwrap().dirty
+    }
+}
+
+const CLOSED: &str = "\u{feff}one\r\nfoo\r\nno end";
+const HARD: &str = "x = 'a😀é\u{301}𝒳\tß' # foo";
+
+fn lines() -> String {
+    (1..=12).map(|line| if line == 10 { format!("{HARD}\n") } else { format!("line {line}\n") }).collect()
+}
+
+/// What `read` shows once it shows this.
+#[track_caller]
+fn read(sandbox: &Sandbox, file: &str, part: &str) -> (View, String) {
+    let mut said = String::new();
+    let came = wait_for(PATIENCE, || {
+        said = sandbox.run(&["read", file]).expect(0).stdout;
+        said.contains(part)
+    });
+    assert!(came, "{part:?} is never read in {file}:\n{said}");
+    (View::parse(&said), said)
+}
+
+fn edit(sandbox: &Sandbox, patch: &str) -> Ran {
+    sandbox.run_with_input(&["edit"], patch)
+}
+
+/// Every one of these is promised for both editors.
+fn truths(sandbox: &Sandbox, person: &mut impl Person) {
+    let original = lines();
+
+    // What is typed is read, and said to be unsaved.
+    person.opens("a.txt");
+    person.types("a.txt", 5, 1, "typed ");
+    let mut now = original.replace("line 5", "typed line 5");
+    person.has("a.txt", "typing", &now);
+    let (view, said) = read(sandbox, "a.txt", "typed line 5");
+    assert!(said.contains("not saved"), "{said}");
+
+    // Typing above what was read moves the edit and nothing else.
+    person.types_line("a.txt", 3, "one more");
+    now = now.replace("line 3", "one more\nline 3");
+    person.has("a.txt", "a line above", &now);
+    read(sandbox, "a.txt", "one more");
+    let new = HARD.replace("foo", "bär𝒳");
+    edit(sandbox, &view.put(HARD, &new)).expect(0);
+    now = now.replace(HARD, &new);
+    person.has("a.txt", "the edit on the line that moved", &now);
+
+    // Typing in what was read is a conflict, told with the text as it is; then it can be done.
+    let (view, _) = read(sandbox, "a.txt", "bär");
+    person.types("a.txt", 12, 1, "mine ");
+    now = now.replace("line 11", "mine line 11");
+    person.has("a.txt", "typing in the line", &now);
+    read(sandbox, "a.txt", "mine line 11");
+    let refused = edit(sandbox, &view.put("line 11", "theirs")).expect(1);
+    assert!(refused.all().contains("mine line 11"), "{refused:?}");
+    person.has("a.txt", "nothing is changed by it", &now);
+    let (view, _) = read(sandbox, "a.txt", "mine line 11");
+    edit(sandbox, &view.put("mine line 11", "theirs and mine")).expect(0);
+    now = now.replace("mine line 11", "theirs and mine");
+    person.has("a.txt", "the second attempt", &now);
+    assert!(person.is_unsaved("a.txt"));
+    assert_eq!(sandbox.read("a.txt"), original, "somebody saved");
+
+    // Unsaved here and changed there: nobody writes until the person chose.
+    person.opens("b.txt");
+    person.types("b.txt", 1, 1, "typed ");
+    person.has("b.txt", "typing", "typed b\n");
+    read(sandbox, "b.txt", "typed b");
+    sandbox.write("b.txt", "b of another branch\n");
+    let (view, _) = read(sandbox, "b.txt", "typed b");
+    let refused = edit(sandbox, &view.put("typed b", "edited")).expect(1);
+    assert!(refused.all().contains("another program changed"), "{refused:?}");
+    person.has("b.txt", "nothing is changed", "typed b\n");
+    assert_eq!(sandbox.read("b.txt"), "b of another branch\n");
+    person.reloads("b.txt");
+    person.has("b.txt", "the person chose the disk", "b of another branch\n");
+    let (view, _) = read(sandbox, "b.txt", "another branch");
+    edit(sandbox, &view.put("b of another branch", "edited")).expect(0);
+    person.has("b.txt", "then it can be edited", "edited\n");
+
+    // A file that is not open is written as it is, and is clean when it is opened.
+    let closed = CLOSED;
+    let (view, _) = read(sandbox, "c.txt", "foo");
+    edit(sandbox, &view.put("foo", "bar")).expect(0);
+    assert_eq!(sandbox.read("c.txt"), closed.replace("foo", "bar"));
+    person.opens("c.txt");
+    read(sandbox, "c.txt", "bar");
+    assert!(!person.is_unsaved("c.txt"));
+
+    // An open file that another program changed is read again, and edited as it is then.
+    person.opens("d.txt");
+    person.has("d.txt", "it is open", "old\nfoo\n");
+    read(sandbox, "d.txt", "old");
+    sandbox.write("d.txt", "new\nnew\nfoo\n");
+    person.looks_at_the_disk();
+    person.has("d.txt", "the editor has the new text", "new\nnew\nfoo\n");
+    let (view, said) = read(sandbox, "d.txt", "new");
+    assert!(!said.contains("old"), "{said}");
+    edit(sandbox, &view.put("foo", "bar")).expect(0);
+    person.has("d.txt", "the edit in the new text", "new\nnew\nbar\n");
+    // It went through the editor, and not behind its back.
+    assert!(person.is_unsaved("d.txt"));
+    assert_eq!(sandbox.read("d.txt"), "new\nnew\nfoo\n");
+}
+
+fn project() -> Sandbox {
+    let sandbox = Sandbox::with(&[
+        ("a.txt", &lines()),
+        ("b.txt", "b\n"),
+        ("c.txt", CLOSED),
+        ("d.txt", "old\nfoo\n"),
+        ("e.txt", "e\n"),
+    ]);
+    sandbox.make_repository();
+    sandbox
+}
+
+#[test]
+fn in_neovim_what_is_typed_counts() {
+    if !in_editors("in_neovim_what_is_typed_counts") {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = project();
+    let mut neovim = Neovim::start(&sandbox, Setup::Plugin, &["a.txt"]);
+    truths(&sandbox, &mut neovim);
+    assert!(!neovim.messages().contains("W1"), "{}", neovim.messages());
+
+    // Reloaded, wiped out and opened again: the same version numbers, another text.
+    neovim.types("e.txt", 1, 1, "typed ");
+    let (stale, _) = read(&sandbox, "e.txt", "typed e");
+    neovim.keys(":edit!<CR>");
+    neovim.has("e.txt", "reloaded", "e\n");
+    read(&sandbox, "e.txt", ":e");
+    neovim.keys(":bwipeout!<CR>");
+    sandbox.write("e.txt", "another e\n");
+    neovim.opens("e.txt");
+    edit(&sandbox, &stale.put("typed e", "lost")).expect(1);
+    let (view, _) = read(&sandbox, "e.txt", "another e");
+    edit(&sandbox, &view.put("another e", "edited")).expect(0);
+    neovim.has("e.txt", "the edit in the text of now", "edited\n");
+}
+
+#[test]
+fn in_vscode_what_is_typed_counts() {
+    if !in_editors("in_vscode_what_is_typed_counts") {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = project();
+    let mut code = VsCode::start(&sandbox, "vscode-truth");
+    truths(&sandbox, &mut code);
+    code.screenshot("end");
+}
+
+/// Neovim without the plugin drops an edit whose version is stale and says that it applied it.
+#[test]
+fn in_bare_neovim_an_edit_that_was_dropped_is_made_again_or_said_not_to_be_there() {
+    if !in_editors("in_bare_neovim_an_edit_that_was_dropped_is_made_again_or_said_not_to_be_there") {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\n")]);
+    sandbox.make_repository();
+    let mut neovim = Neovim::start(&sandbox, Setup::Bare, &["a.txt"]);
+    // Version 0 is not looked at.
+    neovim.types("a.txt", 1, 1, "typed ");
+    let (view, _) = read(&sandbox, "a.txt", "typed one");
+    neovim.lua(
+        "local own = vim.lsp.handlers['workspace/applyEdit']; _G.races, _G.said = 1, {}; \
+         vim.lsp.handlers['workspace/applyEdit'] = function(err, params, ctx) \
+           if _G.races > 0 then _G.races = _G.races - 1; vim.api.nvim_buf_set_lines(0, 0, 0, false, { 'in between' }) end; \
+           local result = own(err, params, ctx); table.insert(_G.said, result.applied); return result end; \
+         return true",
+    );
+    edit(&sandbox, &view.put("two", "due")).expect(0);
+    neovim.has("a.txt", "made again, once", "in between\ntyped one\ndue\n");
+    assert_eq!(neovim.lua("return _G.said"), serde_json::json!([true, true]), "Neovim believed");
+
+    let (view, _) = read(&sandbox, "a.txt", "due");
+    neovim.lua("_G.races = 100; return true");
+    let refused = edit(&sandbox, &view.put("due", "tre")).expect(1);
+    assert!(refused.all().contains("said that it applied the edit, but did not"), "{refused:?}");
+    neovim.has("a.txt", "only what was typed", "in between\nin between\nin between\ntyped one\ndue\n");
+}

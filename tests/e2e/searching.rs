@@ -1,0 +1,367 @@
+//! `grep`, `find` and `ls`: what they show, what they leave out and say so, and that a hit can be
+//! edited as it is shown.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+use tests::batch::View;
+use tests::editor::uri;
+use tests::{Batch, Editor, Sandbox};
+
+/// The part of a result that is about one file.
+#[track_caller]
+fn section(text: &str, path: &str) -> View {
+    let start = text.find(&format!("[{path}#")).unwrap_or_else(|| panic!("no {path} in {text}"));
+    let rest = &text[start..];
+    let end = rest[1..].find("\n[").map_or(rest.len(), |end| end + 1);
+    View::parse(&rest[..end])
+}
+
+fn texts(view: &View) -> Vec<&str> {
+    view.lines.iter().map(|line| line.text.as_str()).collect()
+}
+
+#[test]
+fn a_hit_is_edited_with_the_row_that_showed_it_and_nothing_else_is() {
+    let sandbox = Sandbox::with(&[
+        ("a.py", "import os\n\n\ndef parse(x):\n    return x\n\n\nprint(1)\n"),
+        ("src/b c.py", "from a import parse\r\nparse(1)\r\n"),
+    ]);
+    let mut batch = Batch::start(&sandbox);
+    let said = batch.call("grep", &json!({"pattern": "parse\\(", "context": 1})).ok();
+    let (a, b) = (section(&said, "a.py"), section(&said, "src/b c.py"));
+    assert_eq!(texts(&a), ["", "def parse(x):", "    return x"]);
+    assert_eq!(texts(&b), ["from a import parse", "parse(1)"]);
+    // The hit begins its row, what stands beside it does not.
+    assert!(said.contains(&format!("\n{}:def parse(x):\n", a.anchor("def parse(x):"))), "{said}");
+    assert!(said.contains(&format!("\n {}:    return x\n", a.anchor("    return x"))), "{said}");
+    let patch = format!("{}{}", a.put("    return x", "    return x + 1"), b.put("parse(1)", "parse(2)"));
+    batch.edit(&patch).ok();
+    assert_eq!(sandbox.read("a.py"), "import os\n\n\ndef parse(x):\n    return x + 1\n\n\nprint(1)\n");
+    assert_eq!(sandbox.read("src/b c.py"), "from a import parse\r\nparse(2)\r\n");
+    // A line that was not shown is not edited.
+    let said = batch.call("grep", &json!({"pattern": "^def", "path": "a.py"})).ok();
+    let header = section(&said, "a.py").header;
+    batch.edit(&format!("[{header}]\nPUT 8:\n+print(2)\n")).fails("unseen_lines");
+    // A row that is copied with its number into the text is refused.
+    let view = section(&batch.call("grep", &json!({"pattern": "^def", "context": 1})).ok(), "a.py");
+    let row = format!(" {}:    return x + 1", view.anchor("    return x + 1"));
+    let patch = format!("[{}]\nPUT {}:\n+{row}\n", view.header, view.anchor("    return x + 1"));
+    batch.edit(&patch).fails("invalid_patch");
+}
+
+#[test]
+fn a_hit_shown_in_one_process_is_edited_in_another() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\n"), ("b.txt", "two\nthree\n")]);
+    let said = sandbox.run(&["tool", "grep", &json!({"pattern": "two"}).to_string()]).expect(0).stdout;
+    let patch = section(&said, "a.txt").put("two", "zwei") + &section(&said, "b.txt").put("two", "zwei");
+    sandbox.run_with_input(&["edit"], &patch).expect(0);
+    assert_eq!(
+        (sandbox.read("a.txt"), sandbox.read("b.txt")),
+        ("one\nzwei\n".into(), "zwei\nthree\n".into())
+    );
+}
+
+#[test]
+fn an_editors_text_is_searched_and_a_hit_in_it_is_edited_at_once() {
+    let sandbox = Sandbox::with(&[("a.txt", "saved\nsame\n"), ("b.txt", "saved\n")]);
+    let mut editor = Editor::start(&sandbox);
+    editor.wait("the question for settings", |editor| !editor.all("workspace/configuration").is_empty());
+    let file = uri(&sandbox, "a.txt");
+    editor.open(&file, "plaintext", "saved\nsame\n");
+    editor.replace(&file, 0..5, "typed");
+    let new = uri(&sandbox, "new.txt");
+    editor.open(&new, "plaintext", "typed too\n");
+    // Answered after what came before it.
+    editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}));
+    let grep = |pattern: &str| sandbox.tool("grep", &json!({"pattern": pattern}));
+    let said = grep("saved").ok();
+    assert!(said.contains("[b.txt#") && !said.contains("a.txt"), "{said}");
+    let answer = grep("typed");
+    let said = answer.ok();
+    let view = section(&said, "a.txt");
+    assert_eq!(texts(&view), ["typed"]);
+    assert!(said.contains("(not saved: this is the editor's text)"), "{said}");
+    let files = &answer.value["details"]["files"];
+    assert_eq!(
+        (&files[0]["path"], &files[0]["unsaved"], &files[0]["lines"]),
+        (&json!("a.txt"), &json!(true), &json!([1]))
+    );
+    assert_eq!((&files[1]["path"], &files[1]["unsaved"]), (&json!("new.txt"), &json!(true)));
+    let said = sandbox.tool("grep", &json!({"pattern": "typed", "files_only": true})).ok();
+    assert!(said.starts_with("a.txt (1) (not saved)\nnew.txt (1) (not saved)\n"), "{said}");
+    let said = sandbox.tool("find", &json!({"pattern": "*.txt"})).ok();
+    assert_eq!(said, "a.txt\nb.txt\nnew.txt (not saved yet)\n");
+    let said = sandbox.tool("ls", &json!({})).ok();
+    assert!(said.contains("new.txt (not saved yet)\n"), "{said}");
+
+    let child = {
+        use std::io::Write;
+        let mut command = sandbox.command(&["edit"]);
+        let mut child = command.stdin(std::process::Stdio::piped()).spawn().expect("pilcrow starts");
+        child.stdin.take().unwrap().write_all(view.put("typed", "edited").as_bytes()).unwrap();
+        child
+    };
+    editor.wait("the edit", |editor| editor.all("workspace/applyEdit").len() == 1);
+    tests::sandbox::finish(child, tests::sandbox::DEADLINE).expect(0);
+    assert_eq!(editor.text(&file), "edited\nsame\n");
+    assert_eq!(sandbox.read("a.txt"), "saved\nsame\n", "something was saved behind the person's back");
+    assert!(grep("typed").ok().contains("[new.txt#"));
+    editor.shut_down();
+}
+
+#[test]
+fn a_model_finds_and_edits_what_is_not_saved() {
+    let mut sandbox = Sandbox::with(&[("a.txt", "saved\n")]);
+    let script = sandbox.beside("script.jsonl");
+    let grep = json!({"tool_calls": [{"name": "grep", "arguments": {"pattern": "typ.d"}}]});
+    let patch = "[a.txt#{{tag}}]\nPUT 1:\n+edited\n";
+    let edit = json!({
+        "expect": {"last_contains": ["typed", "not saved"], "tools_include": ["grep", "find", "ls"]},
+        "capture": {"tag": {"after": "[a.txt#", "before": "]"}},
+        "tool_calls": [{"name": "edit", "arguments": {"patch": patch}}],
+    });
+    let lines = [grep, edit, json!({"text": "done"})];
+    fs::write(&script, lines.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    sandbox.variables.insert("PILCROW_MODEL".to_owned(), format!("script:{}", script.display()));
+    let mut editor = Editor::start(&sandbox);
+    let file = uri(&sandbox, "a.txt");
+    editor.open(&file, "plaintext", "saved\n");
+    editor.replace(&file, 0..5, "typed");
+    editor.answers.push_back(Some("Allow"));
+    let session = editor.run("pilcrow.prompt", json!({"text": "Edit it."}));
+    assert_eq!(editor.ended(&session), "done", "{:#?}", editor.log);
+    assert_eq!(editor.text(&file), "edited\n");
+    assert_eq!(sandbox.read("a.txt"), "saved\n");
+    editor.shut_down();
+}
+
+#[test]
+fn a_line_of_megabytes_is_shown_by_what_matches_in_it() {
+    let filler = "x=1;".repeat(400_000);
+    let text = format!("first\nvar a=1;{filler}needle(42);{filler}\nneedle\n");
+    let sandbox = Sandbox::with(&[("min.js", &text)]);
+    let mut batch = Batch::start(&sandbox);
+    let said = batch.call("grep", &json!({"pattern": "needle", "context": 1})).ok();
+    assert!(said.len() < 2000, "{} bytes", said.len());
+    assert!(said.contains("… line 2 has 3,200,019 bytes\n") && said.contains("needle(42);x=1;"), "{said}");
+    assert!(said.contains("at byte 1,600,008: …x=1;"), "{said}");
+    assert!(said.contains(".{0,200}NAME.{0,200}"), "{said}");
+    // What was not shown whole cannot be edited; what was, can.
+    let view = section(&said, "min.js");
+    batch.edit(&format!("[{}]\nPUT 2:\n+short\n", view.header)).fails("unseen_lines");
+    batch.edit(&view.put("needle", "pin")).ok();
+    let said = batch.call("grep", &json!({"pattern": ".{0,5}needle.{0,300}"})).ok();
+    assert!(said.contains("=1;needle(42);") && said.contains(&"x=1;".repeat(70)), "{said}");
+    // One of many megabytes is not recorded unless it is named.
+    sandbox.write("large.js", format!("needle\n{}", text.repeat(2)));
+    let said = batch.call("grep", &json!({"pattern": "needle", "glob": "large.js"})).ok();
+    assert!(said.starts_with("large.js (6,400,073 bytes: name it as `path`"), "{said}");
+    assert!(said.contains("    line 1: needle\n… line 3 has 3,200,019 bytes\n"), "{said}");
+    let said = batch.call("grep", &json!({"pattern": "^needle", "path": "large.js"})).ok();
+    batch.edit(&format!("[{}]\nPUT 1:\n+pin\n", section(&said, "large.js").header)).ok();
+    // Its matches are many: still it is short.
+    let said = batch.call("grep", &json!({"pattern": "x"})).ok();
+    assert!(said.len() < 4000, "{} bytes", said.len());
+    let said = batch.call("grep", &json!({"pattern": "(?s).*", "multiline": true})).ok();
+    assert!(said.len() < 5000, "{} bytes", said.len());
+}
+
+#[test]
+fn what_is_left_out_is_counted() {
+    let many: String = (0..5000).map(|line| format!("hit {line}\n")).collect();
+    let files: Vec<(String, &str)> = (0..100).map(|at| (format!("f{at:03}.txt"), "hit\nhit\n")).collect();
+    let sandbox = Sandbox::with(&files.iter().map(|(path, text)| (path.as_str(), *text)).collect::<Vec<_>>());
+    sandbox.write("a.txt", &many);
+    let answer = sandbox.tool("grep", &json!({"pattern": "^hit"}));
+    let said = answer.ok();
+    let details = &answer.value["details"];
+    assert_eq!((&details["hits"], &details["files_with_hits"]), (&json!(5200), &json!(101)));
+    assert_eq!((&details["truncated"], &details["complete"]), (&json!(true), &json!(true)));
+    let rows = said.lines().filter(|line| line.ends_with(":hit") || line.contains(":hit ")).count();
+    assert_eq!(details["shown"], json!(rows));
+    assert!(rows <= 100 && rows > 70, "{rows}");
+    assert!(said.contains("(5,200 hits in 101 files, "), "{said}");
+    assert!(said.contains("more hits in this file)\n"), "{said}");
+    assert!(said.contains("hits also in f039.txt (2), ") && said.contains(", and 21 more files)"), "{said}");
+    // One file alone shows more, and never more than 50 KiB.
+    let answer = sandbox.tool("grep", &json!({"pattern": "^hit", "path": "a.txt", "limit": 1000}));
+    assert_eq!(answer.value["details"]["shown"], json!(1000));
+    let answer =
+        sandbox.tool("grep", &json!({"pattern": "^hit", "path": "a.txt", "limit": 1000, "context": 30}));
+    assert!(answer.ok().len() <= 51 << 10);
+    let answer = sandbox.tool("grep", &json!({"pattern": "^hit", "files_only": true, "limit": 3}));
+    let said = answer.ok();
+    assert!(said.starts_with("a.txt (5,000)\nf000.txt (2)\nf001.txt (2)\n("), "{said}");
+    assert!(said.contains("98 more files"), "{said}");
+    assert_eq!(answer.value["details"]["files"].as_array().unwrap().len(), 101);
+}
+
+#[test]
+fn no_hit_says_what_was_searched() {
+    let sandbox = Sandbox::with(&[
+        (".gitignore", "out/\n"),
+        ("src/a.rs", "fn main() {}\n"),
+        ("out/gen.rs", "fn generated() {}\n"),
+        (".ci/run", "generated\n"),
+        ("image", "\0\0generated"),
+    ]);
+    let grep = |arguments: Value| sandbox.tool("grep", &arguments).ok();
+    let said = grep(json!({"pattern": "generated"}));
+    for part in [
+        "no hits; 1 file searched",
+        "hidden or ignored files: .ci/run, out/gen.rs",
+        "1 binary file",
+        "ignore_case",
+    ] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    let said = grep(json!({"pattern": "generated", "ignored": true, "hidden": true}));
+    assert!(said.contains("[out/gen.rs#") && said.contains("[.ci/run#"), "{said}");
+    assert!(grep(json!({"pattern": "generated", "path": "out"})).contains("[out/gen.rs#"));
+    let said = grep(json!({"pattern": "main", "glob": "*.py"}));
+    assert!(said.contains("no file matches the glob *.py"), "{said}");
+    let said = grep(json!({"pattern": "MAIN", "path": "src"}));
+    assert!(said.contains("1 file searched in src") && !said.contains("hidden or ignored files:"), "{said}");
+    assert!(grep(json!({"pattern": "MAIN", "ignore_case": true})).contains("[src/a.rs#"));
+    let answer = sandbox.tool("grep", &json!({"pattern": "nowhere to be found"}));
+    assert_eq!(
+        (&answer.value["details"]["hits"], &answer.value["details"]["searched"]),
+        (&json!(0), &json!(1))
+    );
+    assert!(answer.ok().contains("nor is there one in hidden or ignored files"));
+    let said = sandbox.tool("find", &json!({"pattern": "gen"})).ok();
+    assert!(said.contains("nothing found; 3 names looked at") && said.contains("out/gen.rs"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_looked_for_is_refused_with_what_to_do() {
+    let sandbox = Sandbox::with(&[("a.txt", "foo(\nbar\n")]);
+    let fails = |tool: &str, arguments: Value, code: &str| sandbox.tool(tool, &arguments).fails(code);
+    let said = fails("grep", json!({"pattern": "foo("}), "invalid_arguments");
+    assert!(said.contains("unclosed group") && said.contains("literal"), "{said}");
+    assert!(sandbox.tool("grep", &json!({"pattern": "foo(", "literal": true})).ok().contains(":foo(\n"));
+    fails("grep", json!({"pattern": ""}), "invalid_arguments");
+    fails("grep", json!({"pattern": "a", "limit": 0}), "invalid_arguments");
+    fails("grep", json!({"pattern": "a", "glob": "{x"}), "invalid_arguments");
+    fails("grep", json!({"pattern": "a", "path": "none"}), "not_found");
+    fails("grep", json!({"pattern": "a", "path": "../.."}), "denied");
+    fails("find", json!({"pattern": "a", "path": "a.txt"}), "not_a_file");
+    fails("find", json!({"pattern": ""}), "invalid_arguments");
+    let said = fails("ls", json!({"path": "a.txt"}), "invalid_arguments");
+    assert!(said.contains("read shows it"), "{said}");
+    fails("ls", json!({"path": "none"}), "not_found");
+    let said = sandbox.tool("grep", &json!({"pattern": "\\(\\nbar"})).ok();
+    assert!(said.contains(":foo(\n") && said.contains(":bar\n"), "{said}");
+}
+
+#[test]
+fn secrets_are_not_searched_unless_they_are_named_and_allowed() {
+    let sandbox = Sandbox::with(&[("a.txt", "token\n"), (".env", "token=1\n"), ("server.pem", "token\n")]);
+    let said = sandbox.tool("grep", &json!({"pattern": "token", "hidden": true})).ok();
+    assert!(said.contains("[a.txt#") && !said.contains("token=1"), "{said}");
+    assert!(said.contains("not searched: 2 protected files: .env, server.pem"), "{said}");
+    // Named, it is what the person asks for; what is denied stays so.
+    let named = json!({"pattern": "token", "path": ".env"});
+    assert!(sandbox.tool("grep", &named).ok().contains(":token=1"));
+    sandbox.tool("grep", &json!({"pattern": "token", "path": "server.pem"})).fails("denied");
+}
+
+#[test]
+fn names_of_all_kinds_are_shown_so_that_they_are_one() {
+    let sandbox = Sandbox::with(&[("plain name.txt", "hit\n"), ("it's \"q\".txt", "hit\n")]);
+    for name in [&b"new\nline"[..], b"\xff\xfe", b" blank"] {
+        fs::write(sandbox.project().join(OsStr::from_bytes(name)), "hit\n").unwrap();
+    }
+    let mut batch = Batch::start(&sandbox);
+    let said = batch.call("grep", &json!({"pattern": "hit"})).ok();
+    for row in
+        ["[it's \"q\".txt#", "[plain name.txt#", "\"new\\nline\" (", "\"\\xFF\\xFE\" (", "\" blank\" ("]
+    {
+        assert!(said.contains(row), "{row} in {said}");
+    }
+    assert!(said.contains("(5 hits in 5 files; 5 files searched)"), "{said}");
+    batch.edit(&section(&said, "it's \"q\".txt").put("hit", "met")).ok();
+    assert_eq!(sandbox.read("it's \"q\".txt"), "met\n");
+    let said = batch.call("find", &json!({"pattern": "*"})).ok();
+    assert_eq!(said.lines().count(), 5, "{said}");
+    assert!(said.contains("\"new\\nline\"\n") && said.contains("\"\\xFF\\xFE\"\n"), "{said}");
+    let said = batch.call("ls", &json!({})).ok();
+    assert!(
+        said.contains("\"new\\nline\" (4 bytes)\n") && said.contains("plain name.txt (4 bytes)\n"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_folder_that_may_not_be_read_is_told() {
+    let mut sandbox = Sandbox::with(&[("a.txt", "hit\n"), ("locked/b.txt", "hit\n")]);
+    sandbox.drop_root();
+    let locked = sandbox.project().join("locked");
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0)).expect("mode");
+    let answer = sandbox.tool("grep", &json!({"pattern": "hit"}));
+    let said = answer.ok();
+    assert!(
+        said.contains("[a.txt#") && said.contains("could not be read: ") && said.contains("locked"),
+        "{said}"
+    );
+    assert_eq!(answer.value["details"]["skipped"]["unreadable"], json!(1));
+    let said = sandbox.tool("find", &json!({"pattern": "b.txt"})).ok();
+    assert!(said.contains("nothing found") && said.contains("locked"), "{said}");
+    let said = sandbox.tool("ls", &json!({"depth": 3})).ok();
+    assert!(said.contains("locked/\n") && said.contains("a.txt"), "{said}");
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o755)).expect("mode");
+}
+
+#[test]
+fn names_are_found_best_first_and_in_every_folder() {
+    let sandbox = Sandbox::with(&[
+        ("config.rs", ""),
+        ("src/config/mod.rs", ""),
+        ("src/config.rs", ""),
+        ("src/old_config.rs", ""),
+        ("src/configuration.md", ""),
+        ("README.md", ""),
+    ]);
+    let find = |arguments: Value| sandbox.tool("find", &arguments).ok();
+    assert_eq!(
+        find(json!({"pattern": "config"})),
+        "src/config/\nconfig.rs\nsrc/config.rs\nsrc/configuration.md\nsrc/old_config.rs\n"
+    );
+    assert_eq!(find(json!({"pattern": "config/"})), "src/config/\n");
+    assert_eq!(find(json!({"pattern": "src/conf"})), "src/config/\nsrc/config.rs\nsrc/configuration.md\n");
+    assert_eq!(find(json!({"pattern": "*.md"})), "README.md\nsrc/configuration.md\n");
+    assert_eq!(find(json!({"pattern": "src/**/*.rs", "path": "src"})).lines().count(), 3);
+    assert_eq!(find(json!({"pattern": "readme"})), "README.md\n");
+    let said = find(json!({"pattern": "config", "limit": 2}));
+    assert!(said.starts_with("src/config/\nconfig.rs\n(2 of 5 shown"), "{said}");
+}
+
+#[test]
+fn a_folder_is_listed_with_what_is_in_it() {
+    let sandbox = Sandbox::with(&[
+        (".gitignore", "out\n"),
+        ("out/x", "1"),
+        ("src/deep/er/a.rs", "12345"),
+        ("b.txt", "12"),
+    ]);
+    std::os::unix::fs::symlink("b.txt", sandbox.project().join("link")).unwrap();
+    let ls = |arguments: Value| sandbox.tool("ls", &arguments).ok();
+    let rows = ".gitignore (4 bytes)\nb.txt (2 bytes)\nlink (link)\nout/ (ignored)\nsrc/\n";
+    let said = ls(json!({}));
+    assert!(said.ends_with(rows) && said.lines().next().unwrap().ends_with("(5 entries)"), "{said}");
+    let said = ls(json!({"path": "src", "depth": 2}));
+    assert_eq!(said, "src (1 entry)\ndeep/\n  er/\n");
+    assert!(ls(json!({"depth": 9})).ends_with("src/\n  deep/\n    er/\n      a.rs (5 bytes)\n"));
+    assert_eq!(ls(json!({"path": "out"})), "out (1 entry)\nx (1 bytes)\n");
+    for at in 0..600 {
+        sandbox.write(&format!("many/{at:03}"), "");
+    }
+    let answer = sandbox.tool("ls", &json!({"path": "many"}));
+    assert!(answer.ok().ends_with("499 (0 bytes)\n… and 100 more\n"));
+    assert_eq!(answer.value["details"]["truncated"], json!(true));
+    assert!(ls(json!({"depth": 2})).contains("  … and 500 more\nout/"));
+}
