@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
+use text::TextEdit;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::Lines;
@@ -39,6 +40,8 @@ pub(crate) struct Alignment {
     cuts: Option<Vec<(usize, usize)>>,
     /// The last piece between cuts that was looked at.
     piece: Option<Piece>,
+    /// What was found out already.
+    known: HashMap<usize, Fate>,
 }
 
 #[derive(Debug)]
@@ -49,9 +52,9 @@ struct Piece {
 }
 
 /// Steps allowed per line of both texts.
-const STEPS: usize = 12;
+const STEPS: usize = 8;
 /// Steps allowed in any case.
-const FREE: usize = 40_000;
+const FREE: usize = 30_000;
 /// Lines between a place and the line at which the texts are cut.
 const MARGIN: usize = 3;
 
@@ -59,7 +62,7 @@ impl Alignment {
     pub(crate) fn new(old: &Lines, new: &Lines) -> Self {
         let (old, new) = (hashes(old), hashes(new));
         let whole = Passes::new(&old, &new, budget(&old, &new));
-        Self { old, new, whole, cuts: None, piece: None }
+        Self { old, new, whole, cuts: None, piece: None, known: HashMap::new() }
     }
 
     /// What became of some lines that stand near each other: a function from line to fate, good
@@ -69,7 +72,7 @@ impl Alignment {
             return Fate::Unsure;
         }
         if let Some(passes) = &self.whole {
-            return passes.fate(&self.old, &self.new, line);
+            return *self.known.entry(line).or_insert_with(|| passes.fate(&self.old, &self.new, line));
         }
         self.cut(near);
         let Some(Piece { old, new, passes: Some(passes) }) = &self.piece else { return Fate::Unsure };
@@ -117,6 +120,43 @@ impl Alignment {
     }
 }
 
+/// Edits that make `new` of `old`: whole lines between lines that occur once in each text. In time
+/// proportional to the texts, and not the fewest there could be.
+pub(crate) fn edits(old: &Lines, new: &Lines) -> Vec<TextEdit> {
+    let whole = |lines: &Lines| -> Vec<u64> {
+        (1..=lines.count()).map(|line| xxh3_64(lines.text()[lines.range(line)].as_bytes())).collect()
+    };
+    let (old_lines, new_lines) = (whole(old), whole(new));
+    let same = |a: usize, b: usize| old.text()[old.range(a + 1)] == new.text()[new.range(b + 1)];
+    let (n, m) = (old.count(), new.count());
+    let mut edits = Vec::new();
+    // First line of each that is not dealt with; bytes before the first line belong to it.
+    let (mut i, mut j) = (0, 0);
+    let start = |lines: &Lines, at: usize| if at == 0 { 0 } else { lines.start(at + 1) };
+    let end =
+        |lines: &Lines, at: usize| if at == lines.count() { lines.text().len() } else { start(lines, at) };
+    let mut cuts = cuts(&old_lines, &new_lines);
+    cuts.push((n, m));
+    for (old_cut, new_cut) in cuts {
+        if old_cut < i || new_cut < j {
+            continue;
+        }
+        while i < old_cut && j < new_cut && i > 0 && j > 0 && same(i, j) {
+            (i, j) = (i + 1, j + 1);
+        }
+        let (mut old_end, mut new_end) = (old_cut, new_cut);
+        while old_end > i && new_end > j && old_end > 1 && new_end > 1 && same(old_end - 1, new_end - 1) {
+            (old_end, new_end) = (old_end - 1, new_end - 1);
+        }
+        let (from, to) = (start(old, i)..end(old, old_end), start(new, j)..end(new, new_end));
+        if old.text()[from.clone()] != new.text()[to.clone()] {
+            edits.push(TextEdit::replace(from, &new.text()[to]));
+        }
+        (i, j) = (old_cut, new_cut);
+    }
+    edits
+}
+
 fn budget(old: &[u64], new: &[u64]) -> usize {
     FREE + STEPS * (old.len() + new.len())
 }
@@ -140,36 +180,69 @@ impl Passes {
         let (back_old, back_new): (Vec<u64>, Vec<u64>) =
             (old.iter().rev().copied().collect(), new.iter().rev().copied().collect());
         let backward = Reach::new(&back_old, &back_new, budget / 2)?;
-        Some(Self { cost: forward.rounds(), forward, backward })
+        Some(Self { cost: forward.rounds, forward, backward })
     }
 
     /// `line` counts from 1, and so does the place.
     fn fate(&self, old: &[u64], new: &[u64], line: usize) -> Fate {
         let (n, m) = (old.len(), new.len());
         let row = line - 1;
-        let limit = self.cost;
+        // The columns that a way of this cost can be in.
+        let columns = row.saturating_sub(self.cost)..=(row + self.cost).min(m);
+        let mut so_far = Costs::default();
+        let mut rest = Costs::default();
         let mut found: Option<usize> = None;
         let mut removed = false;
-        let rest = |i: usize, j: usize| self.backward.cost(n - i, m - j);
-        let reach = self.cost;
-        let columns = row.saturating_sub(reach)..=(row + reach).min(m);
-        for column in columns {
-            let Some(so_far) = self.forward.cost(row, column) else { continue };
+        // From the right, as the backward costs go; `after` is the rest one column to the right.
+        let mut after: Option<usize> = None;
+        if *columns.end() < m {
+            after = rest.next(&self.backward, n - row - 1, m - columns.end() - 1);
+        }
+        for column in columns.rev() {
+            let here = rest.next(&self.backward, n - row - 1, m - column);
             let fits =
-                |cost: Option<usize>, more: usize| cost.is_some_and(|cost| so_far + more + cost <= limit);
-            if column < m && old[row] == new[column] && fits(rest(row + 1, column + 1), 0) {
-                if found.is_some() {
-                    return Fate::Unsure;
+                |cost: Option<usize>, so_far: usize| cost.is_some_and(|cost| so_far + cost == self.cost);
+            if let Some(so_far) = so_far.next(&self.forward, row, column) {
+                if column < m && old[row] == new[column] && fits(after, so_far) {
+                    if found.is_some() {
+                        return Fate::Unsure;
+                    }
+                    found = Some(column + 1);
                 }
-                found = Some(column + 1);
+                removed = removed || fits(here, so_far + 1);
             }
-            removed = removed || fits(rest(row + 1, column), 1);
+            after = here;
         }
         match (found, removed) {
             (Some(at), false) => Fate::At(at),
             (None, _) => Fate::Gone,
             (Some(_), true) => Fate::Unsure,
         }
+    }
+}
+
+/// Costs to points of one row, asked for column after column: from one to the next they differ by
+/// one, so each takes but a look.
+#[derive(Default)]
+struct Costs {
+    /// The cost asked for last; `Some(None)` where it was more than the whole way's.
+    last: Option<Option<usize>>,
+}
+
+impl Costs {
+    fn next(&mut self, reach: &Reach, row: usize, column: usize) -> Option<usize> {
+        let diagonal = column as isize - row as isize;
+        let leads = |cost: usize| reach.at(cost, diagonal).is_some_and(|far| far as usize >= row);
+        let cost = match self.last {
+            None => reach.cost(row, column),
+            Some(None) => Some(reach.rounds).filter(|cost| leads(*cost)),
+            Some(Some(cost)) => {
+                let less = cost.checked_sub(1).filter(|cost| leads(*cost));
+                less.or_else(|| Some(cost + 1).filter(|cost| *cost <= reach.rounds && leads(*cost)))
+            }
+        };
+        self.last = Some(cost);
+        cost
     }
 }
 
@@ -210,12 +283,11 @@ impl Reach {
             let limit = cost as isize;
             for diagonal in (-limit..=limit).step_by(2) {
                 let mut row: Option<isize> = None;
+                // What leads past the end of a diagonal led to its end before.
+                let last = n.min(m - diagonal);
                 let mut take = |candidate: Option<u32>, more: isize| {
-                    let Some(candidate) = candidate else { return };
-                    let candidate = candidate as isize + more;
-                    if candidate <= n && candidate + diagonal <= m && candidate + diagonal >= 0 {
-                        row = row.max(Some(candidate));
-                    }
+                    let candidate = candidate.map(|row| (row as isize + more).min(last));
+                    row = row.max(candidate.filter(|row| *row >= 0 && row + diagonal >= 0));
                 };
                 if cost == 0 {
                     take(Some(0), 0);
@@ -245,10 +317,6 @@ impl Reach {
             }
         }
         None
-    }
-
-    fn rounds(&self) -> usize {
-        self.rounds
     }
 
     /// The cost of the cheapest way to a point; `None` when it is more than the whole way's.
@@ -385,6 +453,13 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn edits_make_the_new_text(old in "(\u{feff})?[ab\n\r]{0,30}", new in "(\u{feff})?[ab\n\r]{0,30}") {
+            let [old, new] = [old, new].map(|text| Lines::new(text.into()));
+            let made = text::apply(old.text(), &edits(&old, &new)).unwrap();
+            prop_assert_eq!(made.as_str(), &**new.text());
+        }
 
         #[test]
         fn fates_are_those_of_every_cheapest_way(

@@ -20,18 +20,19 @@ pub(crate) struct Unclear {
 
 /// The section with every block written as the lines it is in `lines`.
 pub(crate) fn expand<'a>(
-    section: &'a Section,
+    section: Cow<'a, Section>,
     lines: &Lines,
     syntax: Option<&dyn Syntax>,
 ) -> Result<Cow<'a, Section>, Unclear> {
     if !section.ops.iter().any(Op::is_block) {
-        return Ok(Cow::Borrowed(section));
+        return Ok(section);
     }
+    let mut section = section.into_owned();
+    let path = section.path.clone();
     let find = |anchor: &Anchor| {
-        let answer = syntax.map(|syntax| syntax.block(&section.path, lines.text(), anchor.line));
+        let answer = syntax.map(|syntax| syntax.block(&path, lines.text(), anchor.line));
         answer.unwrap_or(Err(NoBlock::Unknown)).map_err(|no| unclear(anchor, no))
     };
-    let mut section = section.clone();
     for op in &mut section.ops {
         let replaces = matches!(op, Op::Cut { .. });
         match op {

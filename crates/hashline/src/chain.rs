@@ -60,7 +60,7 @@ impl Chain {
         let mut pieces = vec![Piece::Old(0..old.len())];
         let mut len = old.len();
         for step in steps {
-            pieces = apply(&pieces, step, &mut len, old)?;
+            pieces = apply(&pieces, step, &mut len, |offset| old.is_char_boundary(offset))?;
         }
         if len != new.len() {
             return None;
@@ -135,11 +135,38 @@ impl Chain {
     }
 }
 
+/// One list of edits that does what `first` and then `second` do to a text of `len` bytes, and
+/// touches what they touch; `None` when they do not fit together.
+pub(crate) fn join(len: usize, first: &[TextEdit], second: &[TextEdit]) -> Option<Vec<TextEdit>> {
+    let mut pieces = vec![Piece::Old(0..len)];
+    let mut now = len;
+    for step in [first, second] {
+        // They were made for these texts, so they split no character.
+        pieces = apply(&pieces, step, &mut now, |_| true)?;
+    }
+    let mut edits = Vec::new();
+    let mut at = 0;
+    let mut new_text = String::new();
+    let end = Piece::Old(len..len);
+    for piece in pieces.iter().chain([&end]) {
+        match piece {
+            Piece::New(text) => new_text.push_str(text),
+            Piece::Old(range) => {
+                if range.start > at || !new_text.is_empty() {
+                    edits.push(TextEdit::replace(at..range.start, std::mem::take(&mut new_text)));
+                }
+                at = range.end;
+            }
+        }
+    }
+    Some(edits)
+}
+
 fn apply<'a>(
     pieces: &[Piece<'a>],
     step: &'a [TextEdit],
     len: &mut usize,
-    old: &str,
+    is_boundary_of_old: impl Fn(usize) -> bool,
 ) -> Option<Vec<Piece<'a>>> {
     let mut out: Vec<Piece<'a>> = Vec::with_capacity(pieces.len() + 2 * step.len());
     let mut rest = pieces.iter().cloned();
@@ -151,7 +178,7 @@ fn apply<'a>(
             let piece = current.take()?;
             let take = piece.len().min(to - at);
             let is_boundary = match &piece {
-                Piece::Old(range) => old.is_char_boundary(range.start + take),
+                Piece::Old(range) => is_boundary_of_old(range.start + take),
                 Piece::New(text) => text.is_char_boundary(take),
             };
             if !is_boundary {
@@ -243,6 +270,31 @@ mod tests {
     }
 
     proptest! {
+        /// Joined edits make the same text, and leave the same lines in the same places.
+        #[test]
+        fn joined_edits_do_what_both_do(
+            count in 1usize..8,
+            steps in prop::collection::vec((0usize..60, 0usize..7, "[xyA\n]{0,4}"), 2..5),
+        ) {
+            let old: String = (0..count).map(|line| format!("{}\n", char::from(b'A' + line as u8))).collect();
+            let mut text = old.clone();
+            let mut log: Vec<Vec<TextEdit>> = Vec::new();
+            for (start, len, new_text) in steps {
+                let start = start.min(text.len());
+                let edit = TextEdit::replace(start..(start + len).min(text.len()), new_text);
+                text = text::apply(&text, std::slice::from_ref(&edit)).unwrap();
+                log.push(vec![edit]);
+            }
+            let joined = log[1..].iter().fold(log[0].clone(), |done, step| join(old.len(), &done, step).unwrap());
+            prop_assert_eq!(text::apply(&old, &joined).unwrap(), text.clone());
+            let long = Chain::new(&old, &text, log.iter().map(Vec::as_slice)).unwrap();
+            let short = Chain::new(&old, &text, [joined.as_slice()]).unwrap();
+            let (old, new) = (lines(&old), lines(&text));
+            for line in 1..=count {
+                prop_assert_eq!(short.line(&old, &new, line, line), long.line(&old, &new, line, line));
+            }
+        }
+
         /// Against the slow way: every line carries a name that no edit can make anew.
         #[test]
         fn a_line_that_has_a_place_is_the_line(

@@ -255,6 +255,7 @@ mod describe;
 mod draft;
 mod furniture;
 mod gate;
+mod history;
 mod hunks;
 mod json;
 mod lines;

@@ -1,10 +1,10 @@
 //! Hunks beside lines that changed: a three-way merge of the text they were written for, that text
 //! with them, and the text as it is now.
 //!
-//! Looser than remap in one thing only: unchanged context may stand a few lines off. A hunk has a
-//! place here when two independent ways of comparing the texts (every cheapest way, and a histogram
-//! diff) put its lines at the same place, none of its lines changed, and there is unchanged context
-//! near. Changes that meet on a line, or at one point, are no merge but a conflict.
+//! Looser than remap in one thing only: lines that have twins may have changes on one side, if
+//! enough lines on the other stayed. A hunk has a place here when two independent ways of comparing
+//! the texts (every cheapest way, and a histogram diff) put its lines at the same place and none of
+//! its lines changed. Changes that meet on a line are no merge but a conflict.
 
 use similar::{Algorithm, DiffOp};
 
@@ -12,8 +12,8 @@ use crate::align::Fate;
 use crate::remap::Remap;
 use crate::surgery::Place;
 
-/// How far from the hunk an unchanged line still counts as its context.
-const NEAR: usize = 3;
+/// Unchanged lines that must stand next to the hunk, on one side.
+const CONTEXT: usize = 3;
 /// Lines of both texts together beyond which no second comparison is made, and nothing is merged.
 const MOST: usize = 400_000;
 
@@ -51,30 +51,38 @@ fn lines(remap: &mut Remap<'_>, first: usize, last: usize) -> Option<Place> {
     if end.checked_sub(start)? != last - first {
         return None;
     }
-    let above = remap.fate(near, first - 1) == Fate::At(start - 1);
-    let below = remap.fate(near, last + 1) == Fate::At(end + 1);
-    let proven = if above || below {
-        !remap.run_has_twin(first, last, start)
-    } else {
-        !remap.has_twin(first, last, start) && context(remap, near, first, last)
-    };
+    let above = (1..=CONTEXT).all(|by| stays(remap, near, first, start, by, true));
+    let below = (1..=CONTEXT).all(|by| stays(remap, near, last, end, by, false));
+    let proven = (above || below) && !remap.run_has_twin(first, last, start);
     proven.then_some(Place::Lines { first: start, last: end })
 }
 
-/// The line now at which a named line of the gap stands, where its other neighbour is gone.
+/// The line now at which the named line of a gap stands, if the lines on its far side stay.
 fn point(remap: &mut Remap<'_>, gap: usize, upper: bool) -> Option<usize> {
     let near = (gap.max(1), (gap + 1).min(remap.old.count()));
     let (named, other) = if upper { (gap, gap + 1) } else { (gap + 1, gap) };
     let Fate::At(at) = remap.fate(near, named) else { return None };
-    let gone = remap.fate(near, other) == Fate::Gone;
-    (gone && !remap.run_has_twin(named, named, at)).then_some(at)
+    let proven = remap.fate(near, other) != Fate::Unsure
+        && (1..=CONTEXT).all(|by| stays(remap, near, named, at, by, upper))
+        && !remap.run_has_twin(named, named, at);
+    proven.then_some(at)
 }
 
-/// Whether an unchanged line stands within a few lines of the hunk, on either side.
-fn context(remap: &mut Remap<'_>, near: (usize, usize), first: usize, last: usize) -> bool {
-    let above = first.saturating_sub(NEAR).max(1)..first;
-    let below = last + 1..(last + 1 + NEAR).min(remap.old.count() + 1);
-    above.chain(below).any(|line| matches!(remap.fate(near, line), Fate::At(_)))
+/// Whether the line `by` lines above or below `line` is as far from its place now.
+fn stays(
+    remap: &mut Remap<'_>,
+    near: (usize, usize),
+    line: usize,
+    now: usize,
+    by: usize,
+    above: bool,
+) -> bool {
+    let (line, now) = match above {
+        true => (line.checked_sub(by), now.checked_sub(by)),
+        false => (line.checked_add(by), now.checked_add(by)),
+    };
+    let (Some(line), Some(now)) = (line, now) else { return false };
+    (1..=remap.old.count()).contains(&line) && remap.fate(near, line) == Fate::At(now)
 }
 
 fn histogram(remap: &Remap<'_>) -> Vec<Option<u32>> {

@@ -119,6 +119,21 @@ impl Section {
     }
 }
 
+impl Section {
+    /// Moves every number by as much.
+    pub(crate) fn shift(&mut self, by: isize) {
+        let anchors = self.ops.iter_mut().flat_map(|op| match op {
+            Op::Cut { span, .. } => span.anchors_mut(),
+            Op::Put { target, .. } | Op::Paste { target, .. } => match target {
+                Target::Replace(span) => span.anchors_mut(),
+                Target::Before(anchor) | Target::After(anchor) | Target::AfterBlock(anchor) => vec![anchor],
+                Target::Head | Target::End => Vec::new(),
+            },
+        });
+        anchors.for_each(|anchor| anchor.line = anchor.line.saturating_add_signed(by));
+    }
+}
+
 impl Op {
     /// The anchors it names: two for a range, one for a line, none for the file's ends.
     pub fn anchors(&self) -> Vec<Anchor> {
@@ -144,6 +159,13 @@ impl Op {
 }
 
 impl Span {
+    fn anchors_mut(&mut self) -> Vec<&mut Anchor> {
+        match self {
+            Self::Lines { first, last } => vec![first, last],
+            Self::Block(anchor) => vec![anchor],
+        }
+    }
+
     fn anchors(&self) -> Vec<Anchor> {
         match self {
             Self::Lines { first, last } if first == last => vec![*first],

@@ -160,7 +160,8 @@ fn section_plan(
     }
     let way = way(source, &hunks, store, documents)?;
     unseen(source, &hunks, store, &way)?;
-    let Way { hunks: placed, recovery, mut notes } = way;
+    let Way { hunks: placed, recovery, notes: found } = way;
+    let mut notes: Vec<Note> = source.notes.iter().cloned().chain(found).collect();
     // What stands there already needs no judgement.
     let made = section.ops.iter().zip(placed).filter_map(|(op, hunk)| Some((op.clone(), hunk?)));
     let (ops, mut hunks): (Vec<Op>, Vec<Hunk>) = made.unzip();

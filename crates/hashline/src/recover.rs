@@ -116,29 +116,35 @@ pub(crate) fn way(
     Ok(Way { hunks, recovery, notes })
 }
 
-/// Where a point is now whose one neighbour is, by the recorded edits, the line that was named, and
-/// whose other neighbour they touched.
+/// Where a point is now, by the recorded edits, if other lines came between its neighbours or one
+/// of them went: beside the line that it names.
 fn beside(chain: &Chain, place: Place, old: &Lines, new: &Lines) -> Option<Place> {
-    let line = |line: usize| chain.line(old, new, line, line);
     match place {
-        Place::Before(at) if at > 1 && line(at - 1).is_none() => line(at).map(Place::Before),
-        Place::After(at) if at < old.count() && line(at + 1).is_none() => line(at).map(Place::After),
+        Place::Before(line) => chain.line(old, new, line, line).map(Place::Before),
+        Place::After(line) => chain.line(old, new, line, line).map(Place::After),
         _ => None,
     }
 }
 
-/// Whether the rows to be inserted stand there already, beside a neighbour that changed: then this
-/// may be the same edit again.
+/// Whether the rows to be inserted stand there already, where the neighbours are not side by side
+/// any more: then this may be the same edit again.
 fn repeats(hunk: &Hunk, place: Place, old: &Lines, new: &Lines) -> bool {
     let count = hunk.rows.len();
-    let (first, neighbour, was) = match (hunk.place, place) {
-        (Place::After(was), Place::After(now)) => (now + 1, now + 1, was + 1),
-        (Place::Before(was), Place::Before(now)) => (now.saturating_sub(count), now - 1, was - 1),
-        _ => return false,
-    };
-    let changed = old.content(was) != new.content(neighbour);
-    changed && first > 0 && hunk.rows.iter().zip(first..).all(|(row, line)| new.content(line) == row)
+    let stand = |first: usize| hunk.rows.iter().zip(first..).all(|(row, line)| new.content(line) == row);
+    match (hunk.place, place) {
+        (Place::After(was), Place::After(now)) => {
+            old.content(was + 1) != new.content(now + 1) && (now + 1..=now + NEAR).any(stand)
+        }
+        (Place::Before(was), Place::Before(now)) => {
+            let first = now.saturating_sub(count + NEAR - 1).max(1);
+            old.content(was - 1) != new.content(now - 1) && (first..=now.saturating_sub(count)).any(stand)
+        }
+        _ => false,
+    }
 }
+
+/// How far from the line named a repeated insertion is looked for.
+const NEAR: usize = 16;
 
 fn stale(source: &Source<'_>, blanks: Option<(usize, usize)>) -> Problem {
     let tag = source.tag;
@@ -172,12 +178,15 @@ fn in_order(hunks: &[Hunk], places: &[Option<(Place, Strategy)>], old: &Lines, n
 fn chain(source: &Source<'_>, store: &mut SnapshotStore, documents: &dyn Documents) -> Option<Chain> {
     let Source { section, tagged, version, snapshot, current, .. } = source;
     let history = store.history(&section.path)?;
-    let is_current = |at: &usize| history.versions[*at].snapshot.text() == current.text();
-    let ours = (0..history.versions.len()).rev().find(is_current).and_then(|at| history.steps(*version, at));
+    let ours = history.find_text(current.text()).and_then(|at| history.steps(*version, at));
     if let Some(steps) = ours {
         return Chain::new(snapshot.text(), current.text(), steps);
     }
-    let log = documents.changes(&section.path, &history.versions[*tagged].snapshot)?;
+    let since = match version == tagged {
+        true => snapshot.clone(),
+        false => history.snapshot(*tagged)?,
+    };
+    let log = documents.changes(&section.path, &since)?;
     if !log.is_complete() {
         return None;
     }

@@ -93,9 +93,11 @@ impl<'a> Remap<'a> {
         let other = self.fate(near, other);
         let enough = match other {
             Fate::At(other) if other == beside => true,
-            // What stands between now may be meant to come before what is inserted, or after it.
-            Fate::At(_) | Fate::Unsure => false,
+            // It goes beside the line that it names, whatever came between, if there is no doubt
+            // which line that is. The ends of the file are no lines.
+            Fate::At(_) => is_line && !self.has_twin(named, named, at),
             Fate::Gone => !is_line || !self.has_twin(named, named, at),
+            Fate::Unsure => false,
         };
         if !enough || (is_line && self.run_has_twin(named, named, at)) {
             return Found::Nowhere;

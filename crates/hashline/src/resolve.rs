@@ -3,61 +3,83 @@
 //! A fresh tag with numbers from before the model's own last edit is the commonest mistake, so
 //! the numbers are tried in every version kept. They are believed only where nothing else fits.
 
+use crate::align::Fate;
 use crate::chain::Chain;
-use crate::patch::{Anchor, Section};
-use crate::store::{History, Version};
-use crate::{Reason, View};
+use crate::history::{History, Version};
+use crate::patch::{Anchor, Op, Section};
+use crate::remap::Remap;
+use crate::{Lines, Reason, Snapshot, View};
 
-/// How far from its number a line with the right check is looked for, to be shown.
+/// How far from its number a line with the right check is looked for.
 const NEAR: usize = 64;
 
-/// Index of the version whose lines the section names: the tagged one, or an earlier one from
-/// which our own edits lead to it.
+/// Where the numbers of a section were found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Resolved {
+    /// Index of the version whose lines they name: the tagged one, or an earlier one from which our
+    /// own edits lead to it.
+    pub version: usize,
+    /// By how much each number must be changed to name its line in that version. Not zero where the
+    /// version that the numbers are of is gone, and their checks tell the lines.
+    pub shift: isize,
+}
+
+/// Which version the numbers belong to, of those kept of the path.
 ///
 /// `view`: where the model was shown checks, an anchor without one may be a number from another
 /// version.
 pub(crate) fn resolve(
     history: &History,
     tagged: usize,
+    snapshot: &Snapshot,
     section: &Section,
     view: View,
-) -> Result<usize, (Reason, String)> {
+) -> Result<Resolved, (Reason, String)> {
     let anchors = section.anchors();
-    let version = &history.versions[tagged];
+    let here = Resolved { version: tagged, shift: 0 };
     let others = history.versions.iter().enumerate().filter(|(at, _)| *at != tagged);
-    if agrees(version, &anchors) {
+    let agreeing = |at: usize, other: &Version| {
+        was_shown(other, &anchors)
+            .then(|| history.snapshot(at))
+            .flatten()
+            .filter(|snapshot| agrees(snapshot.lines(), &anchors))
+    };
+    if agrees(snapshot.lines(), &anchors) {
         let proven = view.shows_checks() || anchors.iter().any(|anchor| anchor.check.is_some());
         if !proven {
-            return Ok(tagged);
+            return Ok(here);
         }
         for (at, other) in others {
-            if was_shown(other, &anchors)
-                && agrees(other, &anchors)
-                && let Some(anchor) = differing(history, at, tagged, &anchors)
+            if let Some(text) = agreeing(at, other)
+                && let Some(anchor) = differing(history, (at, &text), (tagged, snapshot), &anchors)
             {
                 let message = format!(
                     "`{}` fits two versions of this file that were shown (tags {} and {}) and means different lines in them; name every line by its number and check as below",
                     view.anchor(*anchor),
-                    version.snapshot.tag(),
-                    other.snapshot.tag()
+                    snapshot.tag(),
+                    text.tag()
                 );
                 return Err((Reason::Ambiguous, message));
             }
         }
-        return Ok(tagged);
+        return Ok(here);
     }
-    // Numbers alone prove nothing about an earlier version.
+    // Numbers alone prove nothing about another version.
     let all_checked = anchors.iter().all(|anchor| anchor.check.is_some());
-    let candidates: Vec<usize> = others
-        .filter(|(at, other)| {
-            *at < tagged && all_checked && was_shown(other, &anchors) && agrees(other, &anchors)
-        })
-        .map(|(at, _)| at)
-        .collect();
-    let mismatch = || (Reason::CheckMismatch, mismatch(version, &anchors, view));
+    let mismatch = || (Reason::CheckMismatch, mismatch(snapshot, &anchors, view));
+    if !all_checked {
+        return Err(mismatch());
+    }
     let mut found: Option<(usize, Vec<usize>)> = None;
-    for at in candidates {
-        let places = mapped(history, at, tagged, &anchors).ok_or_else(mismatch)?;
+    for (at, other) in others.filter(|(at, _)| *at < tagged) {
+        let Some(text) = agreeing(at, other) else { continue };
+        let places = mapped(history, (at, &text), (tagged, snapshot), &anchors).ok_or_else(mismatch)?;
+        // A check fits one line in 576 by chance. Where a version is gone in which the number was
+        // shown, it takes more than one to tell that it is not of that.
+        let alone = !is_two(&anchors) && anchors.iter().any(|anchor| history.was_forgotten(anchor.line));
+        if alone && !echoes(section, text.lines(), 0) {
+            return Err(mismatch());
+        }
         match &found {
             Some((_, other)) if *other != places => {
                 let message = "the numbers fit two earlier versions and mean different lines; name the lines by the numbers and checks below";
@@ -67,11 +89,61 @@ pub(crate) fn resolve(
             _ => found = Some((at, places)),
         }
     }
-    found.map(|(at, _)| at).ok_or_else(mismatch)
+    if let Some((version, _)) = found {
+        return Ok(Resolved { version, shift: 0 });
+    }
+    let shift = near(snapshot.lines(), section, &anchors).ok_or_else(mismatch)?;
+    Ok(Resolved { version: tagged, shift })
 }
 
-fn agrees(version: &Version, anchors: &[Anchor]) -> bool {
-    let lines = version.snapshot.lines();
+/// By how much all numbers are off, if each check stands at one line only near its number, all as
+/// far away, and a second anchor or the body confirms it.
+fn near(lines: &Lines, section: &Section, anchors: &[Anchor]) -> Option<isize> {
+    let mut shift = None;
+    for anchor in anchors {
+        let found = with_check(lines, anchor)?;
+        let by = found as isize - anchor.line as isize;
+        if shift.is_some_and(|shift| shift != by) {
+            return None;
+        }
+        shift = Some(by);
+    }
+    shift.filter(|shift| is_two(anchors) || echoes(section, lines, *shift))
+}
+
+/// The only line near the anchor's number that has its check.
+fn with_check(lines: &Lines, anchor: &Anchor) -> Option<usize> {
+    let check = anchor.check?;
+    let mut near = anchor.line.saturating_sub(NEAR).max(1)..=(anchor.line + NEAR).min(lines.count());
+    let found = near.find(|line| lines.check(*line) == check)?;
+    near.all(|line| lines.check(line) != check).then_some(found)
+}
+
+/// Whether two different lines are named.
+fn is_two(anchors: &[Anchor]) -> bool {
+    anchors.iter().any(|anchor| anchor.line != anchors[0].line)
+}
+
+/// Whether a body holds the line that its operation names, and the line says enough to tell it
+/// from others near.
+fn echoes(section: &Section, lines: &Lines, shift: isize) -> bool {
+    let echo = |op: &Op, anchor: &Anchor| {
+        let Op::Put { body, .. } = op else { return false };
+        let line = anchor.line.saturating_add_signed(shift);
+        let content = lines.content(line);
+        let telling = content.chars().filter(|c| c.is_alphanumeric()).count() >= TELLING;
+        let mut near = line.saturating_sub(NEAR).max(1)..=(line + NEAR).min(lines.count());
+        telling
+            && body.iter().any(|row| row == content)
+            && near.all(|other| other == line || lines.content(other) != content)
+    };
+    section.ops.iter().any(|op| op.anchors().iter().any(|anchor| echo(op, anchor)))
+}
+
+/// Letters and digits that a line must have for its repetition in a body to say anything.
+const TELLING: usize = 3;
+
+fn agrees(lines: &Lines, anchors: &[Anchor]) -> bool {
     anchors.iter().all(|anchor| {
         anchor.line <= lines.count() && anchor.check.is_none_or(|check| check == lines.check(anchor.line))
     })
@@ -82,40 +154,44 @@ fn was_shown(version: &Version, anchors: &[Anchor]) -> bool {
     anchors.iter().all(|anchor| version.seen.contains(anchor.line))
 }
 
-fn mapped(history: &History, from: usize, to: usize, anchors: &[Anchor]) -> Option<Vec<usize>> {
-    let (old, new) = (history.versions[from].snapshot.lines(), history.versions[to].snapshot.lines());
+fn mapped(
+    history: &History,
+    (from, old): (usize, &Snapshot),
+    (to, new): (usize, &Snapshot),
+    anchors: &[Anchor],
+) -> Option<Vec<usize>> {
+    let (old, new) = (old.lines(), new.lines());
     let chain = Chain::new(old.text(), new.text(), history.steps(from, to)?)?;
     anchors.iter().map(|anchor| chain.line(old, new, anchor.line, anchor.line)).collect()
 }
 
 /// The first anchor whose number means different lines in two versions: by our own edits where we
-/// made one of the other, else by what a line diff leaves alone.
-fn differing<'a>(history: &History, a: usize, b: usize, anchors: &'a [Anchor]) -> Option<&'a Anchor> {
-    let lines = |at: usize| history.versions[at].snapshot.lines();
-    let moved = |chain: &Chain, from: usize, to: usize| {
-        anchors
-            .iter()
-            .find(|anchor| chain.line(lines(from), lines(to), anchor.line, anchor.line) != Some(anchor.line))
-    };
-    for (from, to) in [(a, b), (b, a)] {
-        let chain =
-            history.steps(from, to).and_then(|steps| Chain::new(lines(from).text(), lines(to).text(), steps));
+/// made one of the other, else by what every cheapest way from one to the other leaves alone.
+fn differing<'a>(
+    history: &History,
+    a: (usize, &Snapshot),
+    b: (usize, &Snapshot),
+    anchors: &'a [Anchor],
+) -> Option<&'a Anchor> {
+    for ((from, old), (to, new)) in [(a, b), (b, a)] {
+        let (old, new) = (old.lines(), new.lines());
+        let chain = history.steps(from, to).and_then(|steps| Chain::new(old.text(), new.text(), steps));
         if let Some(chain) = chain {
-            return moved(&chain, from, to);
+            let stays = |line: usize| chain.line(old, new, line, line) == Some(line);
+            return anchors.iter().find(|anchor| !stays(anchor.line));
         }
     }
-    if lines(a).same_lines(lines(b)) {
+    let (old, new) = (a.1.lines(), b.1.lines());
+    if old.same_lines(new) {
         return None;
     }
-    let edits = text::diff_edits(lines(a).text(), lines(b).text());
-    match Chain::new(lines(a).text(), lines(b).text(), [edits.as_slice()]) {
-        Some(chain) => moved(&chain, a, b),
-        None => anchors.first(),
-    }
+    let mut remap = Remap::new(old, new);
+    let mut stays = |line: usize| remap.fate((line, line), line) == Fate::At(line);
+    anchors.iter().find(|anchor| !stays(anchor.line))
 }
 
-fn mismatch(version: &Version, anchors: &[Anchor], view: View) -> String {
-    let lines = version.snapshot.lines();
+fn mismatch(snapshot: &Snapshot, anchors: &[Anchor], view: View) -> String {
+    let lines = snapshot.lines();
     let mut messages = Vec::new();
     for anchor in anchors {
         if anchor.line > lines.count() {
@@ -123,11 +199,9 @@ fn mismatch(version: &Version, anchors: &[Anchor], view: View) -> String {
             continue;
         }
         let Some(check) = anchor.check.filter(|check| *check != lines.check(anchor.line)) else { continue };
-        let near = anchor.line.saturating_sub(NEAR).max(1)..=(anchor.line + NEAR).min(lines.count());
-        let found: Vec<usize> = near.filter(|line| lines.check(*line) == check).take(2).collect();
-        let hint = match found[..] {
-            [line] => format!(" (`{}` stands at line {line})", view.check(check)),
-            _ => String::new(),
+        let hint = match with_check(lines, anchor) {
+            Some(line) => format!(" (`{}` stands at line {line})", view.check(check)),
+            None => String::new(),
         };
         messages.push(format!(
             "`{}` is not a line of this text, whose line {} is `{}`{hint}",

@@ -74,6 +74,11 @@ impl Seen {
         &self.shown
     }
 
+    /// Number of lines shown.
+    pub(crate) fn count(&self) -> usize {
+        self.shown.iter().map(|range| range.end() + 1 - range.start()).sum()
+    }
+
     pub(crate) fn folds(&self) -> &[RangeInclusive<usize>] {
         &self.folds
     }

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use crate::patch::{FileOp, Op, Patch, Section, Span, Target, normal_path};
 use crate::refuse::Problem;
+use crate::resolve::{self, Resolved};
 use crate::{
-    Current, Documents, Lines, Options, Reason, Snapshot, SnapshotStore, Tag, block, current, naming, resolve,
+    Current, Documents, Lines, Note, NoteKind, Options, Reason, Snapshot, SnapshotStore, Tag, block, current,
+    naming,
 };
 
 /// A section whose numbers are understood.
 pub(crate) struct Source<'a> {
-    /// Its blocks written as lines of the version.
+    /// With the numbers of that version, its blocks written as lines of it.
     pub section: Cow<'a, Section>,
     pub tag: Tag,
     /// Version that the tag names, and the one that the numbers belong to, in the history.
@@ -20,6 +22,8 @@ pub(crate) struct Source<'a> {
     /// The text of the latter.
     pub snapshot: Arc<Snapshot>,
     pub current: Lines,
+    /// What was understood otherwise than written.
+    pub notes: Vec<Note>,
 }
 
 pub(crate) fn source<'a>(
@@ -41,9 +45,25 @@ pub(crate) fn source<'a>(
     };
     let history = store.history(&section.path).ok_or_else(|| unknown(false))?;
     let tagged = history.find(tag, current.text()).ok_or_else(|| unknown(history.was_issued(tag)))?;
-    let version = resolve::resolve(history, tagged, section, options.view)
+    let tagged_text = history.snapshot_over(tagged, &current).ok_or_else(|| unknown(true))?;
+    let Resolved { version, shift } = resolve::resolve(history, tagged, &tagged_text, section, options.view)
         .map_err(|(reason, message)| Problem::new(reason, message))?;
-    let snapshot = history.versions[version].snapshot.clone();
+    let snapshot = match version == tagged {
+        true => tagged_text,
+        false => history.snapshot(version).ok_or_else(|| unknown(true))?,
+    };
+    store.touch(&section.path, version);
+    store.touch(&section.path, tagged);
+    let mut notes = Vec::new();
+    let mut section = Cow::Borrowed(section);
+    if shift != 0 {
+        section.to_mut().shift(shift);
+        let (by, way) = (shift.unsigned_abs(), if shift > 0 { "down" } else { "up" });
+        let message = format!(
+            "the numbers were those of another text; by their checks the lines stand {by} further {way}"
+        );
+        notes.push(Note::new(NoteKind::EarlierVersion, message));
+    }
     let section = block::expand(section, snapshot.lines(), options.syntax).map_err(|unclear| {
         // What is shown is the current text.
         let same = snapshot.text() == current.text();
@@ -53,7 +73,7 @@ pub(crate) fn source<'a>(
             show: if same { unclear.show } else { Vec::new() },
         }
     })?;
-    Ok(Source { section, tag, tagged, version, snapshot, current })
+    Ok(Source { section, tag, tagged, version, snapshot, current, notes })
 }
 
 /// What the parser guarantees, for patches made in other ways.

@@ -151,14 +151,27 @@ fn a_log_that_leads_elsewhere_is_not_believed() {
 }
 
 #[test]
-fn an_insertion_needs_both_neighbours_still_side_by_side() {
+fn an_insertion_goes_beside_the_line_it_names_whatever_came_between() {
     for (offset, what) in [(7, "x\n"), (6, "\nx")] {
-        let mut session = Session::new(&[("f", &numbered(9))]);
-        let tag = session.read("f");
-        let (one, two) = (session.anchor("f", 1), session.anchor("f", 2));
-        session.type_in("f", TextEdit::insert(offset, what));
-        session.refused_for(&format!("[f#{tag}]\nPUT >{one}:\n+new\n"), Reason::Stale);
-        session.refused_for(&format!("[f#{tag}]\nPUT <{two}:\n+new\n"), Reason::Stale);
+        let typed = || {
+            let mut session = Session::new(&[("f", &numbered(9))]);
+            let tag = session.read("f");
+            let (one, two) = (session.anchor("f", 1), session.anchor("f", 2));
+            session.type_in("f", TextEdit::insert(offset, what));
+            (session, tag, one, two)
+        };
+        let (mut session, tag, one, _) = typed();
+        session.edited(&format!("[f#{tag}]\nPUT >{one}:\n+new\n"));
+        assert!(session.text("f").starts_with("line 1\nnew\nx\nline 2\n"));
+        let (mut session, tag, _, two) = typed();
+        session.edited(&format!("[f#{tag}]\nPUT <{two}:\n+new\n"));
+        assert!(session.text("f").starts_with("line 1\nx\nnew\nline 2\n"));
+        // What came may be this very edit; whole or in part it is not made twice.
+        let (mut session, tag, one, _) = typed();
+        let (strategy, _) = session.edited(&format!("[f#{tag}]\nPUT >{one}:\n+x\n"));
+        assert_eq!(strategy, Strategy::AlreadyApplied);
+        session.type_in("f", TextEdit::insert(7, "y\n"));
+        session.refused_for(&format!("[f#{tag}]\nPUT >{one}:\n+x\n"), Reason::Stale);
     }
 }
 
@@ -317,12 +330,143 @@ fn limits_hold_and_what_fell_out_is_refused() {
     assert!(refusal.sections[0].message.contains("no longer kept"));
 
     session.write("c", &"x".repeat(990));
-    let c = session.read("c");
+    session.read("c");
     assert!(session.store.bytes() <= 1_000);
     session.write("b", &"y".repeat(2_000));
     session.read("b");
     assert_eq!(session.store.bytes(), 2_000, "the newest version stays whatever its size");
-    session.refused_for(&format!("[c#{c}]\nCUT 1\n"), Reason::UnknownTag);
+}
+
+#[test]
+fn lines_shown_prove_a_text_whose_bytes_were_taken() {
+    let taken = || {
+        let mut session = Session::new(&[("f", &numbered(9))]);
+        session.store = SnapshotStore::new(Limits { bytes: 100, ..Limits::default() });
+        let tag = session.read_lines("f", 2..=4);
+        session.write("f", &numbered(12).replace("line 3", "changed"));
+        session.read_lines("f", 1..=1);
+        assert!(session.store.get("f", tag).is_none(), "the bytes are taken");
+        (session, tag)
+    };
+    // What changed are lines that were shown; with those in their places it is the text again.
+    let (mut session, tag) = taken();
+    session.write("f", &numbered(9).replace("line 3", "changed"));
+    let (strategy, _) = session.edited(&format!("[f#{tag}]\nPUT 4:\n+x\n"));
+    assert_eq!(strategy, Strategy::Remap);
+    // Otherwise it stays unknown.
+    let (mut session, tag) = taken();
+    let refusal = session.refused_for(&format!("[f#{tag}]\nPUT 4:\n+x\n"), Reason::UnknownTag);
+    assert!(refusal.sections[0].message.contains("no longer kept"));
+}
+
+#[test]
+fn what_the_model_was_shown_outlives_what_came_between() {
+    let mut session = Session::new(&[("f", &numbered(60))]);
+    session.store = SnapshotStore::new(Limits { versions: 4, ..Limits::default() });
+    let tag = session.read("f");
+    let anchors: Vec<String> = (1..=60).map(|line| session.anchor("f", line)).collect();
+    // Edit after edit on one read, while someone else types at the top; every edit is a version.
+    for line in (10..=50).step_by(4) {
+        let patch = format!("[f#{tag}]\nPUT {}:\n+new {line}\n+more\n", anchors[line - 1]);
+        session.edited(&patch);
+        session.type_in("f", TextEdit::insert(0, "t\n"));
+        session.files.log = None;
+    }
+    assert!(session.text("f").contains("line 49\nnew 50\nmore\nline 51\n"));
+}
+
+#[test]
+fn our_own_edits_lead_over_versions_that_went() {
+    let mut session = Session::new(&[("f", &"same\n".repeat(40))]);
+    session.store = SnapshotStore::new(Limits { versions: 3, ..Limits::default() });
+    let tag = session.read("f");
+    for _ in 0..6 {
+        let newest = session.store.record("f", session.files.texts["f"].clone());
+        session.edited(&format!("[f#{newest}]\nPUT <1:\n+top\n"));
+    }
+    // Twins everywhere: nothing but the edits themselves tells which line is which.
+    session.options.view.checks = false;
+    let (strategy, _) = session.edited(&format!("[f#{tag}]\nPUT 20:\n+twentieth\n"));
+    assert_eq!(strategy, Strategy::Chain);
+    let expected = format!("{}{}twentieth\n{}", "top\n".repeat(6), "same\n".repeat(19), "same\n".repeat(20));
+    assert_eq!(session.text("f"), expected);
+}
+
+#[test]
+fn large_versions_are_kept_as_edits() {
+    let text = |changed: usize| -> String {
+        (0..300_000)
+            .map(|line| {
+                if line % 60_000 == changed {
+                    format!("changed {line}\n")
+                } else {
+                    format!("this is line {line}\n")
+                }
+            })
+            .collect()
+    };
+    let mut store = SnapshotStore::default();
+    let texts: Vec<String> = (1..5).map(text).collect();
+    assert!(texts[0].len() > 4 << 20);
+    let tags: Vec<Tag> = texts.iter().map(|text| store.record("f", text.as_str())).collect();
+    assert!(store.bytes() < texts[0].len() + 10_000, "{} bytes", store.bytes());
+    for (tag, text) in tags.iter().zip(&texts) {
+        assert!(**store.get("f", *tag).unwrap().text() == **text);
+    }
+    // Those that stand on one that goes stand on: the second goes, of which nothing was shown.
+    let mut store = SnapshotStore::new(Limits { versions: 3, ..Limits::default() });
+    let tags: Vec<Tag> = (0..4)
+        .map(|at| {
+            let tag = store.record("f", texts[at].as_str());
+            store.see("f", tag, 1..=[90, 1, 50, 70][at]);
+            tag
+        })
+        .collect();
+    let mut kept =
+        |at: usize| store.get("f", tags[at]).is_some_and(|snapshot| **snapshot.text() == *texts[at]);
+    assert_eq!([0, 1, 2, 3].map(&mut kept), [true, false, true, true]);
+}
+
+/// A session with the fresh tag of a text whose first line is new; of the text before it nothing
+/// is kept. Anchors are those of before.
+fn gone(text: &str) -> (Session, Tag, Vec<String>) {
+    let mut session = Session::new(&[("f", text)]);
+    session.store = SnapshotStore::new(Limits { versions: 1, ..Limits::default() });
+    let tag = session.read("f");
+    let anchors = (1..=text.lines().count()).map(|line| session.anchor("f", line)).collect();
+    let tag = session.edited(&format!("[f#{tag}]\nPUT <1:\n+zero\n")).1.tag.unwrap();
+    (session, tag, anchors)
+}
+
+#[test]
+fn a_check_near_its_number_is_believed_with_a_second_anchor_or_an_echo() {
+    let (mut session, tag, anchors) = gone(&numbered(20));
+    let (a, b) = (&anchors[9], &anchors[11]);
+    let plan = session.plan(&format!("[f#{tag}]\nPUT {a}..={b}:\n+x\n")).unwrap();
+    assert!(plan.sections[0].new_text.contains("line 9\nx\nline 13\n"));
+    assert_eq!(plan.sections[0].notes[0].kind, NoteKind::EarlierVersion);
+    let plan = session.plan(&format!("[f#{tag}]\nPUT {a}:\n+x\n+line 10\n")).unwrap();
+    assert!(plan.sections[0].new_text.contains("line 9\nx\nline 10\nline 11\n"));
+    // Alone it proves nothing, nor do two that are not equally far off.
+    let refusal = session.refused_for(&format!("[f#{tag}]\nPUT {a}:\n+x\n"), Reason::CheckMismatch);
+    assert!(refusal.sections[0].message.contains("stands at line 11"));
+    let off = format!("{}{}", 14, b.trim_start_matches(char::is_numeric));
+    session.refused_for(&format!("[f#{tag}]\nPUT {a}..={off}:\n+x\n"), Reason::CheckMismatch);
+    // A body that repeats a line as empty as that says nothing.
+    let (mut session, tag, anchors) = gone("a1\na2\n}\nb1\nb2\n");
+    session.refused_for(&format!("[f#{tag}]\nPUT {}:\n+x\n+}}\n", anchors[2]), Reason::CheckMismatch);
+}
+
+#[test]
+fn a_path_that_comes_back_gives_no_tag_a_new_meaning() {
+    let (first, second) = colliding();
+    let mut store = SnapshotStore::new(Limits { paths: 1, ..Limits::default() });
+    let short = store.record("f", first.clone());
+    store.record("g", "other\n");
+    let long = store.record("f", second);
+    assert!(long.is_long());
+    assert!(store.get("f", short).is_none());
+    assert_eq!(store.record("f", first), short);
 }
 
 #[test]
