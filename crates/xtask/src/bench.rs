@@ -16,8 +16,8 @@ const DEADLINE: Duration = Duration::from_secs(60 * 60);
 /// Arguments of `bench`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only this: startup, size, references, commit, editor or search.
-    #[arg(value_parser = ["startup", "size", "references", "commit", "editor", "search"])]
+    /// Only this: startup, size, references, commit, editor, search or hashline.
+    #[arg(value_parser = ["startup", "size", "references", "commit", "editor", "search", "hashline"])]
     area: Option<String>,
     /// Measure the dev build, which takes less time to make; its figures are not those of a release.
     #[arg(long)]
@@ -26,6 +26,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut steps = Steps::new();
+    if args.area.as_deref() == Some("hashline") {
+        return hashline(args.dev);
+    }
     let profile = if args.dev { "dev" } else { "release" };
     steps.run(&format!("build pilcrow ({profile}) and what measures it"), || {
         exec::show_ok(&mut cargo(&["build", "--package", "pilcrow", "--profile", profile]), DEADLINE)?;
@@ -40,6 +43,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     exec::show_ok(&mut bench, DEADLINE)?;
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!("{profile} build, {cores} cores, load {before} before and {} after", load()?);
+    Ok(())
+}
+
+/// The edit engine in process, and what line checks are worth.
+fn hashline(dev: bool) -> Result<()> {
+    let profile: &[&str] = if dev { &["--profile", "dev"] } else { &[] };
+    for bench in ["edits", "line_checks"] {
+        let before = load()?;
+        let args = [&["bench", "--quiet", "--package", "hashline", "--bench", bench], profile].concat();
+        exec::show_ok(&mut cargo(&args), DEADLINE)?;
+        let cores = std::thread::available_parallelism().map_or(0, usize::from);
+        println!("{cores} cores, load {before} before (the build included) and {} after\n", load()?);
+    }
     Ok(())
 }
 

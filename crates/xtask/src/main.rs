@@ -15,6 +15,7 @@ mod demo;
 mod editors;
 mod env;
 mod exec;
+mod fuzz;
 mod items;
 mod languages;
 mod python;
@@ -50,6 +51,8 @@ enum Command {
     Test(test::Args),
     /// Check the rules of the house that a compiler cannot hold.
     Tidy,
+    /// Let libFuzzer look for inputs that the edit engine cannot stand.
+    Fuzz(fuzz::Args),
     /// Write the changes of a git repository's history as edits of older texts, and make them once more.
     Replay(replay::Args),
     /// Measure start-up, size, requests and commits. Figures only, nothing is asserted.
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Test(args) => test::run(&args),
         Command::Tidy => tidy::run(),
+        Command::Fuzz(args) => fuzz::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Bench(args) => bench::run(&args),
     };

@@ -1,8 +1,8 @@
 //! `cargo xtask test`: everything that must hold, real servers included.
 //!
 //! Sets up, then format, lints, all tests with `RUN_SLOW_TESTS=1`, those in real editors among them, the
-//! project's own history replayed, and the demo. A missing tool fails with the command that installs it. With `--no-editors` no editor is
-//! installed and their tests say that they did not run.
+//! project's own history replayed, a minute of fuzzing, and the demo. A missing tool fails with the command
+//! that installs it. With `--no-editors` no editor is installed and their tests say that they did not run.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,6 +13,7 @@ use anyhow::Result;
 use crate::demo;
 use crate::env;
 use crate::exec;
+use crate::fuzz;
 use crate::languages;
 use crate::replay;
 use crate::setup::{self, For};
@@ -68,6 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         switches,
     )?;
     replay::own_history(&mut steps)?;
+    fuzz::a_minute(&mut steps)?;
     // A run of some tests says nothing about the servers that it left out.
     if args.cargo_test.is_empty() || args.update {
         steps.run("what the language servers passed", || {

@@ -420,7 +420,7 @@ fn same_or_refused(steps: &[Step], letters: usize, few: (usize, usize)) -> Resul
             };
             let section = Section {
                 path: path.clone(),
-                tag,
+                tag: Some(tag),
                 ops: vec![Op::Put { target, body, old: vec![] }],
                 file_op: FileOp::Keep,
             };

@@ -1,0 +1,229 @@
+//! How long one edit of one hunk takes, from the patch as text to the plan.
+//!
+//! Started by `cargo xtask bench hashline`. Figures only. What is measured: *plain* is the engine alone, reading the patch
+//! included, with the text that was read recorded before; *fresh* means that nothing changed since, *stale* that five
+//! places did, far from the edit, and nobody recorded how. The gate, in a language: *warm*, the tree of the text that is
+//! edited is at hand; *full*, it is parsed first; *window*, the lines around the edit are. *cold* adds what a process with
+//! one edit does besides: recording the text. Not measured: files, JSON, the start of a process.
+
+#![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
+#![expect(clippy::unwrap_used, reason = "a measurement that cannot go on should end with where it stood")]
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hashline::{Block, Judgement, NoBlock, Options, Patch, SnapshotStore, Strategy, Syntax, Tag, plan};
+use syntax::{Comparison, Language, Stop, Tree};
+use text::TextEdit;
+
+const SIZES: [usize; 4] = [200, 2_000, 20_000, 200_000];
+const LANGUAGES: [&str; 3] = ["ts", "rs", "py"];
+/// A cell ends after so long, or so many turns.
+const BUDGET: Duration = Duration::from_secs(2);
+const TURNS: usize = 300;
+const FEWEST: usize = 7;
+
+/// A gate that has the tree, makes it, or looks nearby.
+#[derive(Debug)]
+enum Gate {
+    Warm(Box<Tree>),
+    Full,
+    Window,
+}
+
+impl Syntax for Gate {
+    fn judge(&self, path: &str, before: &Arc<str>, edits: &[TextEdit]) -> Option<Judgement> {
+        let language = Language::of(path, before)?;
+        let after = text::apply(before, edits).ok()?;
+        let whole =
+            |tree: &Tree| Comparison::of(tree, before, edits, &after, Stop::NEVER).ok().map(|(_, it)| it);
+        let comparison = match self {
+            Gate::Warm(tree) => whole(tree)?,
+            Gate::Full => whole(&Tree::parse(language, before, Stop::NEVER).ok()?)?,
+            Gate::Window => Comparison::of_window(language, before, edits, Stop::NEVER).ok()??,
+        };
+        assert!(comparison.new_errors.is_empty() && !comparison.was_broken, "the texts parse");
+        Some(Judgement::default())
+    }
+
+    fn block(&self, _: &str, _: &Arc<str>, _: usize) -> Result<Block, NoBlock> {
+        Err(NoBlock::Unknown)
+    }
+}
+
+/// A text of so many lines, one function after another, and its line to be edited.
+fn source(ending: &str, lines: usize) -> (String, usize, String) {
+    const EACH: usize = 10;
+    let mut text = String::new();
+    for at in 0..lines / EACH {
+        let rows: [String; EACH] = match ending {
+            "rs" => [
+                format!("/// Part {at} of the whole."),
+                format!("pub fn part_{at}(input: &str, count: usize) -> Option<String> {{"),
+                format!("    let limit = count + {at};"),
+                "    if input.len() > limit {".into(),
+                format!("        return input.get(..{at}).map(str::to_owned);"),
+                "    }".into(),
+                "    let words: Vec<&str> = input.split(' ').filter(|word| !word.is_empty()).collect();"
+                    .into(),
+                format!("    Some(format!(\"{{}} of {at}\", words.join(\"-\")))"),
+                "}".into(),
+                String::new(),
+            ],
+            "ts" => [
+                format!("/** Part {at} of the whole. */"),
+                format!("export function part{at}(input: string, count: number): string | undefined {{"),
+                format!("  const limit = count + {at};"),
+                "  if (input.length > limit) {".into(),
+                format!("    return input.slice(0, {at});"),
+                "  }".into(),
+                "  const words: Array<string> = input.split(' ').filter((word) => word.length > 0);".into(),
+                format!("  return `${{words.join('-')}} of {at}`;"),
+                "}".into(),
+                String::new(),
+            ],
+            _ => [
+                format!("def part_{at}(text: str, count: int = 0) -> str | None:"),
+                format!("    \"\"\"Part {at} of the whole.\"\"\""),
+                format!("    limit = count + {at}"),
+                "    if len(text) > limit:".into(),
+                format!("        return text[:{at}]"),
+                "    words = [word for word in text.split(' ') if word]".into(),
+                "    words.sort(key=len)".into(),
+                format!("    return f\"{{'-'.join(words)}} of {at}\""),
+                String::new(),
+                String::new(),
+            ],
+        };
+        rows.iter().for_each(|row| {
+            text.push_str(row);
+            text.push('\n');
+        });
+    }
+    let at = lines / EACH / 2;
+    let row = match ending {
+        "ts" => format!("  const limit = count - {at};"),
+        "rs" => format!("    let limit = count - {at};"),
+        _ => format!("    limit = count - {at}"),
+    };
+    (text, at * EACH + 3, row)
+}
+
+/// Five places changed, none near the middle, so that it parses still.
+fn drifted(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut out = String::new();
+    for (at, line) in lines.iter().enumerate() {
+        let tenth = lines.len() / 100 * 10;
+        if line.is_empty()
+            && [1, 2, 3, 7, 8].iter().any(|part| (part * tenth..part * tenth + 10).contains(&at))
+        {
+            out.push('\n');
+        }
+        out.push_str(line);
+        out.push('\n');
+    }
+    out
+}
+
+struct Times(Vec<Duration>);
+
+impl Times {
+    fn of(mut once: impl FnMut() -> Duration) -> Times {
+        let started = Instant::now();
+        let mut times = Vec::new();
+        while times.len() < FEWEST || (times.len() < TURNS && started.elapsed() < BUDGET) {
+            times.push(once());
+        }
+        times.sort();
+        Times(times)
+    }
+
+    fn show(&self) -> String {
+        let at =
+            |part: usize| self.0[(self.0.len() * part / 100).min(self.0.len() - 1)].as_secs_f64() * 1_000.0;
+        format!("{:>9.2} {:>9.2} ({:>3})", at(50), at(95), self.0.len())
+    }
+}
+
+fn once(
+    store: &mut SnapshotStore,
+    path: &str,
+    patch: &str,
+    now: &Arc<str>,
+    gate: Option<&Gate>,
+    stale: bool,
+) {
+    let (patch, _) = Patch::parse(patch).unwrap();
+    let current = |asked: &str| (asked == path).then(|| now.clone());
+    let options = Options { syntax: gate.map(|gate| gate as &dyn Syntax), ..Options::default() };
+    let made = plan(&patch, store, &current, options).unwrap();
+    assert_eq!(made.sections[0].strategy == Strategy::Exact, !stale);
+    black_box(made);
+}
+
+fn row(figure: &str, lines: usize, aim: &str, times: &Times) {
+    println!("{figure:<28} {lines:>8} {}  {aim}", times.show());
+}
+
+fn main() {
+    println!("{:<28} {:>8} {:>9} {:>9} {:>5}  aim (p95)", "ms", "lines", "median", "p95", "turns");
+    for lines in SIZES {
+        let aim = |aims: [&'static str; 4]| aims[SIZES.iter().position(|size| *size == lines).unwrap()];
+        let read = |path: &str, text: &Arc<str>| -> (SnapshotStore, Tag) {
+            let mut store = SnapshotStore::default();
+            let tag = store.record(path, text.clone());
+            store.see(path, tag, 1..=usize::MAX);
+            (store, tag)
+        };
+        let (text, line, new) = source("py", lines);
+        let (text, stale): (Arc<str>, Arc<str>) = (text.as_str().into(), drifted(&text).into());
+        let patch =
+            |path: &str, tag: Tag, line: usize, new: &str| format!("[{path}#{tag}]\nPUT {line}:\n+{new}\n");
+        for (name, now, aims) in
+            [("plain, fresh", &text, ["", "", "", ""]), ("plain, stale", &stale, ["", "1", "5", "80"])]
+        {
+            let (mut store, tag) = read("f.txt", &text);
+            let patch = patch("f.txt", tag, line, &new);
+            let times = Times::of(|| {
+                let started = Instant::now();
+                once(&mut store, "f.txt", &patch, now, None, name.ends_with("stale"));
+                started.elapsed()
+            });
+            row(name, lines, aim(aims), &times);
+        }
+        for ending in LANGUAGES {
+            let path = format!("f.{ending}");
+            let (text, line, new) = source(ending, lines);
+            let (text, stale): (Arc<str>, Arc<str>) = (text.as_str().into(), drifted(&text).into());
+            let tree = |text: &Arc<str>| {
+                let language = Language::of(&path, text).unwrap();
+                Gate::Warm(Box::new(Tree::parse(language, text, Stop::NEVER).unwrap()))
+            };
+            let warm = ["", "2", "12", "120"];
+            for (name, now, aims) in [("warm, fresh", &text, warm), ("warm, stale", &stale, warm)] {
+                let (mut store, tag) = read(&path, &text);
+                let (gate, patch) = (tree(now), patch(&path, tag, line, &new));
+                let times = Times::of(|| {
+                    let started = Instant::now();
+                    once(&mut store, &path, &patch, now, Some(&gate), name.ends_with("stale"));
+                    started.elapsed()
+                });
+                row(&format!("{ending}, {name}"), lines, aim(aims), &times);
+            }
+            for (name, gate, aims) in [
+                ("cold, full", Gate::Full, ["", "20", "150", "1500"]),
+                ("cold, window", Gate::Window, ["30", "30", "30", "30"]),
+            ] {
+                let times = Times::of(|| {
+                    let started = Instant::now();
+                    let (mut store, tag) = read(&path, &text);
+                    once(&mut store, &path, &patch(&path, tag, line, &new), &text, Some(&gate), false);
+                    started.elapsed()
+                });
+                row(&format!("{ending}, {name}"), lines, aim(aims), &times);
+            }
+        }
+    }
+}

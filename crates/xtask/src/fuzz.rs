@@ -1,0 +1,150 @@
+//! `cargo xtask fuzz`: the parser and the planner of hashline against inputs that libFuzzer makes.
+//!
+//! Built on the stable toolchain: the flags below are those of `cargo fuzz --sanitizer none`, which needs no more. The
+//! seeds are the scenarios (`tests/scenarios/hashline`) and what `fuzz/corpus` keeps; what is found goes to the target
+//! folder, with a word on how to play it again. A crash fails the command.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::exec;
+use crate::steps::Steps;
+use crate::tidy;
+
+const TARGETS: [&str; 2] = ["parse", "plan"];
+const BUILD_DEADLINE: Duration = Duration::from_secs(30 * 60);
+const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing";
+
+/// Arguments of `fuzz`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How long each target runs; both run side by side.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Play these inputs once, instead.
+    inputs: Vec<PathBuf>,
+    /// Of this target only.
+    #[arg(long, value_parser = TARGETS)]
+    target: Option<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    for_seconds(args, &mut Steps::new())
+}
+
+/// A part of `cargo xtask test`.
+pub(crate) fn a_minute(steps: &mut Steps) -> Result<()> {
+    for_seconds(&Args { seconds: 60, inputs: Vec::new(), target: None }, steps)
+}
+
+fn for_seconds(args: &Args, steps: &mut Steps) -> Result<()> {
+    let root = tidy::root();
+    let folder = tidy::target_directory()?.join("fuzz");
+    let host = host()?;
+    steps.run("build the fuzz targets", || {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.current_dir(root.join("fuzz")).args(["build", "--release", "--locked", "--quiet"]);
+        // With a target named, build scripts and macros are built without the flags.
+        cargo.args(["--target", &host]);
+        cargo.env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", &folder);
+        exec::show_ok(&mut cargo, BUILD_DEADLINE)?;
+        Ok(((), String::new()))
+    })?;
+    let targets: Vec<&str> =
+        TARGETS.into_iter().filter(|name| args.target.as_deref().is_none_or(|only| only == *name)).collect();
+    let programs = folder.join(&host).join("release");
+    let title = format!("fuzz {} for {} s", targets.join(" and "), args.seconds);
+    steps.run(&title, || {
+        // Each in a thread, so that both minutes are the same minute.
+        let said = std::thread::scope(|scope| {
+            let started: Vec<_> = targets
+                .iter()
+                .map(|name| scope.spawn(|| fuzz(name, &root, &folder, &programs, args)))
+                .collect();
+            let joined = started.into_iter().map(|thread| thread.join());
+            joined
+                .map(|said| said.unwrap_or_else(|_| Err(anyhow::anyhow!("a thread panicked"))))
+                .collect::<Result<Vec<String>>>()
+        })?;
+        Ok(((), said.join("; ")))
+    })
+}
+
+/// The triple that this machine is called by.
+fn host() -> Result<String> {
+    let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    let said = exec::capture_ok(rustc.arg("-vV"), Duration::from_secs(60))?.stdout;
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("rustc does not say what machine this is")
+}
+
+fn fuzz(name: &str, root: &Path, folder: &Path, programs: &Path, args: &Args) -> Result<String> {
+    let found = folder.join("found").join(name);
+    let seeds = folder.join("seeds").join(name);
+    fs::create_dir_all(&found).with_context(|| format!("cannot make {}", found.display()))?;
+    let mut command = Command::new(programs.join(name));
+    command
+        .arg(format!("-artifact_prefix={}/", found.display()))
+        .arg("-timeout=20")
+        .arg("-rss_limit_mb=2048");
+    if args.inputs.is_empty() {
+        write_seeds(root, name, &seeds)?;
+        // New inputs of interest go to the first folder, which is not kept.
+        let grown = folder.join("grown").join(name);
+        fs::create_dir_all(&grown).with_context(|| format!("cannot make {}", grown.display()))?;
+        command.args(["-print_final_stats=1", "-max_len=4096", "-verbosity=0"]);
+        command.arg(format!("-max_total_time={}", args.seconds));
+        command.arg(&grown).arg(&seeds);
+    } else {
+        command.args(&args.inputs);
+    }
+    let output = exec::capture(&mut command, Duration::from_secs(args.seconds + 300))?;
+    let last: Vec<&str> = output.stderr.lines().rev().take(40).collect();
+    let said: Vec<&str> = last.into_iter().rev().collect();
+    ensure!(
+        output.status.success(),
+        "{name}: {}\n{}\nplay it again: cargo xtask fuzz --target {name} FILE (of {})",
+        output.status,
+        said.join("\n"),
+        found.display()
+    );
+    let count = output.stderr.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+    Ok(format!("{name}: {} inputs", count.unwrap_or("all").trim()))
+}
+
+/// One input for each scenario, and those kept.
+fn write_seeds(root: &Path, target: &str, seeds: &Path) -> Result<()> {
+    if seeds.exists() {
+        fs::remove_dir_all(seeds)?;
+    }
+    fs::create_dir_all(seeds)?;
+    for entry in fs::read_dir(root.join("tests/scenarios/hashline"))? {
+        let folder = entry?.path();
+        let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+        let Some(patch) = read("patch") else { continue };
+        let base = read("snapshot").unwrap_or_default();
+        let current = read("current").unwrap_or_else(|| "=".into());
+        let name = folder.file_name().unwrap_or_default();
+        // Checks stand for a text; without them a patch reads as well.
+        let patch = patch.replace("#??", "").replace("??", "").replace("?1", "").replace("f.txt#", "f#");
+        let seed = match target {
+            "parse" => format!("\u{2}{}", patch.replace("TAG", "3F2A")),
+            _ => format!("\u{0}{base}\u{1}{current}\u{1}{patch}"),
+        };
+        fs::write(seeds.join(name), seed)?;
+    }
+    let kept = root.join("fuzz/corpus").join(target);
+    if kept.is_dir() {
+        for entry in fs::read_dir(kept)? {
+            let path = entry?.path();
+            fs::copy(&path, seeds.join(path.file_name().unwrap_or_default()))?;
+        }
+    }
+    Ok(())
+}
