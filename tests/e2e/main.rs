@@ -17,4 +17,5 @@ mod reading;
 mod real_servers;
 mod server_death;
 mod stale_edit;
+mod syntax;
 mod undo;

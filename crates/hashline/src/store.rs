@@ -179,6 +179,12 @@ impl SnapshotStore {
         self.version_mut(path, tag).map(|version| version.seen.shown().to_vec()).unwrap_or_default()
     }
 
+    /// The folds of a version, in the order in which they were marked; empty for a tag that is not
+    /// known.
+    pub fn folds(&mut self, path: &str, tag: Tag) -> Vec<RangeInclusive<usize>> {
+        self.version_mut(path, tag).map(|version| version.seen.folds().to_vec()).unwrap_or_default()
+    }
+
     /// Whether the model has seen every line of the version (a whole replacement needs that).
     pub fn has_seen_all(&mut self, path: &str, tag: Tag) -> bool {
         self.version_mut(path, tag)

@@ -19,6 +19,7 @@ mod value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use hashline::ParseRegression;
 use workspace::{AbsPath, Mode, Rule};
 
 pub use schema::schema;
@@ -173,6 +174,14 @@ impl Config {
     /// `edit.diagnostics_wait`: how long an edit waits for the diagnostics it caused.
     pub fn diagnostics_wait(&self) -> Duration {
         self.set("edit.diagnostics_wait").duration()
+    }
+
+    /// `edit.parse_regression`: what becomes of an edit after which a file that parsed does not.
+    pub fn parse_regression(&self) -> ParseRegression {
+        match self.set("edit.parse_regression").text() {
+            "refuse" => ParseRegression::Refuse,
+            _ => ParseRegression::Warn,
+        }
     }
 
     /// `hashline.line_checks`: whether lines are shown with their checks.

@@ -11,9 +11,11 @@ mod failure;
 mod kept;
 mod kit;
 mod lsp;
+mod outline;
 pub mod planner;
 mod read;
 mod shown;
+mod trees;
 mod undo;
 mod verify;
 mod words;
@@ -29,6 +31,7 @@ use workspace::ErrorCode;
 pub use failure::Failure;
 pub use kept::KeptSnapshots;
 pub use kit::{Kit, Settings};
+pub use trees::{Grammars, Trees};
 pub use undo::take_back;
 
 /// Every built-in tool, in the order in which a model sees them.
