@@ -22,6 +22,8 @@ const MAX_BYTES: usize = 64 << 20;
 const MAX_PARSE: Duration = Duration::from_millis(20);
 /// The longest that a text is parsed for, where that was not expected to take long, or was asked for.
 const DEADLINE: Duration = Duration::from_secs(2);
+/// The longest that an edit waits for the parse of a large text that has no window.
+const MAX_WAIT: Duration = Duration::from_millis(300);
 /// Trees made at one time.
 const MAX_MAKING: usize = 2;
 
@@ -212,9 +214,9 @@ impl<'a> Grammars<'a> {
         made.or_else(|| self.trees.get(key))
     }
 
-    fn parsed(&self, language: Language, text: &str) -> Option<Tree> {
+    fn parsed(&self, language: Language, text: &str, deadline: Duration) -> Option<Tree> {
         let start = Instant::now();
-        let tree = Tree::parse(language, text, Stop(&|| start.elapsed() > DEADLINE)).ok()?;
+        let tree = Tree::parse(language, text, Stop(&|| start.elapsed() > deadline)).ok()?;
         self.made().push((key(language, text), tree.clone(), size(language, text)));
         Some(tree)
     }
@@ -241,7 +243,8 @@ impl Syntax for Grammars<'_> {
             nearby = comparison.is_some();
         }
         if comparison.is_none() {
-            tree = tree.or_else(|| self.parsed(language, before));
+            let deadline = if takes_long(language, before) { MAX_WAIT } else { DEADLINE };
+            tree = tree.or_else(|| self.parsed(language, before, deadline));
             let (new, whole) = Comparison::of(&tree?, before, edits, &after, Stop(&late)).ok()?;
             self.made().push((key(language, &after), new, size(language, &after)));
             comparison = Some(whole);
@@ -260,7 +263,7 @@ impl Syntax for Grammars<'_> {
 
     fn block(&self, path: &str, text: &Arc<str>, line: usize) -> Result<Block, NoBlock> {
         let language = Language::of(path, text).ok_or(NoBlock::Unknown)?;
-        let tree = self.at_hand(key(language, text)).or_else(|| self.parsed(language, text));
+        let tree = self.at_hand(key(language, text)).or_else(|| self.parsed(language, text, DEADLINE));
         match tree.ok_or(NoBlock::Unknown)?.block(text, line) {
             Ok(block) => Ok(Block { lines: block.lines, leading: block.leading }),
             Err(unclear) => {
