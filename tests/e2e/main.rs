@@ -21,4 +21,5 @@ mod real_servers;
 mod searching;
 mod server_death;
 mod stale_edit;
+mod syntax;
 mod undo;

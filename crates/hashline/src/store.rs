@@ -155,6 +155,14 @@ impl SnapshotStore {
             .unwrap_or_default()
     }
 
+    /// The folds of a version, in the order in which they were marked; empty for a tag that is not
+    /// known.
+    pub fn folds(&mut self, path: &str, tag: Tag) -> Vec<RangeInclusive<usize>> {
+        self.find(path, tag)
+            .map(|(history, at)| history.versions[at].seen.folds().to_vec())
+            .unwrap_or_default()
+    }
+
     /// Whether the model has seen every line of the version (a whole replacement needs that).
     pub fn has_seen_all(&mut self, path: &str, tag: Tag) -> bool {
         self.find(path, tag).is_some_and(|(history, at)| {

@@ -187,6 +187,7 @@ impl Project {
     /// Ends everything that was started. `stopped` when the person waits for it.
     pub async fn close(&self, stopped: bool) {
         let ends = if stopped { STOPPED } else { SHUTDOWN };
+        self.kit.trees.close().await;
         self.servers.shutdown(ends / 2).await;
         let left = self.processes.end_all(ends / 2).await;
         if !left.is_empty() {
@@ -211,9 +212,11 @@ fn kit(
         workspace: workspace.clone(),
         servers: Arc::clone(servers),
         snapshots: Mutex::new(SnapshotStore::new(limits)),
+        trees: tools::Trees::default(),
         kept: if keep { Some(KeptSnapshots::new(workspace.state())?) } else { None },
         settings: tools::Settings {
             view: config.view(),
+            parse_regression: config.parse_regression(),
             diagnostics_wait: config.diagnostics_wait(),
             ..tools::Settings::default()
         },
