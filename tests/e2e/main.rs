@@ -5,10 +5,13 @@
 mod bad_input;
 mod cancel;
 mod cli;
+mod complaints;
 mod crash;
 mod editors;
 mod front;
 mod in_editor;
+mod lsp_actions;
+mod lsp_fixes;
 mod lsp_tool;
 mod models;
 mod nasty_rename;
