@@ -368,11 +368,16 @@ impl ServerPool {
     ) -> Result<Arc<Server>, ServerError> {
         let mut first: Option<ServerError> = None;
         let mut names = Vec::new();
+        let mut groups = HashSet::new();
         for definition in self.applying(path, feature) {
+            // Another of its group would offer no more.
+            if definition.group.as_ref().is_some_and(|group| groups.contains(group)) {
+                continue;
+            }
             names.push(definition.name.clone());
             match self.get(&definition, path, clock).await {
                 Ok(server) if server.core.capabilities().offers(feature) => return Ok(server),
-                Ok(_) => {}
+                Ok(_) => groups.extend(definition.group.clone()),
                 Err(error @ ServerError::Missing { .. }) => first = first.or(Some(error)),
                 Err(error) => return Err(error),
             }
