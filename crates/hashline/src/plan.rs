@@ -21,21 +21,20 @@ use crate::source::{Source, check_file_op, source};
 use crate::surgery::{self, Hunk, Place};
 use crate::unseen::unseen;
 use crate::{
-    Documents, Lines, Note, Reason, Recovery, Refusal, SnapshotStore, Tag, boundary, furniture, recovery,
+    Documents, Lines, Note, ParseRegression, Reason, Recovery, Refusal, SnapshotStore, Syntax, Tag, View,
+    furniture, gate, recovery,
 };
 
 /// How to plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
-    /// Whether lines are shown with checks (setting `hashline.line_checks`). Then an anchor
-    /// without a check is believed only if it means the same line in every version shown.
-    pub checks: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { checks: true }
-    }
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// How lines are shown (settings `hashline.dialect` and `hashline.line_checks`). Where checks
+    /// are, an anchor without one is believed only if it means the same line in every version shown.
+    pub view: View,
+    /// Who parses source code; without, blocks are refused and nothing is said of brackets.
+    pub syntax: Option<&'a dyn Syntax>,
+    /// What becomes of an edit that breaks what parsed (setting `edit.parse_regression`).
+    pub parse_regression: ParseRegression,
 }
 
 /// What a patch comes to. Every section can be committed, or none should be.
@@ -50,7 +49,7 @@ pub struct Plan {
 pub struct SectionPlan {
     /// The section's path, lexically normal.
     pub path: String,
-    /// The tag it named.
+    /// The tag it named, or that of the newest version where it named none.
     pub tag: Tag,
     /// The current text, which the edits speak of.
     pub before: Arc<str>,
@@ -96,7 +95,7 @@ pub fn plan(
     patch: &Patch,
     store: &mut SnapshotStore,
     documents: &dyn Documents,
-    options: Options,
+    options: Options<'_>,
 ) -> Result<Plan, Refusal> {
     let payload = xxh3_64(patch.to_string().as_bytes());
     let sources: Vec<Result<Source<'_>, Problem>> =
@@ -106,7 +105,7 @@ pub fn plan(
     let mut refused = Vec::new();
     for (section, source) in patch.sections.iter().zip(&sources) {
         let result = match source {
-            Ok(source) => section_plan(source, &registers, patch, store, documents),
+            Ok(source) => section_plan(source, &registers, patch, store, documents, options),
             Err(problem) => Err(problem.clone()),
         };
         match result {
@@ -122,7 +121,7 @@ pub fn plan(
         Some(first) => Err(Refusal {
             reason: first.reason,
             times: store.refused(payload),
-            checks: options.checks,
+            view: options.view,
             sections: refused,
         }),
     }
@@ -134,6 +133,7 @@ fn section_plan(
     patch: &Patch,
     store: &mut SnapshotStore,
     documents: &dyn Documents,
+    options: Options<'_>,
 ) -> Result<SectionPlan, Problem> {
     let Source { section, snapshot, current, .. } = source;
     check_file_op(section, patch, documents)?;
@@ -161,19 +161,22 @@ fn section_plan(
     unseen(source, &hunks, store, &way)?;
     let Way { hunks: placed, recovery, notes: found } = way;
     let mut notes: Vec<Note> = source.notes.iter().cloned().chain(found).collect();
-    let hunks: Vec<Hunk> = placed.iter().flatten().cloned().collect();
-    let edits = surgery::edits(current, &hunks);
+    // What stands there already needs no judgement.
+    let made = section.ops.iter().zip(placed).filter_map(|(op, hunk)| Some((op.clone(), hunk?)));
+    let (ops, mut hunks): (Vec<Op>, Vec<Hunk>) = made.unzip();
+    let mut edits = surgery::edits(current, &hunks);
     let mut strategy = recovery::weakest(&recovery);
     if strategy != Strategy::AlreadyApplied {
         if edits.is_empty() && section.file_op == FileOp::Keep {
             strategy = Strategy::AlreadyApplied;
             notes.push(recovery::already_applied());
-        } else {
-            for (op, hunk) in section.ops.iter().zip(&placed) {
-                if let (Op::Put { .. }, Some(hunk)) = (op, hunk) {
-                    notes.extend(boundary::notes(hunk, current));
-                }
-            }
+        } else if !edits.is_empty() {
+            let gated =
+                gate::check(&section.path, &ops, current, hunks, edits, options).map_err(|barred| {
+                    Problem { reason: barred.reason, message: barred.message, show: barred.show }
+                })?;
+            (hunks, edits) = (gated.hunks, gated.edits);
+            notes.extend(gated.notes);
         }
     }
     let new_text = text::apply(current.text(), &edits).map_err(|error| {
@@ -188,7 +191,7 @@ fn section_plan(
     }
     Ok(SectionPlan {
         path: section.path.clone(),
-        tag: section.tag,
+        tag: source.tag,
         before: current.text().clone(),
         edits,
         new_text: new_text.into(),

@@ -147,7 +147,7 @@ fn repeats(hunk: &Hunk, place: Place, old: &Lines, new: &Lines) -> bool {
 const NEAR: usize = 16;
 
 fn stale(source: &Source<'_>, blanks: Option<(usize, usize)>) -> Problem {
-    let tag = source.section.tag;
+    let tag = source.tag;
     let message = match blanks {
         Some(lines) => format!(
             "the blanks at the end of {} changed since tag {tag} was shown; write the edit for the lines below",

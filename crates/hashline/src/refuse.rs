@@ -43,7 +43,10 @@ pub(crate) fn refuse(
     };
     let Ok(lines) = current::current(&section.path, documents) else { return refusal };
     // The text that the tag means, to find where the anchors' lines went.
-    let known = store.get(&section.path, section.tag);
+    let known = match section.tag {
+        Some(tag) => store.get(&section.path, tag),
+        None => store.newest(&section.path),
+    };
     let tag = store.record(&section.path, lines.text().clone());
     refusal.actual = Some(tag);
     refusal.line_count = lines.count();

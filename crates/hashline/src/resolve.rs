@@ -195,8 +195,13 @@ fn differing<'a>(
         return None;
     }
     let mut remap = Remap::new(old, new);
-    let mut stays = |line: usize| remap.fate((line, line), line) == Fate::At(line);
-    anchors.iter().find(|anchor| !stays(anchor.line))
+    // Where they disagree, the tag decides.
+    let mut moved = |line: usize| match remap.fate((line, line), line) {
+        Fate::At(at) => at != line,
+        Fate::Gone => true,
+        Fate::Unsure => false,
+    };
+    anchors.iter().find(|anchor| moved(anchor.line))
 }
 
 fn mismatch(snapshot: &Snapshot, anchors: &[Anchor]) -> String {

@@ -6,12 +6,16 @@ use std::sync::Arc;
 use crate::patch::{FileOp, Op, Patch, Section, Span, Target, normal_path};
 use crate::refuse::Problem;
 use crate::resolve::{self, Resolved};
-use crate::{Current, Documents, Lines, Note, NoteKind, Options, Reason, Snapshot, SnapshotStore, current};
+use crate::{
+    Current, Documents, Lines, Note, NoteKind, Options, Reason, Snapshot, SnapshotStore, Tag, block, current,
+    naming,
+};
 
 /// A section whose numbers are understood.
 pub(crate) struct Source<'a> {
-    /// With the numbers of that version.
+    /// With the numbers of that version, its blocks written as lines of it.
     pub section: Cow<'a, Section>,
+    pub tag: Tag,
     /// Version that the tag names, and the one that the numbers belong to, in the history.
     pub tagged: usize,
     pub version: usize,
@@ -26,30 +30,24 @@ pub(crate) fn source<'a>(
     section: &'a Section,
     store: &mut SnapshotStore,
     documents: &dyn Documents,
-    options: Options,
+    options: Options<'_>,
 ) -> Result<Source<'a>, Problem> {
     let current = current::current(&section.path, documents)?;
-    if section.ops.iter().any(Op::is_block) {
-        return Err(Problem::new(
-            Reason::Unsupported,
-            "block operations (`A*`) are not available; name the first and last line, `A..=B`",
-        ));
-    }
     valid(section)?;
+    let tag = naming::tag(section, store).map_err(|(reason, message)| Problem::new(reason, message))?;
     let unknown = |known: bool| {
         let message = if known {
-            format!("the text with tag {} is no longer kept; use the lines and the tag below", section.tag)
+            format!("the text with tag {tag} is no longer kept; use the lines and the tag below")
         } else {
-            format!("no text with tag {} was shown; use the lines and the tag below", section.tag)
+            format!("no text with tag {tag} was shown; use the lines and the tag below")
         };
         Problem::new(Reason::UnknownTag, message)
     };
     let history = store.history(&section.path).ok_or_else(|| unknown(false))?;
-    let tagged =
-        history.find(section.tag, current.text()).ok_or_else(|| unknown(history.was_issued(section.tag)))?;
+    let tagged = history.find(tag, current.text()).ok_or_else(|| unknown(history.was_issued(tag)))?;
     let tagged_text = history.snapshot_over(tagged, &current).ok_or_else(|| unknown(true))?;
     let Resolved { version, shift } =
-        resolve::resolve(history, tagged, &tagged_text, section, options.checks)
+        resolve::resolve(history, tagged, &tagged_text, section, options.view.shows_checks())
             .map_err(|(reason, message)| Problem::new(reason, message))?;
     let snapshot = match version == tagged {
         true => tagged_text,
@@ -58,16 +56,29 @@ pub(crate) fn source<'a>(
     store.touch(&section.path, version);
     store.touch(&section.path, tagged);
     let mut notes = Vec::new();
-    let mut section = Cow::Borrowed(section);
+    let mut moved = Cow::Borrowed(section);
     if shift != 0 {
-        section.to_mut().shift(shift);
+        moved.to_mut().shift(shift);
         let (by, way) = (shift.unsigned_abs(), if shift > 0 { "down" } else { "up" });
         let message = format!(
             "the numbers were those of another text; by their checks the lines stand {by} further {way}"
         );
         notes.push(Note::new(NoteKind::EarlierVersion, message));
     }
-    Ok(Source { section, tagged, version, snapshot, current, notes })
+    let expanded = block::expand(&moved, snapshot.lines(), options.syntax).map_err(|unclear| {
+        // What is shown is the current text.
+        let same = snapshot.text() == current.text();
+        Problem {
+            reason: unclear.reason,
+            message: unclear.message,
+            show: if same { unclear.show } else { Vec::new() },
+        }
+    })?;
+    let section = match expanded {
+        Cow::Owned(section) => Cow::Owned(section),
+        Cow::Borrowed(_) => moved,
+    };
+    Ok(Source { section, tag, tagged, version, snapshot, current, notes })
 }
 
 /// What the parser guarantees, for patches made in other ways.

@@ -15,7 +15,7 @@ use crate::chain::Chain;
 use crate::history::{Gone, History, carry_seen, written_lines};
 use crate::patch::normal_path;
 use crate::snapshot::Snapshot;
-use crate::{SectionPlan, Tag, render};
+use crate::{SectionPlan, Tag, View, render};
 
 /// How much a [`SnapshotStore`] keeps. Settings `hashline.snapshots.paths`, `.versions`, `.bytes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,13 +119,13 @@ impl SnapshotStore {
         path: &str,
         tag: Tag,
         ranges: &[RangeInclusive<usize>],
-        checks: bool,
+        view: View,
     ) -> Option<String> {
         let snapshot = self.get(path, tag)?;
         for range in ranges {
             self.see(path, tag, range.clone());
         }
-        Some(render::render(path, &snapshot, ranges, checks))
+        Some(render::render(path, &snapshot, ranges, view))
     }
 
     /// The version that `tag` names; `None` when its text is not kept, or never was.

@@ -216,7 +216,7 @@ fn run(cases: usize, seed: u64, alphabet: usize, most: usize, edits: usize) -> B
         let tag = store.record("f", old_text.clone());
         store.see("f", tag, 1..=usize::MAX);
         let op = op(&wish, &Lines::new(old_text.as_str().into()));
-        let section = Section { path: "f".into(), tag, ops: vec![op], file_op: FileOp::Keep };
+        let section = Section { path: "f".into(), tag: Some(tag), ops: vec![op], file_op: FileOp::Keep };
         let patch = Patch { sections: vec![section] };
         let current: Arc<str> = new_text.as_str().into();
         let plan = hashline::plan(&patch, &mut store, &|_: &str| Some(current.clone()), Options::default());
