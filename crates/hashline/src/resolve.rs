@@ -46,7 +46,9 @@ pub(crate) fn resolve(
     };
     if agrees(snapshot.lines(), &anchors) {
         let proven = checks || anchors.iter().any(|anchor| anchor.check.is_some());
-        if !proven {
+        // Lines that a refusal showed are named by what it showed.
+        let told = &history.versions[tagged].told;
+        if !proven || (!anchors.is_empty() && anchors.iter().all(|anchor| told.contains(anchor.line))) {
             return Ok(here);
         }
         let tagged = history.versions[tagged].id();
