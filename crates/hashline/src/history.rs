@@ -66,6 +66,8 @@ pub(crate) struct Version {
     pub(crate) seen: Seen,
     /// Lines it was shown of this version itself.
     shown: Seen,
+    /// Lines that a refusal showed under its tag.
+    pub(crate) told: Seen,
     used: u64,
 }
 
@@ -186,8 +188,19 @@ impl History {
         let lines = Lines::new(text);
         let count = lines.count();
         let kept = Kept::Full(Arc::new(Snapshot::new(lines, tag)));
-        let (seen, shown) = (Seen::default(), Seen::default());
-        self.versions.push(Version { id, identity, exact, count, tag, kept, seen, shown, used: self.clock });
+        let (seen, shown, told) = (Seen::default(), Seen::default(), Seen::default());
+        self.versions.push(Version {
+            id,
+            identity,
+            exact,
+            count,
+            tag,
+            kept,
+            seen,
+            shown,
+            told,
+            used: self.clock,
+        });
         tag
     }
 

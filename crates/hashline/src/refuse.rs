@@ -68,7 +68,7 @@ pub(crate) fn refuse(
         refusal.anchors.push(AnchorLines { anchor: "<1, >$".to_owned(), lines });
     }
     for line in refusal.anchors.iter().flat_map(|anchor| &anchor.lines) {
-        store.see(&section.path, tag, line.line..=line.line);
+        store.tell(&section.path, tag, line.line);
     }
     refusal
 }

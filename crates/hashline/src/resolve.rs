@@ -46,7 +46,9 @@ pub(crate) fn resolve(
     };
     if agrees(snapshot.lines(), &anchors) {
         let proven = view.shows_checks() || anchors.iter().any(|anchor| anchor.check.is_some());
-        if !proven {
+        // Lines that a refusal showed are named by what it showed.
+        let told = &history.versions[tagged].told;
+        if !proven || (!anchors.is_empty() && anchors.iter().all(|anchor| told.contains(anchor.line))) {
             return Ok(here);
         }
         let tagged = history.versions[tagged].id();
@@ -196,8 +198,13 @@ fn differing<'a>(
         return None;
     }
     let mut remap = Remap::new(old, new);
-    let mut stays = |line: usize| remap.fate((line, line), line) == Fate::At(line);
-    anchors.iter().find(|anchor| !stays(anchor.line))
+    // Where they disagree, the tag decides.
+    let mut moved = |line: usize| match remap.fate((line, line), line) {
+        Fate::At(at) => at != line,
+        Fate::Gone => true,
+        Fate::Unsure => false,
+    };
+    anchors.iter().find(|anchor| moved(anchor.line))
 }
 
 fn mismatch(snapshot: &Snapshot, anchors: &[Anchor], view: View) -> String {

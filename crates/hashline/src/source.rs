@@ -55,16 +55,16 @@ pub(crate) fn source<'a>(
     store.touch(&section.path, version);
     store.touch(&section.path, tagged);
     let mut notes = Vec::new();
-    let mut section = Cow::Borrowed(section);
+    let mut moved = Cow::Borrowed(section);
     if shift != 0 {
-        section.to_mut().shift(shift);
+        moved.to_mut().shift(shift);
         let (by, way) = (shift.unsigned_abs(), if shift > 0 { "down" } else { "up" });
         let message = format!(
             "the numbers were those of another text; by their checks the lines stand {by} further {way}"
         );
         notes.push(Note::new(NoteKind::EarlierVersion, message));
     }
-    let section = block::expand(section, snapshot.lines(), options.syntax).map_err(|unclear| {
+    let section = block::expand(moved, snapshot.lines(), options.syntax).map_err(|unclear| {
         // What is shown is the current text.
         let same = snapshot.text() == current.text();
         Problem {

@@ -102,6 +102,14 @@ impl SnapshotStore {
         true
     }
 
+    /// Marks a line as shown in a refusal: from then on its number under this tag means this line.
+    pub(crate) fn tell(&mut self, path: &str, tag: Tag, line: usize) {
+        if let Some((history, at)) = self.find(path, tag) {
+            history.show(at, line..=line);
+            history.versions[at].told.show(line..=line);
+        }
+    }
+
     /// Marks lines of a version as folded: left out between two lines that were shown. An
     /// operation that names the whole of them, with those two lines, needs no further read.
     /// Returns whether the version is kept.
