@@ -2,14 +2,19 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests write their fixtures and start programs")]
 
+mod adapters;
 mod bad_input;
 mod cancel;
 mod cli;
+mod complaints;
 mod crash;
 mod dialects;
 mod editors;
 mod front;
 mod in_editor;
+mod languages;
+mod lsp_actions;
+mod lsp_fixes;
 mod lsp_tool;
 mod models;
 mod nasty_rename;
@@ -19,4 +24,5 @@ mod real_servers;
 mod searching;
 mod server_death;
 mod stale_edit;
+mod syntax;
 mod undo;

@@ -2,6 +2,7 @@
 //! edit that follows.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread::JoinHandle;
@@ -40,7 +41,13 @@ pub struct View {
 impl Batch {
     /// Starts one in the sandbox's project, with `--yes --json`.
     pub fn start(sandbox: &Sandbox) -> Batch {
-        let mut command = sandbox.command(&["tool", "--batch", "--yes", "--json"]);
+        Batch::start_in(sandbox, &sandbox.project())
+    }
+
+    /// Starts one in another project, with the sandbox's homes.
+    pub fn start_in(sandbox: &Sandbox, project: &Path) -> Batch {
+        let mut command = sandbox.command_anywhere(&["tool", "--batch", "--yes", "--json", "-C"]);
+        command.arg(project);
         let mut child = command.stdin(Stdio::piped()).spawn().expect("pilcrow starts");
         let stdout = BufReader::new(child.stdout.take().expect("piped"));
         // One call is answered before the next is sent, so more than a line never waits here.

@@ -3,8 +3,10 @@
 //!
 //! What the model may still refer to is worth more than what it never saw: of too many versions the
 //! one goes of which the fewest lines were shown, the one used last longest ago first among equals,
-//! while the versions used last stay. Edits that led over a version that went are joined, so that
-//! the way between those that stay is as exact as it was.
+//! while the versions used last stay. A version beyond the limit stays for a while as edits of another
+//! (a ghost): nothing is planned on it, but a number that may be meant for it is not believed. Edits
+//! that led over a version that is gone for good are joined, so that the way between those that
+//! stay is as exact as it was.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -22,6 +24,11 @@ use crate::{Tag, align};
 const ISSUED: usize = 256;
 /// A text larger than this is kept as edits of the next one, where these are smaller: 4 MiB.
 const LARGE: usize = 4 << 20;
+/// Ghosts of a path, and bytes of their edits.
+const GHOSTS: usize = 64;
+const GHOST_BYTES: usize = 64 << 10;
+/// Texts of more bytes together are not compared to make a ghost.
+const GHOST_TEXT: usize = 2 << 20;
 /// Joined edits of more bytes than this are forgotten: 1 MiB.
 const MOST_LINK: usize = 1 << 20;
 
@@ -30,6 +37,9 @@ const MOST_LINK: usize = 1 << 20;
 pub(crate) struct History {
     /// In the order recorded, the newest last.
     pub(crate) versions: Vec<Version>,
+    /// Versions beyond the limit, as edits of others: good for nothing but to notice that a number
+    /// may be meant for one of them.
+    pub(crate) ghosts: Vec<Version>,
     links: Vec<Link>,
     issued: VecDeque<Issued>,
     next_id: u64,
@@ -98,6 +108,11 @@ impl Kept {
 }
 
 impl Version {
+    /// What it is called in links.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
     /// Number of its lines.
     pub(crate) fn count(&self) -> usize {
         self.count
@@ -148,6 +163,11 @@ impl History {
     /// Records a text as the newest version; one that is kept already becomes the newest again.
     pub(crate) fn record(&mut self, text: Arc<str>) -> Tag {
         self.clock += 1;
+        if let Some(at) = self.ghosts.iter().position(|ghost| ghost.is_text(&text)) {
+            // It is back, and with it what was seen of it.
+            let ghost = self.ghosts.remove(at);
+            self.versions.push(ghost);
+        }
         if let Some(at) = self.versions.iter().position(|version| version.is_text(&text)) {
             let mut version = self.versions.remove(at);
             version.used = self.clock;
@@ -173,12 +193,16 @@ impl History {
 
     /// The version's text; `None` when it was taken.
     pub(crate) fn snapshot(&self, at: usize) -> Option<Arc<Snapshot>> {
-        let version = self.versions.get(at)?;
+        self.text_of(self.versions.get(at)?)
+    }
+
+    /// The text of a version or ghost.
+    pub(crate) fn text_of(&self, version: &Version) -> Option<Arc<Snapshot>> {
         match &version.kept {
             Kept::Full(snapshot) => Some(snapshot.clone()),
             Kept::Lines(_) => None,
             Kept::Edits { of, edits } => {
-                let of = self.snapshot(self.index(*of)?)?;
+                let of = self.text_of(self.by_id(*of)?)?;
                 let text = text::apply(of.text(), edits).ok()?;
                 (exact(&text) == version.exact)
                     .then(|| Arc::new(Snapshot::new(Lines::new(text.into()), version.tag)))
@@ -194,11 +218,11 @@ impl History {
     /// Whether the line of that number was shown of a version that is gone.
     pub(crate) fn was_forgotten(&self, line: usize) -> bool {
         let lines_only = self.versions.iter().filter(|version| matches!(version.kept, Kept::Lines(_)));
-        self.forgotten.contains(line) || lines_only.into_iter().any(|version| version.shown.contains(line))
+        self.forgotten.contains(line) || lines_only.into_iter().any(|version| version.seen.contains(line))
     }
 
-    fn index(&self, id: u64) -> Option<usize> {
-        self.versions.iter().position(|version| version.id == id)
+    fn by_id(&self, id: u64) -> Option<&Version> {
+        self.versions.iter().chain(&self.ghosts).find(|version| version.id == id)
     }
 
     /// The model refers to a version.
@@ -263,6 +287,7 @@ impl History {
         let Some((at, version)) = candidates.filter(with_bytes).min_by_key(worth) else { return false };
         let id = version.id;
         // What is kept as edits of it is lost with it.
+        self.ghosts.retain(|ghost| !matches!(&ghost.kept, Kept::Edits { of, .. } if *of == id));
         let mut lost = vec![at];
         for (other, version) in self.versions.iter().enumerate() {
             if matches!(&version.kept, Kept::Edits { of, .. } if *of == id) {
@@ -288,37 +313,85 @@ impl History {
     }
 
     fn forget(&mut self, at: usize) {
+        let edits = self.as_edits(at);
+        let mut version = self.versions.remove(at);
+        version.seen.shown().iter().for_each(|lines| self.forgotten.show(lines.clone()));
+        match edits {
+            Some(kept) => {
+                // What is kept as edits of it needs it no less than before.
+                version.kept = kept;
+                self.ghosts.push(version);
+            }
+            None => self.drop_version(&version),
+        }
+        let bytes = |ghosts: &[Version]| ghosts.iter().map(|ghost| ghost.kept.bytes()).sum::<usize>();
+        while self.ghosts.len() > GHOSTS || bytes(&self.ghosts) > GHOST_BYTES {
+            let ghost = self.ghosts.remove(0);
+            self.drop_version(&ghost);
+        }
+    }
+
+    /// The version as edits of another that stays: of what our own edit made of it, or of the newest.
+    fn as_edits(&self, at: usize) -> Option<Kept> {
+        let version = &self.versions[at];
+        if let Kept::Edits { of, edits } = &version.kept {
+            return Some(Kept::Edits { of: *of, edits: edits.clone() });
+        }
+        let Kept::Full(snapshot) = &version.kept else { return None };
+        let stands_on_it =
+            |other: &Version| matches!(&other.kept, Kept::Edits { of, .. } if *of == version.id);
+        let own = self.links.iter().rev().find(|link| {
+            link.from == version.id
+                && self.versions.iter().any(|other| other.id == link.to && !stands_on_it(other))
+        });
+        if let Some(link) = own {
+            return Some(Kept::Edits {
+                of: link.to,
+                edits: text::invert(snapshot.text(), &link.edits).ok()?,
+            });
+        }
+        let newest =
+            self.versions.iter().rev().find(|other| other.id != version.id && !stands_on_it(other))?;
+        let Kept::Full(base) = &newest.kept else { return None };
+        if base.text().len() + snapshot.text().len() > GHOST_TEXT {
+            return None;
+        }
+        Some(Kept::Edits { of: newest.id, edits: align::edits(base.lines(), snapshot.lines()) })
+    }
+
+    /// A version that is in no list any more goes for good.
+    fn drop_version(&mut self, version: &Version) {
         // What is kept as edits of it must stand by itself, or on what it stands on.
-        let id = self.versions[at].id;
-        for other in 0..self.versions.len() {
-            let Kept::Edits { of, edits } = &self.versions[other].kept else { continue };
-            if *of != id {
+        let base_len = match &version.kept {
+            Kept::Edits { of, .. } => self.by_id(*of).map(|base| base.exact.1),
+            _ => None,
+        };
+        for other in self.versions.iter_mut().chain(&mut self.ghosts) {
+            let Kept::Edits { of, edits } = &other.kept else { continue };
+            if *of != version.id {
                 continue;
             }
-            let joined = match &self.versions[at].kept {
-                Kept::Edits { of: base, edits: first } => {
-                    let len = self.index(*base).map(|at| self.versions[at].exact.1);
-                    len.and_then(|len| chain::join(len, first, edits)).map(|edits| (*base, edits))
-                }
-                _ => None,
+            let kept = match &version.kept {
+                Kept::Edits { of, edits: first } => base_len
+                    .and_then(|len| chain::join(len, first, edits))
+                    .map(|edits| Kept::Edits { of: *of, edits }),
+                Kept::Full(snapshot) => text::apply(snapshot.text(), edits)
+                    .ok()
+                    .map(|text| Kept::Full(Arc::new(Snapshot::new(Lines::new(text.into()), other.tag)))),
+                Kept::Lines(_) => None,
             };
-            let kept = match joined {
-                Some((of, edits)) => Kept::Edits { of, edits },
-                None => self.snapshot(other).map_or(Kept::Lines(Vec::new()), Kept::Full),
-            };
-            self.versions[other].kept = kept;
+            other.kept = kept.unwrap_or(Kept::Lines(Vec::new()));
         }
-        let version = self.versions.remove(at);
-        version.shown.shown().iter().for_each(|lines| self.forgotten.show(lines.clone()));
+        // A ghost takes no room for a whole text.
+        self.ghosts.retain(|ghost| matches!(ghost.kept, Kept::Edits { .. }));
         let (from, rest): (Vec<Link>, Vec<Link>) = std::mem::take(&mut self.links)
             .into_iter()
-            .filter(|link| link.from != link.to)
             .partition(|link| link.from == version.id || link.to == version.id);
         self.links = rest;
         for into in from.iter().filter(|link| link.to == version.id) {
             for out in from.iter().filter(|link| link.from == version.id) {
                 let known = |link: &Link| (link.from, link.to) == (into.from, out.to);
-                let Some(len) = self.index(into.from).map(|at| self.versions[at].exact.1) else { continue };
+                let Some(len) = self.by_id(into.from).map(|version| version.exact.1) else { continue };
                 if into.from == out.to || self.links.iter().any(known) {
                     continue;
                 }
@@ -330,11 +403,17 @@ impl History {
         }
     }
 
-    /// Remembers that our own edits lead from one version to another.
-    pub(crate) fn link(&mut self, from: usize, to: usize, edits: Vec<TextEdit>) {
-        let (from, to) = (self.versions[from].id, self.versions[to].id);
-        self.links.retain(|link| (link.from, link.to) != (from, to));
-        self.links.push(Link { from, to, edits });
+    /// Remembers that our own edits lead from the text `before` to the version at `to`.
+    pub(crate) fn link(&mut self, before: &str, to: usize, edits: Vec<TextEdit>) {
+        let mut all = self.versions.iter().rev().chain(self.ghosts.iter().rev());
+        let (Some(from), to) = (all.find(|version| version.is_text(before)), self.versions[to].id) else {
+            return;
+        };
+        let from = from.id;
+        if from != to {
+            self.links.retain(|link| (link.from, link.to) != (from, to));
+            self.links.push(Link { from, to, edits });
+        }
     }
 
     /// Index of the newest version with this text.
@@ -355,13 +434,16 @@ impl History {
         Some(Tag::new(issued.hash, true))
     }
 
-    /// The tags given out, to be remembered when the path itself is let go.
-    pub(crate) fn take_issued(&mut self) -> Issuance {
-        Issuance(std::mem::take(&mut self.issued))
+    /// What is remembered when the path itself is let go.
+    pub(crate) fn let_go(mut self) -> Gone {
+        for version in &self.versions {
+            version.seen.shown().iter().for_each(|lines| self.forgotten.show(lines.clone()));
+        }
+        Gone { issued: self.issued, forgotten: self.forgotten }
     }
 
-    pub(crate) fn with_issued(issuance: Issuance) -> Self {
-        Self { issued: issuance.0, ..Self::default() }
+    pub(crate) fn again(gone: Gone) -> Self {
+        Self { issued: gone.issued, forgotten: gone.forgotten, ..Self::default() }
     }
 
     /// A tag that means this text and no other of the path.
@@ -420,7 +502,11 @@ impl History {
 
     /// Our own edits from one version to another, a list per step; `None` when we did not make it.
     pub(crate) fn steps(&self, from: usize, to: usize) -> Option<Vec<&[TextEdit]>> {
-        let (from, to) = (self.versions[from].id, self.versions[to].id);
+        self.steps_between(self.versions[from].id, self.versions[to].id)
+    }
+
+    /// The same between versions or ghosts, by their ids.
+    pub(crate) fn steps_between(&self, from: u64, to: u64) -> Option<Vec<&[TextEdit]>> {
         // Breadth first, newest links first: the shortest way, the latest of several.
         let mut ways: VecDeque<(u64, Vec<&Link>)> = VecDeque::from([(from, Vec::new())]);
         let mut visited = vec![from];
@@ -439,9 +525,13 @@ impl History {
     }
 }
 
-/// Tags that a path gave out.
+/// What is remembered of a path that was let go: the tags that it gave out, and the numbers of lines
+/// that were shown.
 #[derive(Debug)]
-pub(crate) struct Issuance(VecDeque<Issued>);
+pub(crate) struct Gone {
+    issued: VecDeque<Issued>,
+    forgotten: Seen,
+}
 
 pub(crate) fn carry_seen(seen: &Seen, old: &Lines, chain: &Chain, lines: &Lines, new: &mut Version) {
     for range in seen.shown() {

@@ -38,9 +38,9 @@ pub(crate) fn resolve(
     let anchors = section.anchors();
     let here = Resolved { version: tagged, shift: 0 };
     let others = history.versions.iter().enumerate().filter(|(at, _)| *at != tagged);
-    let agreeing = |at: usize, other: &Version| {
+    let agreeing = |other: &Version| {
         was_shown(other, &anchors)
-            .then(|| history.snapshot(at))
+            .then(|| history.text_of(other))
             .flatten()
             .filter(|snapshot| agrees(snapshot.lines(), &anchors))
     };
@@ -49,9 +49,10 @@ pub(crate) fn resolve(
         if !proven {
             return Ok(here);
         }
-        for (at, other) in others {
-            if let Some(text) = agreeing(at, other)
-                && let Some(anchor) = differing(history, (at, &text), (tagged, snapshot), &anchors)
+        let tagged = history.versions[tagged].id();
+        for other in others.map(|(_, other)| other).chain(&history.ghosts) {
+            if let Some(text) = agreeing(other)
+                && let Some(anchor) = differing(history, (other.id(), &text), (tagged, snapshot), &anchors)
             {
                 let message = format!(
                     "`{}` fits two versions of this file that were shown (tags {} and {}) and means different lines in them; name every line by its number and check as below",
@@ -70,29 +71,37 @@ pub(crate) fn resolve(
     if !all_checked {
         return Err(mismatch());
     }
-    let mut found: Option<(usize, Vec<usize>)> = None;
-    for (at, other) in others.filter(|(at, _)| *at < tagged) {
-        let Some(text) = agreeing(at, other) else { continue };
-        let places = mapped(history, (at, &text), (tagged, snapshot), &anchors).ok_or_else(mismatch)?;
+    let earlier = others.filter(|(at, _)| *at < tagged).map(|(at, other)| (Some(at), other));
+    let ghosts = history.ghosts.iter().map(|ghost| (None, ghost));
+    let mut places: Option<Vec<usize>> = None;
+    let mut version = None;
+    for (at, other) in ghosts.chain(earlier) {
+        let Some(text) = agreeing(other) else { continue };
+        let of = (other.id(), &*text);
+        let here = (history.versions[tagged].id(), snapshot);
+        let found = mapped(history, of, here, &anchors).ok_or_else(mismatch)?;
         // A check fits one line in 576 by chance. Where a version is gone in which the number was
         // shown, it takes more than one to tell that it is not of that.
         let alone = !is_two(&anchors) && anchors.iter().any(|anchor| history.was_forgotten(anchor.line));
         if alone && !echoes(section, text.lines(), 0) {
             return Err(mismatch());
         }
-        match &found {
-            Some((_, other)) if *other != places => {
-                let message = "the numbers fit two earlier versions and mean different lines; name the lines by the numbers and checks below";
-                return Err((Reason::Ambiguous, message.to_owned()));
-            }
-            // The newest of those that agree.
-            _ => found = Some((at, places)),
+        if places.as_ref().is_some_and(|places| *places != found) {
+            let message = "the numbers fit two earlier versions and mean different lines; name the lines by the numbers and checks below";
+            return Err((Reason::Ambiguous, message.to_owned()));
         }
+        places = Some(found);
+        // The newest of those that agree.
+        version = at.or(version);
     }
-    if let Some((version, _)) = found {
+    if let Some(version) = version {
         return Ok(Resolved { version, shift: 0 });
     }
     let shift = near(snapshot.lines(), section, &anchors).ok_or_else(mismatch)?;
+    let near = anchors.iter().map(|anchor| anchor.line.saturating_add_signed(shift));
+    if places.is_some_and(|places| !places.iter().copied().eq(near)) {
+        return Err(mismatch());
+    }
     Ok(Resolved { version: tagged, shift })
 }
 
@@ -156,12 +165,12 @@ fn was_shown(version: &Version, anchors: &[Anchor]) -> bool {
 
 fn mapped(
     history: &History,
-    (from, old): (usize, &Snapshot),
-    (to, new): (usize, &Snapshot),
+    (from, old): (u64, &Snapshot),
+    (to, new): (u64, &Snapshot),
     anchors: &[Anchor],
 ) -> Option<Vec<usize>> {
     let (old, new) = (old.lines(), new.lines());
-    let chain = Chain::new(old.text(), new.text(), history.steps(from, to)?)?;
+    let chain = Chain::new(old.text(), new.text(), history.steps_between(from, to)?)?;
     anchors.iter().map(|anchor| chain.line(old, new, anchor.line, anchor.line)).collect()
 }
 
@@ -169,13 +178,14 @@ fn mapped(
 /// made one of the other, else by what every cheapest way from one to the other leaves alone.
 fn differing<'a>(
     history: &History,
-    a: (usize, &Snapshot),
-    b: (usize, &Snapshot),
+    a: (u64, &Snapshot),
+    b: (u64, &Snapshot),
     anchors: &'a [Anchor],
 ) -> Option<&'a Anchor> {
     for ((from, old), (to, new)) in [(a, b), (b, a)] {
         let (old, new) = (old.lines(), new.lines());
-        let chain = history.steps(from, to).and_then(|steps| Chain::new(old.text(), new.text(), steps));
+        let chain =
+            history.steps_between(from, to).and_then(|steps| Chain::new(old.text(), new.text(), steps));
         if let Some(chain) = chain {
             let stays = |line: usize| chain.line(old, new, line, line) == Some(line);
             return anchors.iter().find(|anchor| !stays(anchor.line));

@@ -12,7 +12,7 @@ use lru::LruCache;
 use text::TextEdit;
 
 use crate::chain::Chain;
-use crate::history::{History, Issuance, carry_seen, written_lines};
+use crate::history::{Gone, History, carry_seen, written_lines};
 use crate::patch::normal_path;
 use crate::snapshot::Snapshot;
 use crate::{SectionPlan, Tag, View, render};
@@ -50,7 +50,7 @@ pub struct SnapshotStore {
     paths: LruCache<String, History>,
     bytes: usize,
     /// Tags of paths that were let go: none may come to mean another text.
-    gone: LruCache<String, Issuance>,
+    gone: LruCache<String, Gone>,
     refusals: LruCache<u64, usize>,
 }
 
@@ -79,7 +79,7 @@ impl SnapshotStore {
         let text = text.into();
         let path = normal_path(path);
         if !self.paths.contains(&path) {
-            let history = self.gone.pop(&path).map_or_else(History::default, History::with_issued);
+            let history = self.gone.pop(&path).map_or_else(History::default, History::again);
             if let Some((path, evicted)) = self.paths.push(path.clone(), history) {
                 self.let_go(path, evicted);
             }
@@ -155,6 +155,14 @@ impl SnapshotStore {
             .unwrap_or_default()
     }
 
+    /// The folds of a version, in the order in which they were marked; empty for a tag that is not
+    /// known.
+    pub fn folds(&mut self, path: &str, tag: Tag) -> Vec<RangeInclusive<usize>> {
+        self.find(path, tag)
+            .map(|(history, at)| history.versions[at].seen.folds().to_vec())
+            .unwrap_or_default()
+    }
+
     /// Whether the model has seen every line of the version (a whole replacement needs that).
     pub fn has_seen_all(&mut self, path: &str, tag: Tag) -> bool {
         self.find(path, tag).is_some_and(|(history, at)| {
@@ -194,12 +202,11 @@ impl SnapshotStore {
             if let Some(chain) = &chain {
                 carry_seen(&seen, snapshot.lines(), chain, new.lines(), &mut history.versions[to]);
             }
-            let Some(from) = history.find_text(before) else { return };
-            let Some(edits) = exact.filter(|_| is_exact && from != to) else { return };
+            let Some(edits) = exact.filter(|_| is_exact && *before != **new.text()) else { return };
             for line in written_lines(&edits, new.lines()) {
                 history.versions[to].seen.show(line);
             }
-            history.link(from, to, edits);
+            history.link(before, to, edits);
         });
         tag
     }
@@ -292,9 +299,9 @@ impl SnapshotStore {
         result
     }
 
-    fn let_go(&mut self, path: String, mut history: History) {
+    fn let_go(&mut self, path: String, history: History) {
         self.bytes -= history.bytes();
-        self.gone.push(path, history.take_issued());
+        self.gone.push(path, history.let_go());
     }
 
     /// Takes the bytes of versions until they fit, of the least recently used paths first. The

@@ -223,6 +223,17 @@ impl Capabilities {
         fixed.or_else(|| self.registrations("textDocument/didSave").first().map(|options| (*options).clone()))
     }
 
+    /// Whether folders can be added while it runs.
+    pub fn takes_folders(&self) -> bool {
+        let folders = &self.server["workspace"]["workspaceFolders"];
+        let told = match &folders["changeNotifications"] {
+            Value::Bool(told) => *told,
+            Value::String(id) => !id.is_empty(),
+            _ => !self.registrations("workspace/didChangeWorkspaceFolders").is_empty(),
+        };
+        folders["supported"] == Value::Bool(true) && told
+    }
+
     /// Whether documents are to be opened at all, and whether changes may be sent as ranges.
     pub fn sync(&self) -> (bool, bool) {
         let sync = &self.server["textDocumentSync"];
@@ -280,5 +291,21 @@ mod tests {
         assert_eq!(capabilities.sync(), (true, false));
         capabilities.initialized(json!({}));
         assert_eq!(capabilities.sync(), (false, false));
+    }
+
+    #[test]
+    fn folders_are_added_only_where_they_are_taken() {
+        let takes = |folders: Value| {
+            let mut capabilities = Capabilities::default();
+            capabilities.initialized(json!({"workspace": {"workspaceFolders": folders}}));
+            capabilities.takes_folders()
+        };
+        assert!(takes(json!({"supported": true, "changeNotifications": true})));
+        assert!(takes(
+            json!({"supported": true, "changeNotifications": "workspace/didChangeWorkspaceFolders"})
+        ));
+        assert!(!takes(json!({"supported": true})));
+        assert!(!takes(json!({"supported": false, "changeNotifications": true})));
+        assert!(!takes(Value::Null));
     }
 }

@@ -19,6 +19,8 @@ use crate::traffic::Traffic;
 pub(crate) struct Core {
     pub definition: Arc<ServerDefinition>,
     pub root: AbsPath,
+    /// The package roots it works on; `root` itself unless one server takes several.
+    folders: Mutex<Vec<AbsPath>>,
     pub workspace: Workspace,
     pub host: Arc<dyn Host>,
     /// The definition's settings with their variables replaced.
@@ -38,6 +40,7 @@ impl Core {
     pub fn new(
         definition: Arc<ServerDefinition>,
         root: AbsPath,
+        folders: Vec<AbsPath>,
         workspace: Workspace,
         host: Arc<dyn Host>,
         settings: Value,
@@ -53,6 +56,7 @@ impl Core {
             documents: Mutex::default(),
             definition,
             root,
+            folders: Mutex::new(folders),
             workspace,
             host,
             settings,
@@ -80,6 +84,15 @@ impl Core {
     }
 
     pub fn workspace_folders(&self) -> Value {
-        json!([{"uri": workspace::path_to_uri(self.root.as_path()), "name": self.root.file_name()}])
+        self.folders().iter().map(folder).collect()
     }
+
+    pub fn folders(&self) -> MutexGuard<'_, Vec<AbsPath>> {
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// `WorkspaceFolder` of LSP.
+pub(crate) fn folder(path: &AbsPath) -> Value {
+    json!({"uri": workspace::path_to_uri(path.as_path()), "name": path.file_name()})
 }

@@ -11,6 +11,8 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::install::{FileInstall, Install};
+
 /// The newest format of a definition file that this program reads.
 pub const FORMAT: u64 = 1;
 
@@ -32,6 +34,12 @@ pub struct ServerDefinition {
     /// It looks for uses in its own project's files and in open ones only: before references and
     /// rename the files that hold the name are opened.
     pub opens_holders: bool,
+    /// What it was opened counts for such a question only when it has told diagnostics about it.
+    pub waits_for_holders: bool,
+    /// A whole file is formatted as the range of all its lines.
+    pub formats_by_range: bool,
+    /// Other programs that it calls for a feature; without one of them it does not offer that.
+    pub needs: BTreeMap<Feature, Vec<String>>,
     /// It mends what refers to a file only when the file keeps its folder: other moves are refused.
     pub moves_within_folder: bool,
     /// How it is told where a symbol is to be moved.
@@ -52,7 +60,7 @@ pub struct ServerDefinition {
     pub diagnostics: DiagnosticsRule,
     /// How a person gets it.
     pub install: Install,
-    /// What the test run last saw working.
+    /// What the test run last saw working; `None`: written after the project's own pages, never run.
     pub verified: Option<Verified>,
     /// Came with the project: its command is shown before it is first run.
     pub from_project: bool,
@@ -78,6 +86,12 @@ pub struct RootRule {
     /// Which marked folder wins.
     #[serde(default)]
     pub prefer: Prefer,
+    /// Without a marker the server is not for that file: it would have nothing to say.
+    #[serde(default)]
+    pub required: bool,
+    /// One server works for all roots of a workspace at once, if it takes workspace folders.
+    #[serde(default)]
+    pub folders: bool,
 }
 
 /// Which of several marked folders is the root.
@@ -290,16 +304,6 @@ pub struct DiagnosticsRule {
     pub refuse_unversioned: bool,
 }
 
-/// How a person gets a server.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Install {
-    /// `npm`, `pip`, `cargo`, `apt`, or `page`.
-    pub how: String,
-    /// The command to run, or the page to read.
-    pub command: String,
-}
-
 /// What the test run last saw working; only it writes this.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -340,6 +344,12 @@ struct File {
     #[serde(default)]
     opens_holders: bool,
     #[serde(default)]
+    waits_for_holders: bool,
+    #[serde(default)]
+    formats_by_range: bool,
+    #[serde(default)]
+    needs: BTreeMap<Feature, Vec<String>>,
+    #[serde(default)]
     moves_within_folder: bool,
     #[serde(default)]
     move_symbol: Option<MoveRule>,
@@ -356,9 +366,17 @@ struct File {
     ready: ReadyRule,
     #[serde(default)]
     diagnostics: DiagnosticsRule,
-    install: Install,
+    install: FileInstall,
     #[serde(default)]
-    verified: Option<Verified>,
+    verified: Option<FileVerified>,
+}
+
+/// `verified = false`, or what was seen.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum FileVerified {
+    Never(bool),
+    Seen(Verified),
 }
 
 #[derive(Deserialize)]
@@ -389,6 +407,13 @@ impl ServerDefinition {
         if file.command.candidates.is_empty() {
             return Err(bad("command.candidates is empty; name a program".to_owned()));
         }
+        let verified = match file.verified {
+            None | Some(FileVerified::Never(false)) => None,
+            Some(FileVerified::Seen(verified)) => Some(verified),
+            Some(FileVerified::Never(true)) => {
+                return Err(bad("verified is false, or {version, date, how}".to_owned()));
+            }
+        };
         let languages = file
             .languages
             .into_iter()
@@ -405,6 +430,9 @@ impl ServerDefinition {
             languages,
             root: file.root,
             opens_holders: file.opens_holders,
+            waits_for_holders: file.waits_for_holders,
+            formats_by_range: file.formats_by_range,
+            needs: file.needs,
             moves_within_folder: file.moves_within_folder,
             move_symbol: file.move_symbol,
             command: file.command,
@@ -414,8 +442,8 @@ impl ServerDefinition {
             client_capabilities: file.client_capabilities.unwrap_or_else(empty),
             ready: file.ready,
             diagnostics: file.diagnostics,
-            install: file.install,
-            verified: file.verified,
+            install: file.install.check().map_err(bad)?,
+            verified,
             from_project,
         })
     }

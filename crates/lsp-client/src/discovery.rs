@@ -10,6 +10,7 @@ use globset::Glob;
 use workspace::AbsPath;
 
 use crate::definition::{Prefer, RootRule, ServerDefinition};
+use crate::install::COMPLETE;
 
 /// Folders of a project that hold programs.
 const PROJECT_BIN: &[&str] = &["node_modules/.bin", ".venv/bin", "venv/bin"];
@@ -19,7 +20,8 @@ const TOOLS_BIN: &[&str] = &["bin", "node_modules/.bin", "python/bin"];
 /// Where programs are searched, besides the project.
 #[derive(Debug, Clone, Default)]
 pub struct SearchPath {
-    /// Our managed folder: `<managed>/<definition>/<version>/` holds a server that Pilcrow installed.
+    /// Our managed folder: `<managed>/<definition>/<version>/` holds a server that Pilcrow installed, to the
+    /// end if it has a mark of completion.
     pub managed: Option<PathBuf>,
     /// `PILCROW_TOOLS`: a folder whose `bin`, `node_modules/.bin` and `python/bin` hold programs.
     pub tools: Option<PathBuf>,
@@ -62,15 +64,34 @@ impl SearchPath {
         std::env::join_paths(folders).ok()
     }
 
+    /// A program on `PATH`, by its name. Blocking.
+    pub fn on_path(&self, name: &str) -> Option<PathBuf> {
+        // A relative folder on PATH would mean whatever the current folder is.
+        let folders = self.path.iter().filter(|folder| folder.is_absolute());
+        folders.map(|folder| folder.join(name)).find(|path| is_program(path))
+    }
+
+    /// A program that a server calls: it sees the tools folder and `PATH`. Blocking.
+    pub(crate) fn helper(&self, name: &str) -> Option<PathBuf> {
+        let tools =
+            self.tools.iter().flat_map(|tools| TOOLS_BIN.iter().map(|bin| tools.join(bin).join(name)));
+        tools.into_iter().find(|path| is_program(path)).or_else(|| self.on_path(name))
+    }
+
+    /// The first of `programs` in a folder that something was installed into. Blocking.
+    pub(crate) fn in_folder(programs: &[String], folder: &Path) -> Option<PathBuf> {
+        let bins = TOOLS_BIN.iter().map(|bin| folder.join(bin));
+        let mut places = programs.iter().flat_map(|program| bins.clone().map(move |bin| bin.join(program)));
+        places.find(|path| is_program(path))
+    }
+
     fn folders(&self, definition: &ServerDefinition, root: &AbsPath, workspace: &AbsPath) -> Vec<PathBuf> {
         let mut folders = Vec::new();
         for folder in upward(root, workspace) {
             folders.extend(PROJECT_BIN.iter().map(|bin| folder.as_path().join(bin)));
         }
         if let Some(managed) = &self.managed {
-            let versions = managed.join(&definition.name);
-            for version in sorted(&versions).into_iter().rev() {
-                folders.push(version.clone());
+            for version in installed(&managed.join(&definition.name)) {
                 folders.extend(TOOLS_BIN.iter().map(|bin| version.join(bin)));
             }
         }
@@ -84,17 +105,18 @@ impl SearchPath {
 }
 
 /// The root folder of `file` for a server: a marked folder between it and the workspace's root, which
-/// is the answer where none is marked. Blocking.
-pub fn find_root(rule: &RootRule, file: &AbsPath, workspace: &AbsPath) -> AbsPath {
-    let Some(folder) = file.parent().filter(|folder| folder.starts_with(workspace)) else {
-        return workspace.clone();
+/// is the answer where none is marked and the rule does not require one. Blocking.
+pub fn find_root(rule: &RootRule, file: &AbsPath, workspace: &AbsPath) -> Option<AbsPath> {
+    let folders = match file.parent().filter(|folder| folder.starts_with(workspace)) {
+        Some(folder) => upward(&folder, workspace),
+        None => Vec::new(),
     };
-    let mut marked = upward(&folder, workspace).into_iter().filter(|folder| is_marked(rule, folder));
+    let mut marked = folders.into_iter().filter(|folder| is_marked(rule, folder));
     let found = match rule.prefer {
         Prefer::Nearest => marked.next(),
         Prefer::Outermost => marked.next_back(),
     };
-    found.unwrap_or_else(|| workspace.clone())
+    found.or_else(|| (!rule.required).then(|| workspace.clone()))
 }
 
 /// `folder` and its parents up to `top`.
@@ -133,6 +155,20 @@ fn sorted(folder: &Path) -> Vec<PathBuf> {
     let mut entries: Vec<_> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
     entries.sort();
     entries
+}
+
+/// The versions that were installed to the end, newest first.
+fn installed(versions: &Path) -> Vec<PathBuf> {
+    let mut found = sorted(versions);
+    found.retain(|version| version.join(COMPLETE).exists());
+    // 1.10 is newer than 1.9.
+    let key = |path: &PathBuf| -> Vec<(u64, String)> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let parts = name.split(['.', '-', '+']).map(|part| (part.parse().unwrap_or(0), part.to_owned()));
+        parts.collect()
+    };
+    found.sort_by_key(|path| std::cmp::Reverse(key(path)));
+    found
 }
 
 /// What an absolute glob matches, in order; `*` stays within one component. Blocking.
@@ -197,7 +233,8 @@ mod tests {
         let tree = Tree::new(&["Cargo.toml", "a/pyproject.toml", "a/src/p/m.py", "b/q.py", "c/x.sln"]);
         let root = |markers: &[&str], prefer, file: &str| {
             let markers = markers.iter().map(|&marker| marker.to_owned()).collect();
-            find_root(&RootRule { markers, prefer }, &tree.at(file), &tree.at(""))
+            let rule = RootRule { markers, prefer, ..RootRule::default() };
+            find_root(&rule, &tree.at(file), &tree.at("")).unwrap()
         };
         let nearest = Prefer::Nearest;
         assert_eq!(root(&["pyproject.toml"], nearest, "a/src/p/m.py"), tree.at("a"));
@@ -206,6 +243,9 @@ mod tests {
         assert_eq!(root(&["pyproject.toml", "Cargo.toml"], Prefer::Outermost, "a/src/p/m.py"), tree.at(""));
         assert_eq!(root(&["*.sln"], nearest, "c/y/z.cs"), tree.at("c"));
         assert_eq!(root(&["pyproject.toml"], nearest, "../elsewhere/x.py"), tree.at(""));
+        let rule = RootRule { markers: vec!["pyproject.toml".into()], required: true, ..RootRule::default() };
+        let required = |file: &str| find_root(&rule, &tree.at(file), &tree.at(""));
+        assert_eq!((required("a/src/p/m.py"), required("b/q.py")), (Some(tree.at("a")), None));
     }
 
     #[test]
@@ -214,7 +254,10 @@ mod tests {
             "w/p/node_modules/.bin/s",
             "w/.venv/bin/s",
             "w/venv/bin/README",
-            "managed/s/1/bin/s",
+            "managed/s/1.9/bin/s",
+            "managed/s/1.9/.complete",
+            "managed/s/1.10/bin/s",
+            "managed/s/1.10/.complete",
             "managed/s/2/bin/s",
             "tools/python/bin/s",
             "tools/bin/t",
@@ -232,8 +275,8 @@ mod tests {
         let expected: Vec<PathBuf> = [
             "w/p/node_modules/.bin/s",
             "w/.venv/bin/s",
-            "managed/s/2/bin/s",
-            "managed/s/1/bin/s",
+            "managed/s/1.10/bin/s",
+            "managed/s/1.9/bin/s",
             "tools/python/bin/s",
             "path/bin/s",
         ]

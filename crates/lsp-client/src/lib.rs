@@ -19,6 +19,7 @@ mod error;
 mod features;
 mod handler;
 mod host;
+mod install;
 mod loading;
 mod pool;
 mod protocol;
@@ -30,8 +31,8 @@ mod view;
 
 pub use answer::{Answer, Diagnostic, Diagnostics, Location, Severity, Symbol};
 pub use definition::{
-    CommandRule, DefinitionError, DiagnosticsRule, FORMAT, Feature, Install, Language, MoveRule, Prefer,
-    ReadyRule, RootRule, ServerDefinition, Verified,
+    CommandRule, DefinitionError, DiagnosticsRule, FORMAT, Feature, Language, MoveRule, Prefer, ReadyRule,
+    RootRule, ServerDefinition, Verified,
 };
 pub use definitions::Definitions;
 pub use discovery::{SearchPath, find_root};
@@ -41,5 +42,9 @@ pub use features::{
     Ran, RawAnswer, Resolved, ServerCommand, Signature, Types,
 };
 pub use host::{Host, MessageType, NoHost};
+pub use install::{
+    How, Install, InstallError, InstallLock, InstallPlan, Installed, Installer, Locked, PlanProblem,
+    Progress, Step,
+};
 pub use pool::{PoolLimits, PoolOptions, RequestCx, ServerLog, ServerPool, ServerState, ServerStatus};
 pub use traffic::TrafficEntry;

@@ -72,6 +72,17 @@ impl Loading {
         self.state().first_open.get_or_insert_with(Instant::now);
     }
 
+    /// It was given one more folder: what it said of the others does not count for that.
+    pub fn restart(&self) {
+        let mut state = self.state();
+        state.started = Instant::now();
+        state.first_open = None;
+        state.progress_seen = false;
+        state.message_seen = false;
+        drop(state);
+        self.changed.send_replace(());
+    }
+
     /// `$/progress`.
     pub fn progress(&self, params: &Value) {
         let token = params["token"].to_string();

@@ -107,7 +107,7 @@ pub struct ServerStatus {
     pub name: String,
     /// The folder it works on.
     pub root: AbsPath,
-    /// What it is doing.
+    /// What it is doing. Two of one `pid` are one server that works on both roots.
     pub state: ServerState,
     /// Its process, while it runs.
     pub pid: Option<u32>,
@@ -162,11 +162,18 @@ struct SlotState {
     failures: u32,
     not_before: Option<Instant>,
     last_log: Option<ServerLog>,
+    /// The package roots it works on, so that a restart begins with all of them.
+    folders: Vec<AbsPath>,
 }
 
 impl Slot {
     fn state(&self) -> std::sync::MutexGuard<'_, SlotState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a package root is its own, or one of those it was given besides.
+    fn works_on(&self, root: &AbsPath) -> bool {
+        self.root == *root || self.state().folders.contains(root)
     }
 
     fn running(&self) -> Option<Arc<Server>> {
@@ -266,14 +273,32 @@ impl ServerPool {
                 }
                 None => {}
             }
-            out.push(status);
+            // One line for each package root, also where one process has several.
+            let folders = state.folders.iter().filter(|_| !matches!(status.state, ServerState::Stopped));
+            match folders.clone().next() {
+                Some(_) => {
+                    out.extend(folders.map(|root| ServerStatus { root: root.clone(), ..status.clone() }))
+                }
+                None => out.push(status),
+            }
         }
         out
     }
 
     /// Whether any definition speaks the language of `path`.
+    ///
+    /// One that was never tried counts only if its program is there.
     pub fn serves(&self, path: &AbsPath) -> bool {
-        !self.definitions.for_path(path.as_path()).is_empty()
+        let top = self.workspace.root();
+        self.definitions.for_path(path.as_path()).iter().any(|definition| {
+            discovery::find_root(&definition.root, path, top).is_some()
+                && (definition.verified.is_some()
+                    || !self.limits.search.find(definition, top, top).is_empty())
+        })
+    }
+
+    pub(crate) fn is_verified(&self, name: &str) -> bool {
+        self.definitions.get(name).is_some_and(|definition| definition.verified.is_some())
     }
 
     /// Whether a server that speaks the language of `path` is running, so that a question about it
@@ -319,6 +344,21 @@ impl ServerPool {
         self.slots().iter().filter_map(|slot| slot.running()).collect()
     }
 
+    /// The definitions to be asked for `feature` of a file, best first, without those whose root marker
+    /// is required and not there, or that need another program for it which is not there.
+    pub(crate) fn applying(&self, path: &AbsPath, feature: Feature) -> Vec<Arc<ServerDefinition>> {
+        let mut found = self.definitions.for_feature(path.as_path(), feature);
+        found.retain(|definition| {
+            let rooted = !definition.root.required
+                || discovery::find_root(&definition.root, path, self.workspace.root()).is_some();
+            let needs = definition.needs.get(&feature);
+            rooted
+                && needs
+                    .is_none_or(|programs| programs.iter().any(|it| self.limits.search.helper(it).is_some()))
+        });
+        found
+    }
+
     /// The best server for `feature` of the file, started.
     pub(crate) async fn pick(
         self: &Arc<Self>,
@@ -328,11 +368,16 @@ impl ServerPool {
     ) -> Result<Arc<Server>, ServerError> {
         let mut first: Option<ServerError> = None;
         let mut names = Vec::new();
-        for definition in self.definitions.for_feature(path.as_path(), feature) {
+        let mut groups = HashSet::new();
+        for definition in self.applying(path, feature) {
+            // Another of its group would offer no more.
+            if definition.group.as_ref().is_some_and(|group| groups.contains(group)) {
+                continue;
+            }
             names.push(definition.name.clone());
             match self.get(&definition, path, clock).await {
                 Ok(server) if server.core.capabilities().offers(feature) => return Ok(server),
-                Ok(_) => {}
+                Ok(_) => groups.extend(definition.group.clone()),
                 Err(error @ ServerError::Missing { .. }) => first = first.or(Some(error)),
                 Err(error) => return Err(error),
             }
@@ -341,7 +386,10 @@ impl ServerPool {
             return Err(error);
         }
         if names.is_empty() {
-            names.extend(self.definitions.for_path(path.as_path()).iter().map(|it| it.name.clone()));
+            let mut others = self.definitions.for_path(path.as_path());
+            let top = self.workspace.root();
+            others.retain(|it| discovery::find_root(&it.root, path, top).is_some());
+            names.extend(others.iter().map(|it| it.name.clone()));
         }
         if names.is_empty() {
             return Err(ServerError::NoServer { path: self.workspace.relative(path) });
@@ -359,8 +407,7 @@ impl ServerPool {
         let mut servers = Vec::new();
         let mut problems = Vec::new();
         let mut groups = HashSet::new();
-        let definitions = self.definitions.for_feature(path.as_path(), feature);
-        for definition in definitions {
+        for definition in self.applying(path, feature) {
             if definition.group.as_ref().is_some_and(|group| groups.contains(group)) {
                 continue;
             }
@@ -421,6 +468,12 @@ impl ServerPool {
         }
     }
 
+    /// The package root of a file for a server, or the workspace's.
+    fn root_of(&self, definition: &ServerDefinition, path: &AbsPath) -> AbsPath {
+        let top = self.workspace.root();
+        discovery::find_root(&definition.root, path, top).unwrap_or_else(|| top.clone())
+    }
+
     /// Ends servers and starts them anew: those of a file, or all that run; of `name` alone if one is
     /// given. Gives their names.
     pub(crate) async fn restart(
@@ -434,7 +487,7 @@ impl ServerPool {
         slots.retain(|slot| {
             let here = path.is_none_or(|path| {
                 slot.definition.language_id(path.as_path()).is_some()
-                    && discovery::find_root(&slot.definition.root, path, self.workspace.root()) == slot.root
+                    && slot.works_on(&self.root_of(&slot.definition, path))
             });
             let known = slot.state().server.is_some() || slot.state().failures > 0;
             here && known && name.is_none_or(|name| name == slot.definition.name)
@@ -467,15 +520,47 @@ impl ServerPool {
         path: &AbsPath,
         clock: Clock<'_>,
     ) -> Result<Arc<Server>, ServerError> {
-        let root = discovery::find_root(&definition.root, path, self.workspace.root());
+        let top = self.workspace.root();
+        let root = self.root_of(definition, path);
+        if definition.root.folders {
+            // One for all package roots, unless it turns out that it takes no more of them.
+            let server = self.get_at(definition, top, &root, clock).await?;
+            if server.include(&root).await {
+                self.remember(definition, &root);
+                return Ok(server);
+            }
+        }
+        self.get_at(definition, &root, &root, clock).await
+    }
+
+    /// A restart begins with all package roots.
+    fn remember(&self, definition: &ServerDefinition, folder: &AbsPath) {
+        let key = (definition.name.clone(), self.workspace.root().clone());
+        let slot = self.slots.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        if let Some(slot) = slot {
+            let folders = &mut slot.state().folders;
+            if !folders.contains(folder) {
+                folders.push(folder.clone());
+            }
+        }
+    }
+
+    /// The server of a definition at a place, started if need be, with `folder` as its first.
+    async fn get_at(
+        self: &Arc<Self>,
+        definition: &Arc<ServerDefinition>,
+        place: &AbsPath,
+        folder: &AbsPath,
+        clock: Clock<'_>,
+    ) -> Result<Arc<Server>, ServerError> {
         let slot = {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-            let slot = slots.entry((definition.name.clone(), root.clone())).or_insert_with(|| {
+            let slot = slots.entry((definition.name.clone(), place.clone())).or_insert_with(|| {
                 Arc::new(Slot {
                     definition: Arc::clone(definition),
-                    root,
+                    root: place.clone(),
                     starting: Arc::new(Semaphore::new(1)),
-                    state: Mutex::default(),
+                    state: Mutex::new(SlotState { folders: vec![folder.clone()], ..SlotState::default() }),
                 })
             });
             Arc::clone(slot)
@@ -567,7 +652,7 @@ impl ServerPool {
     fn missing(&self, definition: &ServerDefinition, detail: String) -> ServerError {
         ServerError::Missing {
             server: definition.name.clone(),
-            install: definition.install.command.clone(),
+            install: definition.install.hint(&definition.name),
             detail,
         }
     }
@@ -652,6 +737,7 @@ impl ServerPool {
             let core = Core::new(
                 Arc::clone(definition),
                 slot.root.clone(),
+                slot.state().folders.clone(),
                 self.workspace.clone(),
                 Arc::clone(&self.host),
                 expand(&definition.settings, &variables),

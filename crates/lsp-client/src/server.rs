@@ -112,12 +112,14 @@ impl Server {
 
     async fn initialize(&self, variables: &[(&str, String)], deadline: Duration) -> Result<(), ServerError> {
         let core = &self.core;
-        let uri = workspace::path_to_uri(core.root.as_path());
+        // The first package where one server takes several: a root that is none would be searched whole.
+        let first = core.folders().first().unwrap_or(&core.root).clone();
+        let uri = workspace::path_to_uri(first.as_path());
         let mut params = json!({
             "processId": std::process::id(),
             "clientInfo": {"name": "pilcrow", "version": env!("CARGO_PKG_VERSION")},
             "locale": "en",
-            "rootPath": core.root.to_string(),
+            "rootPath": first.to_string(),
             "rootUri": uri,
             "capabilities": capabilities::client(&core.definition.client_capabilities),
             "trace": "off",
@@ -181,6 +183,29 @@ impl Server {
             .unwrap_or_else(|| "it has not said that the project is loaded".to_owned())
     }
 
+    /// Makes sure that it works on a package root; `false`: it takes no more folders than it has.
+    pub async fn include(&self, root: &AbsPath) -> bool {
+        if self.core.folders().contains(root) {
+            return true;
+        }
+        // Capabilities are known once it runs; the room keeps the order with what is asked after this.
+        if !self.core.capabilities().takes_folders() {
+            return false;
+        }
+        let Ok(room) = self.peer.room().await else { return true };
+        let mut folders = self.core.folders();
+        if !folders.contains(root) {
+            let event = json!({"added": [crate::core::folder(root)], "removed": []});
+            let told = room.notify("workspace/didChangeWorkspaceFolders", &json!({"event": event}));
+            if let Err(closed) = told {
+                tracing::debug!(server = self.name(), %closed, "not told of a folder");
+            }
+            folders.push(root.clone());
+            self.core.loading.restart();
+        }
+        true
+    }
+
     /// Opens `document` and waits until the server has loaded its project, or three quarters of the
     /// time are gone; whether it has.
     pub async fn wait_ready(
@@ -227,6 +252,23 @@ impl Server {
         match self.sync(&room, &fresh, None) {
             Ok(_) => Ok(opened),
             Err(_) => Err(self.crashed("textDocument/didOpen").await),
+        }
+    }
+
+    /// Waits until it has told diagnostics about each of `documents` as it has them, or three quarters
+    /// of the time are gone: by then it has read them.
+    pub async fn wait_until_read(&self, documents: &[Document], clock: Clock<'_>) {
+        let synced = self.core.documents().snapshot();
+        let until = clock.at(75);
+        for document in documents {
+            let Some(synced) = synced.get(&document.path) else { continue };
+            // What it says does not matter here, and without a word the question is asked all the same.
+            let said = self.core.diagnostics.wait(&document.path, synced, until);
+            tokio::select! {
+                said = said => tracing::trace!(known = said.is_some(), "{}", document.path),
+                () = clock.cancel.cancelled() => return,
+                _ = self.peer.closed() => return,
+            }
         }
     }
 

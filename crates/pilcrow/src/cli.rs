@@ -248,6 +248,21 @@ pub enum Adapters {
     List,
     /// What can be started here, and what would install the rest
     Doctor,
+    /// Install servers: shows the commands, asks, and runs them
+    Install {
+        /// Their names, as `adapters list` has them
+        #[arg(required = true)]
+        names: Vec<String>,
+        /// Run the system's package manager too, for those that come from it
+        #[arg(long)]
+        system: bool,
+        /// Take what the package manager has now, not what was locked by an earlier installation
+        #[arg(long)]
+        update: bool,
+        /// Ask nobody
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 /// `pilcrow config …`

@@ -19,7 +19,7 @@ mod value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hashline::View;
+use hashline::{ParseRegression, View};
 use workspace::{AbsPath, Mode, Rule};
 
 pub use schema::schema;
@@ -174,6 +174,14 @@ impl Config {
     /// `edit.diagnostics_wait`: how long an edit waits for the diagnostics it caused.
     pub fn diagnostics_wait(&self) -> Duration {
         self.set("edit.diagnostics_wait").duration()
+    }
+
+    /// `edit.parse_regression`: what becomes of an edit after which a file that parsed does not.
+    pub fn parse_regression(&self) -> ParseRegression {
+        match self.set("edit.parse_regression").text() {
+            "refuse" => ParseRegression::Refuse,
+            _ => ParseRegression::Warn,
+        }
     }
 
     /// `hashline.dialect` and `hashline.line_checks`: how lines are shown, and edits are written.

@@ -4,7 +4,6 @@
 //! their version, one that belongs to the project only if the project is trusted. Which programs are
 //! looked for is the caller's list: this knows no language server by name.
 
-use std::fmt::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -98,6 +97,9 @@ pub struct Finding {
     /// The outcome.
     #[serde(flatten)]
     pub status: Status,
+    /// What is to be known besides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// All that the doctor says.
@@ -139,7 +141,7 @@ pub async fn examine(
     let trusted = policy.is_trusted();
     let findings = probes.iter().map(|probe| async move {
         let status = probe_status(probe, root, trusted, policy, processes).await;
-        Finding { name: probe.name.clone(), purpose: probe.purpose.clone(), status }
+        Finding { name: probe.name.clone(), purpose: probe.purpose.clone(), status, notes: Vec::new() }
     });
     let findings = futures_util::future::join_all(findings).await;
     let folders = [
@@ -261,9 +263,7 @@ impl Report {
         } else {
             format!("not trusted: its tools do not run; `pilcrow trust {}` changes that", self.root)
         };
-        let mut row = |mark: &str, name: &str, text: &str| {
-            writeln!(out, "{mark} {name:<22} {text}").expect("a String takes every text");
-        };
+        let mut row = |mark: &str, name: &str, text: &str| out.push_str(&row(mark, name, text));
         row("·", "pilcrow", &self.pilcrow);
         row("·", "workspace", &format!("{} ({trust})", self.root));
         row("·", "confinement", &self.confinement);
@@ -273,24 +273,36 @@ impl Report {
                 Some(problem) => row("✗", &format!("{} folder", folder.name), problem),
             }
         }
-        for Finding { name, purpose, status } in &self.findings {
-            match status {
-                Status::Found { path, version } => {
-                    let version = version.as_deref().unwrap_or("found, not run");
-                    row("✓", name, &format!("{version} ({})", path.display()));
-                }
-                Status::Broken { path, detail, install } => {
-                    row("✗", name, &format!("{} does not work: {detail}", path.display()));
-                    row(" ", "", &format!("{purpose}; install again: {install}"));
-                }
-                Status::Missing { install } => {
-                    row("–", name, &format!("missing ({purpose})"));
-                    row(" ", "", &format!("install: {install}"));
-                }
-            }
-        }
+        self.findings.iter().for_each(|finding| out.push_str(&finding.render()));
         out
     }
+}
+
+impl Finding {
+    /// Its line, and below it what to do and to know.
+    pub fn render(&self) -> String {
+        let Self { name, purpose, status, notes } = self;
+        let mut out = match status {
+            Status::Found { path, version } => {
+                let version = version.as_deref().unwrap_or("found, not run");
+                row("✓", name, &format!("{version} ({})", path.display()))
+            }
+            Status::Broken { path, detail, install } => {
+                row("✗", name, &format!("{} does not work: {detail}", path.display()))
+                    + &row(" ", "", &format!("{purpose}; install again: {install}"))
+            }
+            Status::Missing { install } => {
+                row("–", name, &format!("missing ({purpose})"))
+                    + &row(" ", "", &format!("install: {install}"))
+            }
+        };
+        notes.iter().for_each(|note| out.push_str(&row(" ", "", note)));
+        out
+    }
+}
+
+fn row(mark: &str, name: &str, text: &str) -> String {
+    format!("{mark} {name:<28} {text}\n")
 }
 
 #[cfg(test)]

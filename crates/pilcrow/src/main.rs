@@ -88,6 +88,14 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
         Command::Adapters { command: cli::Adapters::Doctor, project, json } => {
             commands::adapters::doctor(&project, json)
         }
+        Command::Adapters {
+            command: cli::Adapters::Install { names, system, update, yes },
+            project,
+            json,
+        } => {
+            let wanted = commands::adapters::Wanted { names: &names, system, update, yes, json };
+            block_on(commands::adapters::install(&project, &wanted))
+        }
         Command::Doctor { project, json } => commands::doctor::show(&project, json),
         Command::Logs { lines, server } => commands::logs::show(lines, server.as_deref()),
         Command::Config { command: cli::Config::Show, project, json } => {

@@ -29,6 +29,14 @@ pub fn note(text: &str) {
     write(std::io::stderr().lock(), text);
 }
 
+/// Writes a part of a line to standard error, as it is.
+pub fn note_part(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    if let Err(error) = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush()) {
+        tracing::debug!(%error, "standard error takes no more");
+    }
+}
+
 fn write(mut to: impl Write, text: &str) {
     let written = to
         .write_all(text.as_bytes())

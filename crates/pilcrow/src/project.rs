@@ -9,10 +9,13 @@ use agent::Registry;
 use agent::store::SessionStore;
 use anyhow::Context;
 use hashline::{Limits, SnapshotStore};
-use lsp_client::{Definitions, Host, MessageType, PoolLimits, PoolOptions, SearchPath, ServerPool};
+use lsp_client::{
+    DefinitionError, Definitions, Host, MessageType, PoolLimits, PoolOptions, SearchPath, ServerPool,
+};
 use tools::{KeptSnapshots, Kit};
 use workspace::{
-    AbsPath, Approver, Editor, Homes, Policy, PolicyOptions, Processes, RecoveryNote, TrustStore, Workspace,
+    AbsPath, Approver, Editor, Homes, Policy, PolicyOptions, Processes, RecoveryNote, StateDir, TrustStore,
+    Workspace,
 };
 
 use crate::config::Config;
@@ -184,6 +187,7 @@ impl Project {
     /// Ends everything that was started. `stopped` when the person waits for it.
     pub async fn close(&self, stopped: bool) {
         let ends = if stopped { STOPPED } else { SHUTDOWN };
+        self.kit.trees.close().await;
         self.servers.shutdown(ends / 2).await;
         let left = self.processes.end_all(ends / 2).await;
         if !left.is_empty() {
@@ -208,9 +212,11 @@ fn kit(
         workspace: workspace.clone(),
         servers: Arc::clone(servers),
         snapshots: Mutex::new(SnapshotStore::new(limits)),
+        trees: tools::Trees::default(),
         kept: if keep { Some(KeptSnapshots::new(workspace.state())?) } else { None },
         settings: tools::Settings {
             view: config.view(),
+            parse_regression: config.parse_regression(),
             diagnostics_wait: config.diagnostics_wait(),
             ..tools::Settings::default()
         },
@@ -244,16 +250,23 @@ pub fn settings(homes: &Homes, root: &AbsPath, trusted: bool) -> anyhow::Result<
     Ok(config)
 }
 
-/// Every definition there is: ours, the person's, and a trusted project's.
+/// Every definition there is: ours, the person's, and a trusted project's. What cannot be used is told.
 pub fn definitions(homes: &Homes, root: &AbsPath, trusted: bool, tell: fn(&str)) -> Definitions {
+    let (definitions, problems) = load_definitions(homes, root, trusted);
+    problems.iter().for_each(|problem| tell(&problem.to_string()));
+    definitions
+}
+
+/// Every definition there is, and the files that cannot be used.
+pub fn load_definitions(homes: &Homes, root: &AbsPath, trusted: bool) -> (Definitions, Vec<DefinitionError>) {
     let person = homes.config.join("adapters/servers");
     let project = trusted.then(|| root.join(".pilcrow/adapters/servers"));
-    let (definitions, problems) =
-        Definitions::load(Some(person.as_path()), project.as_ref().map(AbsPath::as_path));
-    for problem in problems {
-        tell(&problem.to_string());
-    }
-    definitions
+    Definitions::load(Some(person.as_path()), project.as_ref().map(AbsPath::as_path))
+}
+
+/// The folder of what Pilcrow installed.
+pub fn managed(homes: &Homes) -> anyhow::Result<StateDir> {
+    Ok(homes.data.child("adapters")?)
 }
 
 /// Where servers are looked for.

@@ -11,7 +11,7 @@ use text::LineIndex;
 use tree_sitter::Node;
 
 use crate::kinds::{Leading, closes, is_comment, is_transparent, leading, wraps};
-use crate::{Language, Tree};
+use crate::{Language, SyntaxError, Tree};
 
 /// A construct, by its lines from 1, both included.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,8 +41,10 @@ impl Tree {
     /// # Errors
     /// [`Unclear`] when none begins there, or more than one, or it does not parse.
     pub fn block(&self, text: &str, line: usize) -> Result<Construct, Unclear> {
-        Finder { language: self.language, text, index: LineIndex::new(text), root: self.tree.root_node() }
-            .find(line)
+        let root = self.tree.root_node();
+        // Where the readers of a text allow what its grammar does not, those errors do not count.
+        let lenient = (self.language == Language::JsonC).then(|| self.errors(text));
+        Finder { language: self.language, text, index: LineIndex::new(text), root, lenient }.find(line)
     }
 }
 
@@ -51,6 +53,7 @@ struct Finder<'a> {
     text: &'a str,
     index: LineIndex,
     root: Node<'a>,
+    lenient: Option<Vec<SyntaxError>>,
 }
 
 impl<'a> Finder<'a> {
@@ -65,7 +68,7 @@ impl<'a> Finder<'a> {
         if content.trim().is_empty() {
             return Err(self.unclear("the line is blank", self.enclosing(&path)));
         }
-        if path.iter().any(Node::is_error) {
+        if path.iter().any(|node| node.is_error() && self.is_broken(*node)) {
             return Err(self.unclear("the text around it does not parse", Vec::new()));
         }
         let inside_text = |node: &Node<'_>| {
@@ -80,7 +83,7 @@ impl<'a> Finder<'a> {
             return Err(self.unclear("no construct begins there", candidates));
         };
         let target = self.target(*first, line)?;
-        if target.has_error() || first.has_error() {
+        if self.is_broken(target) || self.is_broken(*first) {
             return Err(self.unclear("it does not parse", Vec::new()));
         }
         let end = self.end(target, start);
@@ -261,6 +264,13 @@ impl<'a> Finder<'a> {
 
     fn unclear(&self, message: &str, candidates: Vec<(RangeInclusive<usize>, String)>) -> Unclear {
         Unclear { message: message.to_owned(), candidates }
+    }
+
+    fn is_broken(&self, node: Node<'_>) -> bool {
+        let inside = |error: &SyntaxError| {
+            node.start_byte() <= error.range.start && error.range.end <= node.end_byte()
+        };
+        node.has_error() && self.lenient.as_ref().is_none_or(|errors| errors.iter().any(inside))
     }
 
     fn is_transparent(&self, node: Node<'_>) -> bool {

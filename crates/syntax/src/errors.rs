@@ -75,10 +75,21 @@ impl Tree {
             }
         }
         if self.language == Language::JsonC {
-            found.retain(|error| text.get(error.range.clone()).is_none_or(|piece| piece.trim() != ","));
+            found.retain(|error| !is_final_comma(text, error));
         }
         found
     }
+}
+
+/// Whether an error is the comma after a last element, or what should stand behind it.
+fn is_final_comma(text: &str, error: &SyntaxError) -> bool {
+    let comma = match error.kind {
+        ErrorKind::Unexpected => text.get(error.range.clone()).is_some_and(|piece| piece.trim() == ","),
+        ErrorKind::Missing(_) => {
+            text.get(..error.range.start).is_some_and(|before| before.trim_end().ends_with(','))
+        }
+    };
+    comma && text.get(error.range.end..).is_some_and(|after| after.trim_start().starts_with(['}', ']']))
 }
 
 fn next(cursor: &mut TreeCursor<'_>, in_error: &mut Vec<bool>) -> bool {

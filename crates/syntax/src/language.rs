@@ -171,6 +171,16 @@ impl Language {
         }
     }
 
+    /// About how long parsing takes, in nanoseconds a byte of text.
+    pub fn parse_nanos_per_byte(self) -> usize {
+        200
+    }
+
+    /// About how much memory a tree takes, in bytes a byte of text.
+    pub fn tree_bytes_per_byte(self) -> usize {
+        24
+    }
+
     pub(crate) fn grammar(self) -> tree_sitter::Language {
         match self {
             Bash => tree_sitter_bash::LANGUAGE,

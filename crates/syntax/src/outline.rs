@@ -71,5 +71,6 @@ fn hidden(text: &str, node: Node<'_>, lines: &RangeInclusive<usize>) -> Option<R
     let opens = text[node.start_byte()..].starts_with(['{', '[', '(', '#', '<']);
     // A body without an opener of its own begins below its head.
     let start = if own_line && !opens { first } else { first + 1 };
-    (start < last).then(|| start..=last - 1)
+    // A fold stands between two lines, so that it can be named by them.
+    (1 < start && start < last).then(|| start..=last - 1)
 }

@@ -26,7 +26,7 @@ const TRIES: usize = 4;
 impl Comparison {
     /// As [`Comparison::of`] from the lines around the edits (of `before`, in order of place, not
     /// overlapping) alone; errors are told by their places in the whole text after them. `None`
-    /// when the edits are too many or the lines too long for that.
+    /// when the edits are too many or the lines too long for that, and for HTML.
     ///
     /// `was_broken` says that the lines around the edits did not parse before.
     ///
@@ -39,7 +39,8 @@ impl Comparison {
         stop: Stop<'_>,
     ) -> Result<Option<Self>, Stopped> {
         let places = places(before, edits);
-        if places.is_empty() || places.len() > PLACES {
+        // A tag of HTML may close long after, or never; a piece tells nothing of it.
+        if places.is_empty() || places.len() > PLACES || language == Language::Html {
             return Ok(None);
         }
         let budget = LINES / places.len() / 2;

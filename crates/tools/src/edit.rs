@@ -16,7 +16,7 @@ use workspace::{
 };
 
 use crate::change::{self, Refused};
-use crate::{Failure, Kit, shown};
+use crate::{Failure, Grammars, Kit, shown};
 
 /// The tool.
 pub struct Edit {
@@ -109,7 +109,12 @@ impl Edit {
         loop {
             attempts += 1;
             let now = Now::look(kit, &patch);
-            let options = Options { view: kit.settings.view, ..Options::default() };
+            let grammars = Grammars::new(&kit.trees);
+            let options = Options {
+                view: kit.settings.view,
+                syntax: Some(&grammars),
+                parse_regression: kit.settings.parse_regression,
+            };
             let planned = kit.with_snapshots(|store| hashline::plan(&patch, store, &now, options));
             let planned = match planned {
                 // The person typed while we looked.
@@ -128,7 +133,7 @@ impl Edit {
                 Err(Refused::Moved) if attempts == 1 => continue,
                 done => done?,
             };
-            return Ok(outcome(kit, &planned.sections, &notes, &done));
+            return Ok(outcome(kit, &planned.sections, &notes, &done, &grammars));
         }
     }
 }
@@ -279,7 +284,13 @@ fn told(kit: &Kit, section: &SectionPlan) -> String {
     )
 }
 
-fn outcome(kit: &Kit, sections: &[SectionPlan], notes: &[Note], done: &change::Committed) -> ToolResult {
+fn outcome(
+    kit: &Kit,
+    sections: &[SectionPlan],
+    notes: &[Note],
+    done: &change::Committed,
+    grammars: &Grammars<'_>,
+) -> ToolResult {
     let mut text = String::new();
     let mut files = Vec::new();
     for section in sections {
@@ -290,6 +301,9 @@ fn outcome(kit: &Kit, sections: &[SectionPlan], notes: &[Note], done: &change::C
         // What the disk or the editor made of it is what the model is shown.
         let now = kit.workspace.document(&kit.workspace.root().join(path)).ok();
         let read_back = now.map_or_else(|| section.new_text.clone(), |document| document.text);
+        if section.file_op != FileOp::Remove {
+            grammars.keep(path, &read_back);
+        }
         let told =
             kit.with_snapshots(|store| hashline::outcome(store, section, read_back, kit.settings.view));
         text.push_str(&told.text);

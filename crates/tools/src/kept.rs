@@ -4,6 +4,7 @@
 //! One file a version in our own state folder, at most 64 MiB and seven days of them. They are a
 //! convenience: a lost one makes an edit refused as unknown, never wrong.
 
+use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,8 @@ struct Kept {
     path: String,
     at_ms: u64,
     seen: Vec<(usize, usize)>,
+    #[serde(default)]
+    folds: Vec<(usize, usize)>,
     text: String,
 }
 
@@ -56,14 +59,19 @@ impl KeptSnapshots {
     fn keep_one(&self, kit: &Kit, path: &str) {
         let newest = kit.with_snapshots(|store| {
             let snapshot = store.newest(path)?;
-            let seen = store.seen(path, snapshot.tag());
-            Some((snapshot, seen))
+            let (seen, folds) = (store.seen(path, snapshot.tag()), store.folds(path, snapshot.tag()));
+            Some((snapshot, pairs(&seen), pairs(&folds)))
         });
-        let Some((snapshot, seen)) = newest else { return };
+        let Some((snapshot, seen, folds)) = newest else { return };
         let text = snapshot.text();
-        let seen = seen.iter().map(|range| (*range.start(), *range.end())).collect();
-        let kept =
-            Kept { format: FORMAT, path: path.to_owned(), at_ms: now_ms(), seen, text: text.to_string() };
+        let kept = Kept {
+            format: FORMAT,
+            path: path.to_owned(),
+            at_ms: now_ms(),
+            seen,
+            folds,
+            text: text.to_string(),
+        };
         let written = serde_json::to_vec(&kept).map_err(|error| error.to_string()).and_then(|bytes| {
             self.state.write_atomic(&name(path, text), &bytes).map_err(|error| error.to_string())
         });
@@ -100,6 +108,9 @@ impl KeptSnapshots {
                 for (first, last) in kept.seen {
                     store.see(path, tag, first..=last);
                 }
+                for (first, last) in kept.folds {
+                    store.fold(path, tag, first..=last);
+                }
             }
         });
     }
@@ -135,6 +146,10 @@ impl KeptSnapshots {
             }
         }
     }
+}
+
+fn pairs(ranges: &[RangeInclusive<usize>]) -> Vec<(usize, usize)> {
+    ranges.iter().map(|range| (*range.start(), *range.end())).collect()
 }
 
 fn prefix(path: &str) -> String {

@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hashline::{SnapshotStore, View};
+use hashline::{ParseRegression, SnapshotStore, View};
 use lsp_client::{RequestCx, ServerPool};
 use tokio_util::sync::CancellationToken;
 use workspace::{AbsPath, Document, Workspace};
 
-use crate::Failure;
 use crate::kept::KeptSnapshots;
+use crate::{Failure, Trees};
 
 /// The workspace, its language servers, and what the model was shown. Shared by all tools of a
 /// session.
@@ -20,6 +20,8 @@ pub struct Kit {
     pub servers: Arc<ServerPool>,
     /// Texts the model was shown, by tag.
     pub snapshots: Mutex<SnapshotStore>,
+    /// Syntax trees of those texts.
+    pub trees: Trees,
     /// Snapshots that outlive the process, for callers that read and edit in two calls.
     pub kept: Option<KeptSnapshots>,
     /// Settings of the tools.
@@ -32,6 +34,8 @@ pub struct Settings {
     /// How lines are shown, and which dialect `edit` teaches (`hashline.dialect`,
     /// `hashline.line_checks`).
     pub view: View,
+    /// What becomes of an edit that breaks what parsed (`edit.parse_regression`).
+    pub parse_regression: ParseRegression,
     /// How long an edit waits for fresh diagnostics (`edit.diagnostics_wait`).
     pub diagnostics_wait: Duration,
     /// How long a server may take for a request (`lsp.timeout`).
@@ -42,6 +46,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             view: View::default(),
+            parse_regression: ParseRegression::Warn,
             diagnostics_wait: Duration::from_secs(3),
             request_timeout: Duration::from_secs(60),
         }

@@ -11,10 +11,12 @@ mod failure;
 mod kept;
 mod kit;
 mod lsp;
+mod outline;
 pub mod planner;
 mod read;
 mod search;
 mod shown;
+mod trees;
 mod undo;
 mod verify;
 mod words;
@@ -30,6 +32,7 @@ use workspace::ErrorCode;
 pub use failure::Failure;
 pub use kept::KeptSnapshots;
 pub use kit::{Kit, Settings};
+pub use trees::{Grammars, Trees};
 pub use undo::take_back;
 
 /// Every built-in tool, in the order in which a model sees them.

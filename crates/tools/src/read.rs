@@ -12,7 +12,8 @@ use text::LineIndex;
 use workspace::{AbsPath, Document, Effects, EntryKind, ErrorCode, Owner, ReadError};
 
 use crate::lsp::target;
-use crate::{Failure, Kit, arguments, shown};
+use crate::outline::Outline;
+use crate::{Failure, Kit, arguments, outline, shown};
 
 /// At most this many lines.
 const MAX_LINES: usize = 2000;
@@ -35,6 +36,13 @@ struct Arguments {
     symbol: Option<String>,
     #[serde(default)]
     raw: bool,
+}
+
+impl Arguments {
+    /// Whether the file is asked for, and no part of it.
+    fn is_whole(&self) -> bool {
+        self.offset.is_none() && self.limit.is_none() && self.symbol.is_none() && !self.raw
+    }
 }
 
 impl Read {
@@ -84,6 +92,16 @@ impl Read {
             Err(ReadError::NotAFile { .. }) => return listing(kit, &path),
             document => document?,
         };
+        if !args.raw {
+            // An edit may follow.
+            kit.trees.prepare(&kit.shown(&document.path), &document.text);
+        }
+        if args.is_whole()
+            && is_long(&document)
+            && let Some(outline) = outline::of(kit, &document, MAX_LINES, MAX_BYTES).await
+        {
+            return Ok(outlined(kit, &document, &outline));
+        }
         let (first, last) = self.span(&document, &args, cx).await?;
         Ok(view(kit, &document, first, last, args.raw))
     }
@@ -109,9 +127,29 @@ impl Read {
     }
 }
 
-fn view(kit: &Kit, document: &Document, first: usize, last: usize, raw: bool) -> ToolResult {
-    let index = LineIndex::new(&document.text);
+/// Whether a file is more than is shown at once.
+fn is_long(document: &Document) -> bool {
+    document.text.len() > MAX_BYTES || shown::line_count(&document.text) > MAX_LINES
+}
+
+fn outlined(kit: &Kit, document: &Document, outline: &Outline) -> ToolResult {
     let total = shown::line_count(&document.text);
+    let mut notes = state(document);
+    notes.push(format!(
+        "outline of {total} lines: bodies are folded, their lines named; read one with offset and limit"
+    ));
+    let mut text = shown::folded(kit, document, &outline.lines, &outline.folds);
+    for note in &notes {
+        text.push_str(&format!("({note})\n"));
+    }
+    let folds: Vec<[usize; 2]> = outline.folds.iter().map(|fold| [*fold.start(), *fold.end()]).collect();
+    let details =
+        json!({ "path": kit.shown(&document.path), "lines": total, "folds": folds, "notes": notes });
+    ToolResult::text(text).with_details(details)
+}
+
+/// What is to be said of a document besides its lines.
+fn state(document: &Document) -> Vec<String> {
     let mut notes = Vec::new();
     if let Owner::Editor { dirty: true } = document.owner {
         notes.push("not saved: this is the editor's text, the disk holds an older one".to_owned());
@@ -119,6 +157,13 @@ fn view(kit: &Kit, document: &Document, first: usize, last: usize, raw: bool) ->
     if let Some(reason) = &document.held {
         notes.push(format!("cannot be edited now: {reason}"));
     }
+    notes
+}
+
+fn view(kit: &Kit, document: &Document, first: usize, last: usize, raw: bool) -> ToolResult {
+    let index = LineIndex::new(&document.text);
+    let total = shown::line_count(&document.text);
+    let mut notes = state(document);
     if total == 0 {
         let text = shown::lines(kit, document, &[]);
         return ToolResult::text(format!(

@@ -16,6 +16,17 @@ pub(crate) fn line_count(text: &str) -> usize {
 /// The header and these lines (from 1, ascending) in the form that `edit` takes; they count as
 /// shown from now on.
 pub(crate) fn lines(kit: &Kit, document: &Document, lines: &[usize]) -> String {
+    folded(kit, document, lines, &[])
+}
+
+/// As [`lines`], where `folds` (each between two of the lines) are left out on purpose: named whole
+/// by those two, they may be edited too.
+pub(crate) fn folded(
+    kit: &Kit,
+    document: &Document,
+    lines: &[usize],
+    folds: &[RangeInclusive<usize>],
+) -> String {
     let path = kit.shown(&document.path);
     let ranges = ranges(lines);
     if let Some(kept) = &kit.kept {
@@ -23,6 +34,9 @@ pub(crate) fn lines(kit: &Kit, document: &Document, lines: &[usize]) -> String {
     }
     let text = kit.with_snapshots(|store| {
         let tag = store.record(&path, document.text.clone());
+        for fold in folds {
+            store.fold(&path, tag, fold.clone());
+        }
         store.show(&path, tag, &ranges, kit.settings.view).unwrap_or_default()
     });
     let Some(kept) = &kit.kept else { return text };

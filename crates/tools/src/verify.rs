@@ -35,11 +35,13 @@ struct Before {
     diagnostics: Option<Vec<Diagnostic>>,
 }
 
-/// What became of one file since `before` was known of it, whoever changed it.
+/// What became of one file since `before` was known of it, whoever changed it; of `unchecked` others
+/// nothing is known.
 pub(crate) async fn since(
     kit: &Kit,
     document: &Document,
     before: Option<Vec<Diagnostic>>,
+    unchecked: usize,
     cx: &ToolCx,
 ) -> Verdict {
     let now = kit.workspace.document(&document.path).map(|now| now.text);
@@ -51,7 +53,7 @@ pub(crate) async fn since(
         edits: now.map(|now| text::diff_edits(&document.text, &now)).unwrap_or_default(),
         diagnostics: before.map(kept),
     };
-    Baseline { files: vec![file], unchecked: 0 }.compared(kit, cx).await
+    Baseline { files: vec![file], unchecked }.compared(kit, cx).await
 }
 
 /// The difference, as text and for programs.

@@ -49,6 +49,7 @@ mod transaction;
 mod trust;
 mod undo;
 mod uri;
+mod walk;
 mod watch;
 mod workspace;
 mod write;
@@ -81,6 +82,7 @@ pub use state::{Homes, StateDir, StateError, StateLock};
 pub use trust::TrustStore;
 pub use undo::{Skipped, Undo, UndoError, UndoPlan};
 pub use uri::{path_to_uri, uri_to_path};
+pub use walk::files_below;
 pub use watch::process_ended;
 pub use workspace::{Entry, EntryKind, OpenError, PathError, Workspace};
 

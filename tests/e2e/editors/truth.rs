@@ -253,6 +253,36 @@ fn in_vscode_what_is_typed_counts() {
     code.screenshot("end");
 }
 
+#[test]
+fn in_neovim_a_file_that_is_closed_under_an_edit_is_not_edited_where_nobody_sees() {
+    if !in_editors("in_neovim_a_file_that_is_closed_under_an_edit_is_not_edited_where_nobody_sees") {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::with(&[("a (1) [x].txt", "one\ntwo\n"), ("b.txt", "b\n")]);
+    sandbox.make_repository();
+    let file = "a (1) [x].txt";
+    let mut neovim = Neovim::start(&sandbox, Setup::Plugin, &["b.txt"]);
+    neovim.lua(&format!("vim.cmd.edit(vim.fn.fnameescape('{file}')); return true"));
+    neovim.wait_lua("it is known", "return #vim.lsp.get_clients({ name = 'pilcrow', bufnr = 0 }) == 1");
+    neovim.keys("ggItyped <Esc>");
+    let (view, _) = read(&sandbox, file, "typed one");
+    // Spelled with brackets and blanks, it is found while it is open.
+    edit(&sandbox, &view.put("two", "due")).expect(0);
+    neovim.wait_lua("the edit", "return vim.fn.getline(2) == 'due'");
+    let (view, _) = read(&sandbox, file, "due");
+    neovim.lua(
+        "local handlers = vim.lsp.get_clients({ name = 'pilcrow' })[1].handlers; local own = handlers['workspace/applyEdit']; \
+         handlers['workspace/applyEdit'] = function(...) vim.cmd('silent! %bwipeout!'); return own(...) end; return true",
+    );
+    edit(&sandbox, &view.put("due", "tre")).expect(1);
+    let loaded =
+        "return #vim.tbl_filter(function(b) return vim.bo[b].modified end, vim.api.nvim_list_bufs())";
+    assert_eq!(neovim.lua(loaded), 0, "an edit in a buffer that nobody sees");
+    assert_eq!(sandbox.read(file), "one\ntwo\n");
+    neovim.opens("b.txt");
+}
+
 /// Neovim without the plugin drops an edit whose version is stale and says that it applied it.
 #[test]
 fn in_bare_neovim_an_edit_that_was_dropped_is_made_again_or_said_not_to_be_there() {

@@ -228,6 +228,8 @@ impl<'a> Neovim<'a> {
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+        // They are not what it left behind.
+        *self.eyes.borrow_mut() = None;
     }
 
     /// Its own process.

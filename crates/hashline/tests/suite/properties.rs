@@ -358,6 +358,99 @@ proptest! {
     }
 }
 
+/// What a session does next: with which file, how, and three numbers to choose by.
+type Step = (usize, u8, [usize; 3]);
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(256)))]
+
+    /// With few paths and versions every answer is that of a large store, or a refusal; among lines
+    /// that are alike, with tags and numbers of any version that was read.
+    #[test]
+    fn a_store_of_few_versions_answers_the_same_or_refuses(
+        steps in prop::collection::vec((0usize..3, 0u8..8, [0usize..1_000, 0usize..1_000, 0usize..1_000]), 1..40),
+        letters in 1usize..26,
+        few in prop_oneof![Just((30, 4)), Just((30, 2)), Just((30, 1))],
+    ) {
+        same_or_refused(&steps, letters, few)?;
+    }
+}
+
+fn same_or_refused(steps: &[Step], letters: usize, few: (usize, usize)) -> Result<(), TestCaseError> {
+    let limits = hashline::Limits { paths: few.0, versions: few.1, ..Default::default() };
+    let mut stores = [SnapshotStore::default(), SnapshotStore::new(limits)];
+    let mut files = Files::default();
+    // Per file the texts that were read, with their tags.
+    let mut read: Vec<Vec<(hashline::Tag, Lines)>> = vec![Vec::new(); 3];
+    let letter = |at: usize| char::from(b'a' + (at % letters) as u8);
+    for file in 0..3 {
+        let text: String = (0..12).map(|line| format!("{}\n", letter(line * line + file))).collect();
+        files.texts.insert(format!("f{file}"), text.into());
+    }
+    for (file, what, [a, b, c]) in steps {
+        let path = format!("f{file}");
+        let text = files.texts[&path].clone();
+        let lines = Lines::new(text.clone());
+        let is_read = read[*file].is_empty() || *what < 2;
+        if is_read {
+            let tags = stores.each_mut().map(|store| {
+                let tag = store.record(&path, text.clone());
+                store.see(&path, tag, 1..=usize::MAX);
+                tag
+            });
+            prop_assert_eq!(tags[0], tags[1]);
+            read[*file].push((tags[0], lines));
+        } else if *what == 2 {
+            // Someone else writes a line.
+            let at = lines.start(a % (lines.count() + 1) + 1);
+            let edit = TextEdit::insert(at, format!("{}\n", letter(*b)));
+            files.texts.insert(path, text::apply(&text, &[edit]).unwrap().into());
+        } else {
+            // The tag of one version that was read, the numbers and checks of another.
+            let versions = &read[*file];
+            let tag = versions[versions.len() - 1 - if *what < 6 { 0 } else { a % versions.len() }].0;
+            let numbers = &versions[versions.len() - 1 - b % versions.len().min(3)].1;
+            let line = a % numbers.count() + 1;
+            let body = vec![letter(*c).to_string(); 1 + c % 2];
+            let target = match c % 3 {
+                0 => Target::After(anchor(numbers, line)),
+                _ => {
+                    Target::Replace(Span::Lines { first: anchor(numbers, line), last: anchor(numbers, line) })
+                }
+            };
+            let section = Section {
+                path: path.clone(),
+                tag: Some(tag),
+                ops: vec![Op::Put { target, body, old: vec![] }],
+                file_op: FileOp::Keep,
+            };
+            let patch = Patch { sections: vec![section] };
+            let plans =
+                stores.each_mut().map(|store| hashline::plan(&patch, store, &files, Options::default()));
+            if let Ok(small) = &plans[1] {
+                let large = plans[0].as_ref().map_err(|refusal| {
+                    TestCaseError::fail(format!(
+                        "{patch}{}made of {text:?} {:?}",
+                        refusal.render(),
+                        small.sections[0].new_text
+                    ))
+                })?;
+                prop_assert_eq!(&large.sections[0].new_text, &small.sections[0].new_text);
+            }
+            let [Ok(large), Ok(small)] = plans else {
+                read[*file].clear();
+                continue;
+            };
+            let new_text = large.sections[0].new_text.clone();
+            stores[0].committed(&large.sections[0], new_text.clone());
+            let tag = stores[1].committed(&small.sections[0], new_text.clone()).unwrap();
+            files.texts.insert(path, new_text.clone());
+            read[*file].push((tag, Lines::new(new_text)));
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn a_log_of_many_steps_is_followed() {
     let mut session = Session::new(&[("f", &crate::session::numbered(100))]);

@@ -394,14 +394,12 @@ fn our_own_edits_lead_over_versions_that_went() {
 
 #[test]
 fn large_versions_are_kept_as_edits() {
+    let long = "a long line ".repeat(24);
     let text = |changed: usize| -> String {
-        (0..300_000)
-            .map(|line| {
-                if line % 60_000 == changed {
-                    format!("changed {line}\n")
-                } else {
-                    format!("this is line {line}\n")
-                }
+        (0..16_000)
+            .map(|line| match line % 4_000 == changed {
+                true => format!("changed {line}\n"),
+                false => format!("{long}{line}\n"),
             })
             .collect()
     };

@@ -27,6 +27,8 @@ impl ServerPool {
     ) -> Result<Answer<WorkspaceEdit>, ServerError> {
         let clock = cx.clock();
         let server = self.pick(&doc.path, Feature::Format, clock).await?;
+        let whole = server.core.definition.formats_by_range.then(|| 0..doc.text.len());
+        let range = range.or(whole);
         let method = match range {
             None => "textDocument/formatting",
             Some(_) => "textDocument/rangeFormatting",

@@ -30,6 +30,7 @@ impl ServerPool {
         if !definition.opens_holders || name.is_empty() {
             return Ok((None, None));
         }
+        let definition_waits = definition.waits_for_holders;
         let (workspace, definition) = (self.workspace.clone(), definition.clone());
         let (root, name, cancel) = (server.core.root.clone(), name.to_owned(), clock.cancel.clone());
         let look = tokio::task::spawn_blocking(move || {
@@ -59,6 +60,9 @@ impl ServerPool {
             return Err(ServerError::Cancelled);
         }
         let opened = server.open_all(&holders, clock).await?;
+        if definition_waits {
+            server.wait_until_read(&holders, clock).await;
+        }
         let note = (left > 0).then(|| {
             format!(
                 "{left} more files hold the name; those outside the server's own project were not asked about"

@@ -128,11 +128,11 @@ impl ServerPool {
         servers.retain(|server| name.is_none_or(|name| name == server.name()));
         if servers.is_empty() {
             let message = match (path, name) {
-                (Some(path), Some(name)) => {
-                    format!("{name} does not speak the language of {}", self.workspace.relative(path))
+                (Some(path), Some(_)) => {
+                    format!("it does not speak the language of {}", self.workspace.relative(path))
                 }
-                (_, Some(name)) => format!("{name} is not running; name a `file` of its language"),
-                _ => "no language server is running; name a `file`".to_owned(),
+                (None, Some(_)) => "it is not running; name a `file` of its language".to_owned(),
+                _ => "none is running; name a `file`".to_owned(),
             };
             let server = name.unwrap_or("language servers").to_owned();
             return Err(ServerError::Refused { server, message, code: ErrorCode::NotFound });

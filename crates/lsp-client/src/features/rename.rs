@@ -126,6 +126,8 @@ impl ServerPool {
                     servers
                 }
                 Err(ServerError::NoServer { .. } | ServerError::Unsupported { .. }) => Vec::new(),
+                // Of one that was never tried nobody knows whether it would mend anything.
+                Err(ServerError::Missing { server, .. }) if !self.is_verified(&server) => Vec::new(),
                 Err(error) => return Err(error),
             },
         };

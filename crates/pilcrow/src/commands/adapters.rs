@@ -1,59 +1,193 @@
-//! `pilcrow adapters`: which language servers are known, and which can be started here.
+//! `pilcrow adapters`: which language servers are known, which can be started here, and installing them.
 
-use lsp_client::Definitions;
-use serde_json::json;
-use workspace::{AbsPath, Homes, TrustStore};
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lsp_client::{
+    DefinitionError, Definitions, InstallError, InstallLock, InstallPlan, Installer, PlanProblem, Progress,
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use workspace::{
+    AbsPath, Answer, Homes, Policy, PolicyOptions, Processes, Question, QuestionKind, TrustStore, files_below,
+};
 
 use super::Exit;
-use crate::{cli, output, project};
+use crate::doctor::{Finding, Status};
+use crate::{cli, output, project, stop, terminal};
 
-/// A definition and the programs found for it.
+/// Files of a project that are looked at to find out which languages it holds.
+const LOOKED_AT: usize = 20_000;
+/// How long what an installation left running gets to end.
+const END: Duration = Duration::from_secs(2);
+
+/// What is known and what is there.
+pub struct Known {
+    /// Every definition.
+    pub servers: Vec<Found>,
+    /// Definition files that cannot be used.
+    pub problems: Vec<DefinitionError>,
+}
+
+/// A definition and what was found for it.
 pub struct Found {
     /// The definition's name.
     pub name: String,
     /// One line for people.
     pub about: String,
+    /// Servers of one group stand in for each other, the lowest rank first.
+    pub group: Option<String>,
+    /// See `group`.
+    pub rank: u32,
     /// Languages.
     pub languages: Vec<String>,
-    /// Best first.
-    pub programs: Vec<std::path::PathBuf>,
-    /// The command that installs it.
+    /// What would be started, best first.
+    pub programs: Vec<PathBuf>,
+    /// What a person does to get it.
     pub install: String,
+    /// Its project's own page.
+    pub page: Option<String>,
     /// The version that the test run saw working.
     pub verified: Option<String>,
+    /// The version that its definition installs.
+    pub pinned: Option<String>,
+    /// The version in the managed folder.
+    pub installed: Option<String>,
+    /// Files of the project that it is for.
+    pub files: usize,
+    /// It came with the project.
+    pub from_project: bool,
 }
 
-/// Every definition with what is there for it.
-pub fn look(args: &cli::Project) -> anyhow::Result<Vec<Found>> {
+struct Here {
+    homes: Homes,
+    root: AbsPath,
+    trust: TrustStore,
+    definitions: Definitions,
+    problems: Vec<DefinitionError>,
+}
+
+fn here(args: &cli::Project) -> anyhow::Result<Here> {
     let homes = Homes::from_env()?;
     let root = project::root(args.dir.as_deref())?;
     let root = AbsPath::new(root.canonicalize()?)
         .ok_or_else(|| anyhow::anyhow!("the project has no absolute path"))?;
-    let trusted = TrustStore::new(homes.state.clone()).is_trusted(&root);
-    let definitions: Definitions =
-        project::definitions(&homes, &root, trusted, project::Surface::terminal().tell);
+    let trust = TrustStore::new(homes.state.clone());
+    let (definitions, problems) = project::load_definitions(&homes, &root, trust.is_trusted(&root));
+    Ok(Here { homes, root, trust, definitions, problems })
+}
+
+/// Every definition with what is there for it. The one look that `doctor` and `adapters` tell of.
+pub fn look(args: &cli::Project) -> anyhow::Result<Known> {
+    let Here { homes, root, definitions, problems, .. } = here(args)?;
     let search = project::search_path(&homes);
-    Ok(definitions
+    let lock = InstallLock::read(&project::managed(&homes)?)?;
+    let mut counts: Vec<usize> = vec![0; definitions.list().count()];
+    for file in files_below(&root).take(LOOKED_AT) {
+        for (definition, count) in definitions.list().zip(&mut counts) {
+            *count += usize::from(definition.language_id(file.as_path()).is_some());
+        }
+    }
+    let servers = definitions
         .list()
-        .map(|definition| Found {
+        .zip(counts)
+        .map(|(definition, files)| Found {
             name: definition.name.clone(),
             about: definition.about.clone(),
+            group: definition.group.clone(),
+            rank: definition.rank,
             languages: definition.languages.iter().map(|language| language.id.clone()).collect(),
             programs: search.find(definition, &root, &root),
-            install: definition.install.command.clone(),
+            install: definition.install.hint(&definition.name),
+            page: definition.install.page.clone(),
             verified: definition.verified.as_ref().map(|verified| verified.version.clone()),
+            pinned: definition.install.version().map(str::to_owned),
+            installed: lock.adapters.get(&definition.name).map(|locked| locked.version.clone()),
+            files,
+            from_project: definition.from_project,
         })
-        .collect())
+        .collect();
+    Ok(Known { servers, problems })
+}
+
+impl Known {
+    /// What the doctor says of them: those that are there, and those that the project's files want.
+    pub fn findings(&self) -> Vec<Finding> {
+        // Of several that stand in for each other one is enough, and the first is what to install.
+        let better = |one: &Found, other: &Found| {
+            let there = |found: &Found| found.programs.is_empty();
+            one.group.is_some()
+                && one.group == other.group
+                && (there(one), one.rank, &one.name) < (there(other), other.rank, &other.name)
+        };
+        let concerns = self.servers.iter().filter(|found| {
+            let wanted = found.files > 0 && !self.servers.iter().any(|other| better(other, found));
+            !found.programs.is_empty() || wanted
+        });
+        let servers = concerns.map(|found| {
+            let status = match found.programs.first() {
+                Some(path) => Status::Found { path: path.clone(), version: None },
+                None => Status::Missing { install: found.install.clone() },
+            };
+            Finding { name: found.name.clone(), purpose: found.about.clone(), status, notes: found.notes() }
+        });
+        let problems = self.problems.iter().map(|problem| Finding {
+            name: "definition".to_owned(),
+            purpose: "a language server's definition".to_owned(),
+            status: Status::Broken {
+                path: PathBuf::from(&problem.origin),
+                detail: problem.reason.clone(),
+                install: "mend or remove the file".to_owned(),
+            },
+            notes: Vec::new(),
+        });
+        servers.chain(problems).collect()
+    }
+
+    /// How many are known that are neither there nor wanted.
+    pub fn others(&self) -> usize {
+        self.servers.iter().filter(|found| found.programs.is_empty() && found.files == 0).count()
+    }
+}
+
+impl Found {
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let (Some(installed), Some(pinned)) = (&self.installed, &self.pinned)
+            && installed != pinned
+        {
+            notes.push(format!(
+                "version {installed} is installed, {pinned} is known to work: pilcrow adapters install {}",
+                self.name
+            ));
+        }
+        if self.verified.is_none() {
+            notes.push("its definition was never tried with the server itself".to_owned());
+        }
+        if self.from_project {
+            notes.push("its definition comes with this project".to_owned());
+        }
+        notes
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "name": self.name, "about": self.about, "languages": self.languages,
+            "programs": self.programs, "install": self.install, "page": self.page,
+            "verified": self.verified.as_ref().map_or(json!(false), |version| json!(version)),
+            "pinned": self.pinned, "installed": self.installed, "files": self.files,
+            "from_project": self.from_project,
+        })
+    }
 }
 
 /// Lists every definition.
 pub fn list(args: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
-    for found in look(args)? {
+    let known = look(args)?;
+    for found in &known.servers {
         if as_json {
-            output::json(&json!({
-                "name": found.name, "about": found.about, "languages": found.languages,
-                "programs": found.programs, "install": found.install, "verified": found.verified,
-            }));
+            output::json(&found.json());
             continue;
         }
         let verified = match &found.verified {
@@ -63,21 +197,176 @@ pub fn list(args: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
         let there = if found.programs.is_empty() { "not installed" } else { "installed" };
         output::line(&format!("{}: {} ({there}, {verified})", found.name, found.about));
     }
+    tell_problems(&known.problems);
     Ok(Exit::Done)
 }
 
-/// Says of each what would be started, or what installs it.
+fn tell_problems(problems: &[DefinitionError]) {
+    problems.iter().for_each(|problem| output::note(&format!("pilcrow: {problem}")));
+}
+
+/// Says of each what would be started, or what installs it: what `pilcrow doctor` says of servers.
 pub fn doctor(args: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
-    for found in look(args)? {
-        let program = found.programs.first();
+    let known = look(args)?;
+    let findings = known.findings();
+    for finding in &findings {
         if as_json {
-            output::json(&json!({ "name": found.name, "program": program, "install": found.install }));
-            continue;
-        }
-        match program {
-            Some(program) => output::line(&format!("{}: {}", found.name, program.display())),
-            None => output::line(&format!("{}: missing; install it: {}", found.name, found.install)),
+            output::json(finding);
+        } else {
+            output::part(&finding.render());
         }
     }
-    Ok(Exit::Done)
+    if !as_json && known.others() > 0 {
+        output::line(&format!(
+            "{} more are known that no file here is for: pilcrow adapters list",
+            known.others()
+        ));
+    }
+    let broken = findings.iter().any(|finding| matches!(finding.status, Status::Broken { .. }));
+    Ok(if broken { Exit::Failed } else { Exit::Done })
+}
+
+/// What `install` was told.
+pub struct Wanted<'a> {
+    /// Names of definitions.
+    pub names: &'a [String],
+    /// Debian's packages too.
+    pub system: bool,
+    /// Not what an earlier installation resolved to, but what its package manager gives now.
+    pub update: bool,
+    /// Nobody is asked.
+    pub yes: bool,
+    /// One value a line.
+    pub json: bool,
+}
+
+/// Installs servers: shows what it will run, asks, and runs it.
+pub async fn install(args: &cli::Project, wanted: &Wanted<'_>) -> anyhow::Result<Exit> {
+    let Here { homes, root, trust, definitions, problems } = here(args)?;
+    tell_problems(&problems);
+    let managed = project::managed(&homes)?;
+    let search = project::search_path(&homes);
+    let mut plans = Vec::new();
+    let mut failed = false;
+    for name in wanted.names {
+        let Some(definition) = definitions.get(name) else {
+            say(wanted, name, "failed", "no such server; `pilcrow adapters list` shows those known");
+            failed = true;
+            continue;
+        };
+        let pins = match definition.install.version() {
+            Some(version) if !wanted.update => InstallLock::pins(&managed, name, version)?,
+            _ => None,
+        };
+        match InstallPlan::new(definition, managed.path(), pins.as_deref(), &search) {
+            Ok(plan) if plan.folder.is_none() && !wanted.system => {
+                let command = plan.steps.iter().map(|step| step.command.to_string()).collect::<Vec<_>>();
+                let text = format!(
+                    "it is a package of the system; run this, or add --system to have it run: {}",
+                    command.join(" && ")
+                );
+                say(wanted, name, "manual", &text);
+                failed = true;
+            }
+            Ok(plan) => plans.push(plan),
+            Err(problem) => {
+                let status = if matches!(problem, PlanProblem::Page { .. }) { "manual" } else { "failed" };
+                say(wanted, name, status, &problem.to_string());
+                failed = true;
+            }
+        }
+    }
+    if plans.is_empty() {
+        return Ok(Exit::Failed);
+    }
+    let cancel = stop::on_signal()?;
+    if !wanted.yes {
+        match ask(&plans, &cancel).await {
+            Answer::Once | Answer::Session | Answer::Always => {}
+            Answer::Nobody => {
+                output::note("pilcrow: nobody can be asked here; `--yes` agrees to run this:");
+                plans.iter().for_each(|plan| output::note(plan.describe().trim_end()));
+                return Ok(Exit::Denied);
+            }
+            Answer::No { .. } | Answer::Dismissed => {
+                output::note("pilcrow: nothing was installed");
+                return Ok(Exit::Failed);
+            }
+        }
+    }
+    let config = project::settings(&homes, &root, trust.is_trusted(&root))?;
+    let mut options = PolicyOptions::new(trust, root);
+    options.rules = config.rules();
+    let processes = Processes::new(std::env::current_exe().ok());
+    let policy = std::sync::Arc::new(Policy::new(options));
+    let installer = Installer { managed, processes: processes.clone(), policy, search };
+    let mut exit = if failed { Exit::Failed } else { Exit::Done };
+    for plan in &plans {
+        let version = plan.version.as_deref().unwrap_or("as the system has it");
+        match installer.install(plan, &|progress| tell(wanted.json, &plan.name, &progress), &cancel).await {
+            Ok(done) => {
+                let what = if done.already { "already" } else { "installed" };
+                let took = done.took.as_secs_f32();
+                if wanted.json {
+                    output::json(&json!({
+                        "name": plan.name, "status": what, "version": plan.version,
+                        "program": done.program, "seconds": took,
+                    }));
+                } else {
+                    let words = if done.already { "was installed already" } else { "is installed" };
+                    let text = format!("{} {version} {words} ({took:.1} s): ", plan.name);
+                    output::line(&format!("{text}{}", done.program.display()));
+                }
+            }
+            Err(error) => {
+                say(wanted, &plan.name, "failed", &error.to_string());
+                exit = if matches!(error, InstallError::Denied(_)) { Exit::Denied } else { Exit::Failed };
+            }
+        }
+        if cancel.is_cancelled() {
+            break;
+        }
+    }
+    let left = processes.end_all(END).await;
+    if !left.is_empty() {
+        output::note(&format!("pilcrow: these processes could not be ended: {left:?}"));
+    }
+    Ok(exit)
+}
+
+async fn ask(plans: &[InstallPlan], cancel: &CancellationToken) -> Answer {
+    let names: Vec<String> = plans
+        .iter()
+        .map(|plan| format!("{} {}", plan.name, plan.version.as_deref().unwrap_or("")).trim().to_owned())
+        .collect();
+    let question = Question {
+        kind: QuestionKind::Exec,
+        title: format!("Install {}? This runs:", names.join(", ")),
+        detail: plans.iter().map(InstallPlan::describe).collect(),
+        files: Vec::new(),
+    };
+    terminal::approver().ask(question, cancel).await
+}
+
+/// One that is not installed, and why.
+fn say(wanted: &Wanted<'_>, name: &str, status: &str, text: &str) {
+    if wanted.json {
+        output::json(&json!({"name": name, "status": status, "message": text}));
+    } else {
+        output::note(&format!("pilcrow: {name}: {text}"));
+    }
+}
+
+/// A line when a command begins; while it runs, at a terminal, one that is written over.
+fn tell(quiet: bool, name: &str, progress: &Progress<'_>) {
+    let terminal = std::io::stderr().is_terminal();
+    match progress {
+        _ if quiet => {}
+        Progress::Begins(command) => output::note(&format!("{name}: {command}")),
+        Progress::Goes { said, after } if terminal => {
+            let said: String = said.trim().chars().filter(|c| !c.is_control()).take(70).collect();
+            output::note_part(&format!("\r\x1b[K{name}: {} s  {said}\r", after.as_secs()));
+        }
+        Progress::Goes { .. } => {}
+    }
 }

@@ -25,17 +25,10 @@ pub fn show(args: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
         options.rules = config.rules();
         let policy = Policy::new(options);
         let processes = Processes::new(std::env::current_exe().ok());
-        let mut probes = Probe::basics();
+        let known = adapters::look(args)?;
+        let mut report = examine(&homes, &root, &Probe::basics(), &policy, &processes).await;
         // Servers are only looked for: many take `--version` for the wish to serve.
-        probes.extend(adapters::look(args)?.into_iter().map(|found| Probe {
-            name: found.name,
-            purpose: found.about,
-            programs: Vec::new(),
-            found: found.programs.into_iter().next(),
-            version_args: Vec::new(),
-            install: found.install,
-        }));
-        let report = examine(&homes, &root, &probes, &policy, &processes).await;
+        report.findings.extend(known.findings());
         let left = processes.end_all(END).await;
         if !left.is_empty() {
             output::note(&format!("pilcrow: these processes could not be ended: {left:?}"));

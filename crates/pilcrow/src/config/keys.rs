@@ -76,6 +76,14 @@ pub const KEYS: &[Key] = &[
         doc: "How long an edit waits for the diagnostics that it caused; what comes later is told with the next result.",
     },
     Key {
+        name: "edit.parse_regression",
+        class: Class::Free,
+        kind: Kind::Choice(&["warn", "refuse"]),
+        default: Some("\"warn\""),
+        variable: Some("PILCROW_EDIT_PARSE_REGRESSION"),
+        doc: "What is done with an edit after which a file that parsed would not: made with a warning, or refused.",
+    },
+    Key {
         name: "hashline.dialect",
         class: Class::Free,
         kind: Kind::Choice(&["put", "arrow", "json"]),

@@ -57,6 +57,7 @@ fn every_key_is_whole_and_its_default_is_what_the_program_uses() {
     assert_eq!(config.model(), None);
     assert_eq!(config.providers(), BTreeMap::new());
     assert_eq!(config.diagnostics_wait(), Duration::from_secs(3));
+    assert_eq!(config.parse_regression(), ParseRegression::Warn);
     assert_eq!(config.view(), hashline::View::default());
     assert_eq!([config.snapshot_paths(), config.snapshot_versions()], [256, 8]);
     assert_eq!(config.snapshot_bytes(), 64 << 20);

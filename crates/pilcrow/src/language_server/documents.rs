@@ -274,9 +274,11 @@ impl OpenDocuments {
                 state.by_path.entry(path.clone()).or_default().push(uri.to_owned());
             }
             // What differs from the disk was typed before we came.
+            let found = disk.as_ref().and_then(|disk| disk.plain);
+            let same = found == Some(plain_hash("")) && self.editor.is_empty_file(&text);
             let saved = Saved {
                 disk: disk.as_ref().map(|disk| disk.hash),
-                plain: disk.as_ref().and_then(|disk| disk.plain),
+                plain: if same { Some(plain_hash(without_bom(&text))) } else { found },
             };
             let buffer = Buffer {
                 path,
@@ -338,7 +340,9 @@ impl OpenDocuments {
                 let ours = disk.as_ref().is_none_or(|disk| {
                     disk.plain.is_none_or(|found| {
                         // Editors add a missing last line end.
-                        found == plain || found == plain_hash(&format!("{}\n", without_bom(&buffer.text)))
+                        found == plain
+                            || found == plain_hash(&format!("{}\n", without_bom(&buffer.text)))
+                            || found == plain_hash("") && self.editor.is_empty_file(&buffer.text)
                     })
                 });
                 // Otherwise another program was faster, and the copy is not what was saved.

@@ -134,6 +134,9 @@ struct Quiet {
 #[serde(deny_unknown_fields)]
 struct Text {
     carriage_return: CarriageReturn,
+    /// As what an empty file is told.
+    #[serde(default)]
+    empty: String,
 }
 
 /// What a `\r` is that stands alone.
@@ -211,6 +214,11 @@ impl EditorDefinition {
         }
         let newlines = text.matches('\n').count();
         if newlines > 0 && text.matches("\r\n").count() == newlines { LineEnds::CrLf } else { LineEnds::Lf }
+    }
+
+    /// Whether this is how the editor tells of an empty file.
+    pub fn is_empty_file(&self, text: &str) -> bool {
+        text == self.text.empty
     }
 
     /// How long a document of version 0 must have been left alone.

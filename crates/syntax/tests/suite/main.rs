@@ -3,3 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "tests: a failure is a panic")]
 
 mod blocks;
+mod properties;
+mod samples;

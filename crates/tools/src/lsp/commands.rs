@@ -1,6 +1,7 @@
 //! Code actions: listed, or one of them carried out. Its edit is made like any other; so are the
 //! edits that arrive from the server while a command of it runs.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +11,7 @@ use lsp_client::{
     ActionQuery, Answer, CodeAction, CommandEdits, Diagnostic, RequestCx, ServerCommand, ServerError,
 };
 use serde_json::{Value, json};
-use workspace::{Commit, Document, ErrorCode, Plan, WorkspaceEdit};
+use workspace::{AbsPath, Commit, Document, ErrorCode, Plan, WorkspaceEdit};
 
 use super::{Arguments, needs, report, target};
 use crate::change::{self, Change, Proposed};
@@ -215,7 +216,7 @@ async fn carry_out(
     request: &RequestCx,
     cx: &ToolCx,
     find: &(dyn Fn(&Offer) -> Result<CodeAction, Failure> + Send + Sync),
-    to: Option<&workspace::AbsPath>,
+    to: Option<&AbsPath>,
 ) -> Result<ToolResult, Failure> {
     let resolve = || async {
         let offer = offered(kit, args, only, request).await?;
@@ -293,7 +294,7 @@ async fn run(
         Ok(_) => {}
     }
     if let (Some((document, before)), true) = (before, changed) {
-        let verdict = verify::since(kit, document, before, cx).await;
+        let verdict = verify::since(kit, document, before, committer.others(document), cx).await;
         text.push_str(&verdict.text);
         details["diagnostics"] = verdict.details;
     }
@@ -329,6 +330,14 @@ impl<'a> Committer<'a> {
             list.push(change::details(self.kit, plan, Some((commit, Value::Null))));
         }
         Verdict { text, details: json!({ "commits": list }) }
+    }
+
+    /// How many files besides `document` were changed.
+    fn others(&self, document: &Document) -> usize {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let files: BTreeSet<&AbsPath> =
+            made.iter().flat_map(|(plan, _)| plan.changes()).map(|file| &file.path).collect();
+        files.into_iter().filter(|path| **path != document.path).count()
     }
 
     /// Why an edit was not made, if one was not.

@@ -5,6 +5,8 @@
 //! nothing is new; then all that is kept is made as one edit. What must stay true: what could not be
 //! seen to be right is not made, and is counted.
 
+use std::ops::Range;
+
 use agent::{ToolCx, ToolResult};
 use lsp_client::{ActionQuery, CodeAction, Diagnostic, RequestCx, ServerError, Severity};
 use serde_json::json;
@@ -147,15 +149,17 @@ async fn fix(
     outcome.servers = answer.server;
     let mut trial = Trial { kit, request, document: document.clone(), items: answer.value.items };
     let range = target::range(kit, document, args)?;
+    // With its line end: what is missing at the end of a line is said of that place.
     let line = args.line.map(|line| target::line(document, line)).transpose()?;
+    let line = line.map(|line| line.start..line.end + 1);
     // Places move with what is fixed before them; what is meant is told by what it says.
     let meant: Vec<Diagnostic> = trial
         .items
         .iter()
         .filter(|item| args.kind.as_deref().is_none_or(|kind| is_of(item, kind)))
         .filter(|item| {
-            let within = |range: &std::ops::Range<usize>| {
-                item.range.start <= range.end && range.start <= item.range.end
+            let within = |range: &Range<usize>| {
+                item.range.start < range.end.max(range.start + 1) && range.start <= item.range.end
             };
             range.as_ref().is_none_or(within) && line.as_ref().is_none_or(within)
         })

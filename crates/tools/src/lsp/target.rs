@@ -220,9 +220,11 @@ async fn in_file(kit: &Kit, document: Document, symbol: &str, cx: &RequestCx) ->
         return Ok(found);
     }
     // Not a symbol the server lists: a parameter, a local variable, an imported name.
+    // With a path before it only where it stands so: the name alone may be another's.
     let last = last_segment(name);
     let mut meanings: Vec<(Target, Vec<(String, usize)>)> = Vec::new();
-    for range in occurrences(&document.text, last).take(MAX_OCCURRENCES) {
+    let written = |range: &Range<usize>| document.text[..range.end].ends_with(name);
+    for range in occurrences(&document.text, last).filter(written).take(MAX_OCCURRENCES) {
         let answer = kit.servers.definition(&document, range.start, cx).await?;
         let mut means: Vec<(String, usize)> =
             answer.value.iter().map(|place| (place.path.to_string(), place.range.start)).collect();

@@ -30,13 +30,19 @@ local function end_undo_step(buffer)
 end
 
 ---@param edit lsp.WorkspaceEdit
----@return string? uri of a file that changed since the server saw it
+---@return string? uri of a file that changed since the server saw it, or was closed
 local function stale(edit)
   for _, change in ipairs(edit.documentChanges or {}) do
     local document = change.textDocument
     if document and type(document.version) == 'number' then
-      local buffer = vim.uri_to_bufnr(document.uri)
-      local version = vim.api.nvim_buf_is_loaded(buffer) and vim.lsp.util.buf_versions[buffer]
+      -- Not `uri_to_bufnr`, which would make a buffer of one that was wiped out, to edit where nobody sees.
+      local buffer = vim.iter(vim.api.nvim_list_bufs()):find(function(buffer)
+        return vim.api.nvim_buf_is_loaded(buffer) and vim.uri_from_bufnr(buffer) == document.uri
+      end)
+      if not buffer then
+        return document.uri
+      end
+      local version = vim.lsp.util.buf_versions[buffer]
       if version and version ~= document.version then
         return document.uri
       end
@@ -48,7 +54,7 @@ end
 function M.handler(err, params, ctx)
   local changed = stale(params.edit)
   if changed then
-    return { applied = false, failureReason = changed .. ' changed meanwhile' }
+    return { applied = false, failureReason = changed .. ' changed or was closed meanwhile' }
   end
   local buffers = buffers_of(params.edit)
   vim.iter(buffers):each(end_undo_step)

@@ -25,6 +25,8 @@ function M.execute(command, argument)
     local path = vim.g.pilcrow_path or 'pilcrow'
     if vim.fn.executable(path) == 0 then
       complain(('%s is not found; install it or set g:pilcrow_path (:checkhealth pilcrow)'):format(path))
+    elseif vim.lsp.is_enabled(NAME) then
+      complain('the server is not running; it starts with the next file that is opened (:edit)')
     else
       complain("the server is not running; put vim.lsp.enable('pilcrow') into your init.lua and open a file")
     end

@@ -177,6 +177,25 @@ async fn unsaved_text_is_what_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_empty_file_is_saved_however_the_editor_tells_it() {
+    for (personality, told) in [(Personality::neovim(), "\n"), (Personality::vscode(), "")] {
+        let rig = Rig::new(personality, &[("a", "")]);
+        let a = rig.uri("a");
+        open_as(&rig, &a, told).await;
+        assert_eq!(rig.document("a").owner, Owner::Editor { dirty: false });
+        rig.editor.type_in(&a, 0..0, "typed").await;
+        rig.sees(&a).await;
+        assert_eq!(rig.document("a").owner, Owner::Editor { dirty: true });
+        rig.editor.type_in(&a, 0..5, "").await;
+        rig.sees(&a).await;
+        // Written as it was: with nothing in it.
+        rig.editor.notify("textDocument/didSave", json!({ "textDocument": { "uri": a } })).await;
+        rig.documents.changes().wait_for(|_| rig.documents.unsaved().is_empty()).await.unwrap();
+        assert_eq!((rig.document("a").owner, rig.document("a").held), (Owner::Editor { dirty: false }, None));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_changed_behind_the_editor_is_read_with_a_word_and_not_written() {
     let rig = Rig::new(Personality::vscode(), &[("a", "one\nfoo\n"), ("b", "foo\n")]);
     let a = rig.open("a").await;

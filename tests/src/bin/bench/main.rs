@@ -1,5 +1,5 @@
-//! Measures the built `pilcrow`: start-up, size, `references` over a scripted server, commits, and
-//! `pilcrow lsp` as an editor feels it.
+//! Measures the built `pilcrow`: start-up, size, `references` over a scripted server, commits,
+//! `pilcrow lsp` as an editor feels it, and searches beside other programs' searches.
 //!
 //! Started by `cargo xtask bench`, which builds what is measured and names it in `PILCROW_BIN`.
 //! It prints figures with their meaning and aim and asserts none of them.
@@ -7,6 +7,8 @@
 #![expect(clippy::disallowed_methods, reason = "a measuring tool starts what it measures")]
 #![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on should end with where it stood")]
+
+mod search;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -43,6 +45,9 @@ fn main() {
     }
     if wanted("editor") {
         editor();
+    }
+    if wanted("search") {
+        search::search();
     }
 }
 

@@ -1,0 +1,332 @@
+//! Carrying an installation out: all of it or nothing.
+//!
+//! What must stay true: one installation at a time in a managed folder; a folder that was not filled to
+//! the end is taken away, by the one that failed or, if that was killed, by the next.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio_util::sync::CancellationToken;
+use workspace::{CommandLine, Denied, Policy, Processes, SpawnError, StateDir, StateError};
+
+use super::plan::{BUILD, InstallPlan, NPM_LOCK, REPORT};
+use super::{COMPLETE, How, InstallLock, Locked};
+use crate::discovery::SearchPath;
+use crate::server::last_lines;
+
+/// One command may take so long.
+const DEADLINE: Duration = Duration::from_secs(20 * 60);
+/// How long another installation is waited for.
+const PATIENCE: Duration = Duration::from_secs(20 * 60);
+/// Between two reports of what a command last said.
+const TICK: Duration = Duration::from_millis(500);
+/// How long a cancelled package manager may take to end.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Puts servers into the managed folder.
+pub struct Installer {
+    /// The managed folder.
+    pub managed: StateDir,
+    /// Starts the package managers.
+    pub processes: Arc<Processes>,
+    /// Says what may be started.
+    pub policy: Arc<Policy>,
+    /// Where programs are looked for.
+    pub search: SearchPath,
+}
+
+/// What is told meanwhile.
+#[derive(Debug, Clone)]
+pub enum Progress<'a> {
+    /// A command begins.
+    Begins(&'a CommandLine),
+    /// It goes on; the last line it said, if any, and for how long it has run.
+    Goes {
+        /// The command's last words.
+        said: &'a str,
+        /// Since when.
+        after: Duration,
+    },
+}
+
+/// What was done.
+#[derive(Debug, Clone)]
+pub struct Installed {
+    /// Where it is.
+    pub program: PathBuf,
+    /// It was there already: nothing was done.
+    pub already: bool,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Why a server is not installed. Nothing is left of the attempt.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// A rule denies the package manager.
+    #[error("{0}")]
+    Denied(#[from] Denied),
+    /// The package manager cannot be started.
+    #[error("{0}")]
+    Spawn(#[from] SpawnError),
+    /// Our own folder.
+    #[error("{0}")]
+    State(#[from] StateError),
+    /// The package manager failed.
+    #[error("{command} failed ({status}); nothing was installed\n{said}")]
+    Failed {
+        /// The command.
+        command: String,
+        /// How it ended.
+        status: String,
+        /// Its last words.
+        said: String,
+    },
+    /// It succeeded, and the server is not there.
+    #[error("{name} was installed without its program ({programs}); nothing is left of it")]
+    NoProgram {
+        /// The definition's name.
+        name: String,
+        /// What was looked for.
+        programs: String,
+    },
+    /// The person stopped it.
+    #[error("cancelled; nothing was installed")]
+    Cancelled,
+}
+
+impl Installer {
+    /// Carries out a plan. Blocks on the file system here and there.
+    ///
+    /// # Errors
+    /// [`InstallError`]; nothing is left then.
+    pub async fn install(
+        &self,
+        plan: &InstallPlan,
+        progress: &(dyn Fn(Progress<'_>) + Sync),
+        cancel: &CancellationToken,
+    ) -> Result<Installed, InstallError> {
+        let started = Instant::now();
+        let (Some(version), Some(folder)) = (&plan.version, &plan.folder) else {
+            for step in &plan.steps {
+                self.run(&step.command, progress, cancel).await?;
+            }
+            let found = plan.programs.iter().find_map(|program| self.search.on_path(program));
+            let program = found.ok_or_else(|| no_program(plan))?;
+            return Ok(Installed { program, already: false, took: started.elapsed() });
+        };
+        let lock = {
+            let managed = self.managed.clone();
+            let wait = tokio::task::spawn_blocking(move || managed.lock("install.lock", PATIENCE));
+            tokio::select! {
+                lock = wait => lock.map_err(|_| InstallError::Cancelled)??,
+                () = cancel.cancelled() => return Err(InstallError::Cancelled),
+            }
+        };
+        self.remove_halves()?;
+        let versions = self.managed.child(&plan.name)?;
+        let place = versions.child(version)?;
+        let program = || SearchPath::in_folder(&plan.programs, folder.as_path());
+        if place.read(COMPLETE)?.is_some()
+            && let Some(program) = program()
+        {
+            return Ok(Installed { program, already: true, took: started.elapsed() });
+        }
+        versions.remove_tree(version)?;
+        let filled = self.fill(plan, &place, progress, cancel).await;
+        let filled = filled.and_then(|()| program().ok_or_else(|| no_program(plan)));
+        let program = match filled {
+            Ok(program) => program,
+            Err(error) => {
+                versions.remove_tree(version)?;
+                self.managed.remove_if_empty(&plan.name)?;
+                return Err(error);
+            }
+        };
+        if let Some(pins) = resolved(plan.how, &place)? {
+            InstallLock::keep_pins(&self.managed, &plan.name, version, &pins)?;
+        }
+        place.write_atomic(COMPLETE, format!("{folder}\n").as_bytes())?;
+        let mut known = InstallLock::read(&self.managed)?;
+        let before = known.adapters.insert(
+            plan.name.clone(),
+            Locked {
+                version: version.clone(),
+                how: plan.how.to_string(),
+                packages: plan.packages.clone(),
+                installed_at: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+            },
+        );
+        known.write(&self.managed)?;
+        // A server may still run from the version before this one; older ones go.
+        for old in versions.list()? {
+            if old != *version && before.as_ref().is_none_or(|before| before.version != old) {
+                versions.remove_tree(&old)?;
+            }
+        }
+        drop(lock);
+        Ok(Installed { program, already: false, took: started.elapsed() })
+    }
+
+    async fn fill(
+        &self,
+        plan: &InstallPlan,
+        place: &StateDir,
+        progress: &(dyn Fn(Progress<'_>) + Sync),
+        cancel: &CancellationToken,
+    ) -> Result<(), InstallError> {
+        place.make()?;
+        for step in &plan.steps {
+            for (name, text) in &step.files {
+                place.write_atomic(name, text.as_bytes())?;
+            }
+            self.run(&step.command, progress, cancel).await?;
+        }
+        place.remove_tree(BUILD)?;
+        Ok(())
+    }
+
+    /// Takes away what has no mark of completion: somebody was killed.
+    fn remove_halves(&self) -> Result<(), StateError> {
+        for name in self.managed.list()? {
+            let versions = self.managed.child(&name)?;
+            if name == "pins" || !versions.path().as_path().is_dir() {
+                continue;
+            }
+            for version in versions.list()? {
+                if versions.child(&version)?.read(COMPLETE)?.is_none() {
+                    versions.remove_tree(&version)?;
+                }
+            }
+            self.managed.remove_if_empty(&name)?;
+        }
+        Ok(())
+    }
+
+    async fn run(
+        &self,
+        command: &CommandLine,
+        progress: &(dyn Fn(Progress<'_>) + Sync),
+        cancel: &CancellationToken,
+    ) -> Result<(), InstallError> {
+        progress(Progress::Begins(command));
+        let started = Instant::now();
+        let grant = self.policy.grant_invoked("install", command)?;
+        let mut process = self.processes.spawn(command, &grant).await?;
+        drop(process.take_stdin());
+        let mut lines = process.take_stdout().map(|stdout| BufReader::new(stdout).lines());
+        let mut said = String::new();
+        let mut tail = std::collections::VecDeque::new();
+        let mut tick = tokio::time::interval(TICK);
+        let until = tokio::time::sleep(DEADLINE);
+        tokio::pin!(until);
+        let status = loop {
+            // `next_line` keeps what it has read when it is dropped; the others lose nothing.
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => {
+                    process.end(GRACE).await;
+                    return Err(InstallError::Cancelled);
+                }
+                line = async { match &mut lines {
+                    Some(lines) => lines.next_line().await,
+                    None => std::future::pending().await,
+                } } => match line {
+                    Ok(Some(line)) => {
+                        if tail.len() == 20 {
+                            tail.pop_front();
+                        }
+                        tail.push_back(line.clone());
+                        said = line;
+                    }
+                    Ok(None) | Err(_) => lines = None,
+                },
+                status = process.exited() => break status,
+                () = &mut until => {
+                    process.end(GRACE).await;
+                    let status = format!("not finished after {} min", DEADLINE.as_secs() / 60);
+                    return Err(failed(command, status, &tail, &process.stderr_tail()));
+                }
+                _ = tick.tick() => {
+                    let stderr = last_lines(&process.stderr_tail(), 1);
+                    let said = if stderr.is_empty() { &said } else { &stderr };
+                    progress(Progress::Goes { said, after: started.elapsed() });
+                }
+            }
+        };
+        // What it left running belongs to nobody.
+        process.end(GRACE).await;
+        while let Some(lines) = &mut lines
+            && let Ok(Ok(Some(line))) = tokio::time::timeout(GRACE, lines.next_line()).await
+        {
+            tail.push_back(line);
+        }
+        if status.success() {
+            return Ok(());
+        }
+        Err(failed(command, status.to_string(), &tail, &process.stderr_tail()))
+    }
+}
+
+fn failed(
+    command: &CommandLine,
+    status: String,
+    tail: &std::collections::VecDeque<String>,
+    stderr: &str,
+) -> InstallError {
+    let stdout = last_lines(&tail.iter().cloned().collect::<Vec<_>>().join("\n"), 20);
+    let said = if stderr.trim().is_empty() { stdout } else { last_lines(stderr, 20) };
+    InstallError::Failed { command: command.to_string(), status, said }
+}
+
+fn no_program(plan: &InstallPlan) -> InstallError {
+    InstallError::NoProgram { name: plan.name.clone(), programs: plan.programs.join(", ") }
+}
+
+/// What the package manager says it took, to be given to it the next time.
+fn resolved(how: How, place: &StateDir) -> Result<Option<String>, StateError> {
+    let text = |name| Ok::<_, StateError>(place.read(name)?.and_then(|bytes| String::from_utf8(bytes).ok()));
+    match how {
+        How::Npm => text(NPM_LOCK),
+        How::Pip => Ok(text(REPORT)?.and_then(|report| requirements(&report))),
+        How::Cargo | How::Apt | How::Page => Ok(None),
+    }
+}
+
+/// `name==version --hash=sha256:…` of all that pip reports (its installation report, version 1);
+/// `None` when something has no hash.
+fn requirements(report: &str) -> Option<String> {
+    let report: Value = serde_json::from_str(report).ok()?;
+    let mut lines = report["install"]
+        .as_array()?
+        .iter()
+        .map(|item| {
+            let name = item["metadata"]["name"].as_str()?;
+            let version = item["metadata"]["version"].as_str()?;
+            let hash = item["download_info"]["archive_info"]["hashes"]["sha256"].as_str()?;
+            Some(format!("{name}=={version} --hash=sha256:{hash}\n"))
+        })
+        .collect::<Option<Vec<String>>>()?;
+    lines.sort();
+    (!lines.is_empty()).then(|| lines.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::requirements;
+
+    #[test]
+    fn what_pip_reports_can_be_asked_for_again() {
+        let report = r#"{"version": "1", "install": [
+            {"metadata": {"name": "b", "version": "2.0"},
+             "download_info": {"archive_info": {"hashes": {"sha256": "bb"}}}},
+            {"metadata": {"name": "a", "version": "1.0"},
+             "download_info": {"archive_info": {"hashes": {"sha256": "aa"}}}}]}"#;
+        assert_eq!(requirements(report).unwrap(), "a==1.0 --hash=sha256:aa\nb==2.0 --hash=sha256:bb\n");
+        assert_eq!(requirements(&report.replace("\"bb\"", "null")), None);
+        assert_eq!(requirements("{}"), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! What holds for every text, every edit and every grammar.
+
+use proptest::prelude::*;
+use syntax::{Comparison, Language, Stop, Stopped, Tree};
+use text::TextEdit;
+
+use crate::samples::sample;
+
+fn parse(language: Language, text: &str) -> Tree {
+    Tree::parse(language, text, Stop::NEVER).unwrap()
+}
+
+#[test]
+fn every_sample_parses_and_has_blocks_and_folds() {
+    for language in Language::ALL {
+        let text = sample(language, 6);
+        let tree = parse(language, &text);
+        assert_eq!(tree.errors(&text), [], "{}", language.name());
+        let lines = text.lines().count();
+        let blocks = (1..=lines).filter(|line| tree.block(&text, *line).is_ok()).count();
+        assert!(blocks * 4 > lines, "{}: {blocks} of {lines} lines begin a block", language.name());
+        for depth in 0..4 {
+            let folds = tree.folds(&text, depth);
+            assert!(folds.windows(2).all(|pair| pair[0].end() + 1 < *pair[1].start()), "{folds:?}");
+            assert!(folds.iter().all(|fold| *fold.start() > 1 && *fold.end() < lines), "{folds:?}");
+        }
+    }
+}
+
+/// Lines cut, doubled or turned into others, by a few numbers.
+fn edit_of(text: &str, (kind, at, other): (u8, usize, usize)) -> TextEdit {
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let (at, other) = (at % lines.len(), other % lines.len());
+    let start: usize = lines[..at].iter().map(|line| line.len()).sum();
+    let range = start..start + lines[at].len();
+    let bracket = lines[at].find(['{', '}', '(', ')', '[', ']', '"', '<', ':']);
+    match (kind % 5, bracket) {
+        (0, _) => TextEdit::replace(range, ""),
+        (1, _) => TextEdit::insert(start, lines[other]),
+        (2, _) => TextEdit::replace(range, lines[other]),
+        (3, Some(at)) => TextEdit::replace(start + at..start + at + 1, ""),
+        (4, Some(at)) => TextEdit::insert(start + at, &text[start + at..start + at + 1]),
+        _ => TextEdit::insert(start, "\n"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn parsing_again_finds_what_parsing_anew_finds(
+        which in 0..Language::ALL.len(),
+        changes in prop::collection::vec((any::<u8>(), any::<usize>(), any::<usize>()), 1..4),
+    ) {
+        let language = Language::ALL[which];
+        let mut text = sample(language, 12);
+        let mut tree = parse(language, &text);
+        for change in changes {
+            let edits = [edit_of(&text, change)];
+            let after = text::apply(&text, &edits).unwrap();
+            let again = tree.reparse(&text, &edits, &after, Stop::NEVER).unwrap();
+            let anew = parse(language, &after);
+            prop_assert_eq!(again.is_broken(&after), anew.is_broken(&after), "{} {:?}", language.name(), edits);
+            for error in again.errors(&after) {
+                prop_assert!(after.get(error.range.clone()).is_some_and(|piece| !piece.contains('\n')));
+            }
+            (tree, text) = (again, after);
+            if text.is_empty() {
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_holds_nothing_against_what_parses(
+        which in 0..Language::ALL.len(),
+        change in (any::<u8>(), any::<usize>(), any::<usize>()),
+    ) {
+        let language = Language::ALL[which];
+        let text = sample(language, 200);
+        let edits = [edit_of(&text, change)];
+        let after = text::apply(&text, &edits).unwrap();
+        let window = Comparison::of_window(language, &text, &edits, Stop::NEVER).unwrap();
+        prop_assert_eq!(window.is_none(), language == Language::Html);
+        let Some(window) = window else { return Ok(()) };
+        for error in &window.new_errors {
+            prop_assert!(error.range.end <= after.len(), "{:?} of {}", error, after.len());
+        }
+        if !parse(language, &after).is_broken(&after) {
+            prop_assert!(window.was_broken || window.new_errors.is_empty(), "{} {:?} {:?}", language.name(), edits, window);
+        }
+    }
+
+    #[test]
+    fn no_text_and_no_edit_panics(
+        which in 0..Language::ALL.len(),
+        text in "([a-z{}()\\[\\]<>:;,\"'`#/*=\\\\ \t\n\ré😀\u{feff}-]|fn |def |class |if |end|\n    ){0,60}",
+        cut in (0usize..80, 0usize..20),
+        new in "[a{}()\"'\n é]{0,8}",
+    ) {
+        let language = Language::ALL[which];
+        let boundary = |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap();
+        let (start, end) = (boundary(cut.0), boundary(cut.0 + cut.1));
+        let edits = [TextEdit::replace(start..end, new)];
+        let after = text::apply(&text, &edits).unwrap();
+        let tree = parse(language, &text);
+        let (new, comparison) = Comparison::of(&tree, &text, &edits, &after, Stop::NEVER).unwrap();
+        let window = Comparison::of_window(language, &text, &edits, Stop::NEVER).unwrap();
+        for error in comparison.new_errors.iter().chain(window.iter().flat_map(|window| &window.new_errors)) {
+            error.message(&after);
+        }
+        for line in 0..=text.lines().count() + 2 {
+            if let Ok(block) = tree.block(&text, line) {
+                prop_assert!(*block.lines.start() == line && block.lines.end() >= block.lines.start());
+            }
+        }
+        (0..3).for_each(|depth| drop(new.folds(&after, depth)));
+    }
+}
+
+#[test]
+fn deep_nesting_is_walked_without_recursion() {
+    let text = "[".repeat(100_000);
+    let tree = parse(Language::Json, &text);
+    assert!(!tree.errors(&text).is_empty());
+    assert!(tree.block(&text, 1).is_err());
+    let text = format!("{}{}", "[\n".repeat(2_000), "]\n".repeat(2_000));
+    let tree = parse(Language::Json, &text);
+    assert_eq!(tree.block(&text, 2).unwrap().lines, 2..=3_999);
+    assert_eq!(tree.folds(&text, 0), [2..=3_999]);
+}
+
+#[test]
+fn a_parse_can_be_stopped() {
+    let text = sample(Language::Rust, 5_000);
+    assert_eq!(Tree::parse(Language::Rust, &text, Stop(&|| true)).unwrap_err(), Stopped);
+}
+
+#[test]
+fn an_error_in_a_window_is_told_by_its_line() {
+    for language in [Language::Rust, Language::TypeScript, Language::Java, Language::Css] {
+        let text = sample(language, 400);
+        let at = text[text.len() / 2..].find(" {\n").map(|at| text.len() / 2 + at).unwrap();
+        let edits = [TextEdit::replace(at..at + 2, "")];
+        let window = Comparison::of_window(language, &text, &edits, Stop::NEVER).unwrap().unwrap();
+        assert!(!window.was_broken, "{}: {window:?}", language.name());
+        let line = text[..at].matches('\n').count();
+        let told = text[..window.new_errors[0].range.start].matches('\n').count();
+        assert!(line.abs_diff(told) <= 2, "{}: line {line}, told {told}", language.name());
+    }
+}
+
+#[test]
+fn edits_far_apart_are_seen_together() {
+    // An `if` opened at one place and closed at another, both in one long function.
+    let body: String = (0..2_000).map(|at| format!("    call({at});\n")).collect();
+    let text = format!("fn f() {{\n{body}}}\n\nfn g() {{}}\n");
+    let place = |at: usize| text.find(&format!("    call({at});")).unwrap();
+    let edits = [TextEdit::insert(place(100), "    if a {\n"), TextEdit::insert(place(1_900), "    }\n")];
+    let both = Comparison::of_window(Language::Rust, &text, &edits, Stop::NEVER).unwrap().unwrap();
+    assert_eq!(both, Comparison { was_broken: false, new_errors: vec![] });
+    let one = Comparison::of_window(Language::Rust, &text, &edits[..1], Stop::NEVER).unwrap().unwrap();
+    assert_eq!(one.new_errors.len(), 1);
+}

@@ -1,0 +1,17 @@
+//! The files below a folder that is no workspace, as ignore files leave them.
+
+use ignore::WalkBuilder;
+
+use crate::AbsPath;
+
+/// The regular files below `folder`, in order of path: hidden ones, those that ignore files name, and
+/// what links lead to are left out. Walks as it is asked, and blocks.
+pub fn files_below(folder: &AbsPath) -> impl Iterator<Item = AbsPath> + use<> {
+    WalkBuilder::new(folder)
+        .require_git(false)
+        .sort_by_file_path(|a, b| a.cmp(b))
+        .build()
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
+        .filter_map(|entry| AbsPath::new(entry.path()))
+}

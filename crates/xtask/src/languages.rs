@@ -1,0 +1,251 @@
+//! What each language server passed, as the table in `docs/guide/language-servers.md` and as `verified`
+//! in its definition.
+//!
+//! The end-to-end tests leave a file for each server; this makes the page of them, and only
+//! `cargo xtask test --update` writes it. What must stay true: nothing stands in the page or in
+//! `verified` that a test run did not see.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::exec;
+use crate::tidy;
+
+/// Where the tests are to leave what passed.
+pub(crate) const VARIABLE: &str = "PILCROW_LANGUAGE_RESULTS";
+const PAGE: &str = "docs/guide/language-servers.md";
+const BEGIN: &str = "<!-- begin: written by cargo xtask test --update -->\n";
+const END: &str = "<!-- end -->\n";
+/// The columns, in order; a test that leaves another is an error.
+const CHECKS: &[&str] = &[
+    "symbols",
+    "definition",
+    "references",
+    "hover",
+    "diagnostics",
+    "after an edit",
+    "code action",
+    "rename",
+    "rename file",
+    "format",
+];
+
+/// What a test left of one server.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Passed {
+    server: String,
+    version: String,
+    passed: BTreeMap<String, bool>,
+}
+
+/// A definition, as far as the page is concerned.
+struct Definition {
+    name: String,
+    about: String,
+    page: String,
+    table: toml::Table,
+    path: PathBuf,
+}
+
+/// An empty folder for a run's results.
+pub(crate) fn folder() -> Result<PathBuf> {
+    let folder = tidy::target_directory()?.join("language-servers");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// Shows what passed. With `update` writes page and definitions; else fails when they say otherwise.
+pub(crate) fn settle(results: &Path, update: bool) -> Result<String> {
+    let passed = read_results(results)?;
+    let root = tidy::root();
+    let definitions = definitions(&root)?;
+    for result in &passed {
+        if !definitions.iter().any(|definition| definition.name == result.server) {
+            bail!("{} passed its tests and has no definition", result.server);
+        }
+    }
+    let page_path = root.join(PAGE);
+    let page = fs::read_to_string(&page_path).with_context(|| format!("cannot read {PAGE}"))?;
+    let fresh = with_table(&page, &table(&passed, &definitions))?;
+    println!("{}", matrix(&passed));
+    if update {
+        fs::write(&page_path, fresh).with_context(|| format!("cannot write {PAGE}"))?;
+        let today = today()?;
+        for result in &passed {
+            let definition = definitions.iter().find(|it| it.name == result.server);
+            let definition = definition.context("it was found above")?;
+            if verified(&definition.table) != Some(result.version.as_str()) {
+                write_verified(definition, &result.version, &today)?;
+            }
+        }
+        return Ok(format!("{} servers, written", passed.len()));
+    }
+    let mut wrong = Vec::new();
+    if fresh != page {
+        wrong.push(format!("{PAGE} says otherwise"));
+    }
+    for definition in &definitions {
+        let seen = passed.iter().find(|result| result.server == definition.name);
+        let seen = seen.map(|result| result.version.as_str());
+        if verified(&definition.table) != seen {
+            wrong.push(format!(
+                "{}: verified is not what the tests saw ({seen:?})",
+                definition.path.display()
+            ));
+        }
+    }
+    if !wrong.is_empty() {
+        bail!("{}\nif the tests are right: cargo xtask test --update", wrong.join("\n"));
+    }
+    Ok(format!("{} servers, as {PAGE} says", passed.len()))
+}
+
+fn read_results(folder: &Path) -> Result<Vec<Passed>> {
+    let mut passed = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry?.path();
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let result: Passed = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+        if let Some(odd) = result.passed.keys().find(|check| !CHECKS.contains(&check.as_str())) {
+            bail!("{}: there is no column {odd:?}", path.display());
+        }
+        passed.push(result);
+    }
+    passed.sort_by(|a, b| a.server.cmp(&b.server));
+    Ok(passed)
+}
+
+fn definitions(root: &Path) -> Result<Vec<Definition>> {
+    let folder = root.join("adapters/servers");
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry?.path();
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let table: toml::Table = toml::from_str(&text).with_context(|| path.display().to_string())?;
+        let text =
+            |value: Option<&toml::Value>| value.and_then(toml::Value::as_str).unwrap_or_default().to_owned();
+        let page = text(table.get("install").and_then(|install| install.get("page")));
+        let (name, about) = (text(table.get("name")), text(table.get("about")));
+        found.push(Definition { name, about, page, table, path });
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+fn verified(definition: &toml::Table) -> Option<&str> {
+    definition.get("verified")?.get("version")?.as_str()
+}
+
+/// The rows of what passed: `✓`, `–` where a server does not offer it.
+fn matrix(passed: &[Passed]) -> String {
+    let mut out = format!("| server | version | {} |\n", CHECKS.join(" | "));
+    out.push_str(&format!("|{}\n", "---|".repeat(CHECKS.len() + 2)));
+    for result in passed {
+        let cells = CHECKS.iter().map(|check| match result.passed.get(*check) {
+            Some(true) => "✓",
+            Some(false) | None => "–",
+        });
+        let cells: Vec<&str> = cells.collect();
+        out.push_str(&format!("| {} | {} | {} |\n", result.server, result.version, cells.join(" | ")));
+    }
+    out
+}
+
+fn table(passed: &[Passed], definitions: &[Definition]) -> String {
+    let mut out = matrix(passed);
+    out.push_str("\nNever tried with the server itself:\n\n| server | for | page |\n|---|---|---|\n");
+    for definition in definitions {
+        if passed.iter().all(|result| result.server != definition.name) {
+            out.push_str(&format!("| {} | {} | {} |\n", definition.name, definition.about, definition.page));
+        }
+    }
+    out
+}
+
+fn with_table(page: &str, table: &str) -> Result<String> {
+    let (before, rest) = page.split_once(BEGIN).with_context(|| format!("{PAGE} has no {BEGIN}"))?;
+    let (_, after) = rest.split_once(END).with_context(|| format!("{PAGE} has no {END}"))?;
+    Ok(format!("{before}{BEGIN}\n{table}\n{END}{after}"))
+}
+
+/// Replaces the line that begins with `verified`, or puts one after the first lines of the file.
+fn write_verified(definition: &Definition, version: &str, today: &str) -> Result<()> {
+    let path = &definition.path;
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let fresh = put_verified(&text, version, today);
+    fs::write(path, fresh).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn put_verified(text: &str, version: &str, today: &str) -> String {
+    let line =
+        format!("verified = {{ version = \"{version}\", date = \"{today}\", how = \"cargo xtask test\" }}");
+    let mut out = Vec::new();
+    let mut done = false;
+    for old in text.lines() {
+        if !done && old.starts_with("verified") {
+            out.push(line.as_str());
+            done = true;
+            continue;
+        }
+        // Keys of the file itself end where the first table or empty line begins.
+        if !done && (old.is_empty() || old.starts_with('[')) {
+            out.push(line.as_str());
+            done = true;
+        }
+        out.push(old);
+    }
+    out.join("\n") + "\n"
+}
+
+fn today() -> Result<String> {
+    let mut date = Command::new("date");
+    let said = exec::capture_ok(date.args(["-u", "+%Y-%m-%d"]), Duration::from_secs(20))?;
+    Ok(said.stdout.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_gets_one_line_more_or_another_one() {
+        let line = "verified = { version = \"2\", date = \"2026-01-02\", how = \"cargo xtask test\" }";
+        let put = |text: &str| put_verified(text, "2", "2026-01-02");
+        assert_eq!(put("name = \"x\"\n\n[root]\n"), format!("name = \"x\"\n{line}\n\n[root]\n"));
+        assert_eq!(
+            put("name = \"x\"\nverified = false\n\n[root]\n"),
+            format!("name = \"x\"\n{line}\n\n[root]\n")
+        );
+        let again = put(&put("name = \"x\"\n\n[root]\n"));
+        assert_eq!(again.matches("verified").count(), 1);
+    }
+
+    #[test]
+    fn the_page_and_the_definitions_name_the_same_servers() {
+        let root = tidy::root();
+        let page = fs::read_to_string(root.join(PAGE)).expect("the page");
+        for definition in definitions(&root).expect("they read") {
+            let row = match verified(&definition.table) {
+                Some(version) => format!("| {} | {version} |", definition.name),
+                None => format!("| {} | {} |", definition.name, definition.about),
+            };
+            assert!(page.contains(&row), "no row {row:?} in {PAGE}: cargo xtask test --update");
+        }
+    }
+
+    #[test]
+    fn only_what_stands_between_the_marks_is_replaced() {
+        let page = format!("before\n{BEGIN}old\n{END}after\n");
+        assert_eq!(with_table(&page, "new").expect("marks"), format!("before\n{BEGIN}\nnew\n{END}after\n"));
+        assert!(with_table("no marks", "new").is_err());
+    }
+}

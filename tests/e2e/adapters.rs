@@ -1,0 +1,237 @@
+//! Installing language servers: asked first, all or nothing, locked, and never for a project. Package
+//! managers are scripts here; one slow test has real ones.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tests::processes::kill;
+use tests::sandbox::{finish, make_executable};
+use tests::{Sandbox, built, slow, wait_for};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A sandbox whose `PATH` begins with package managers of ours: name and shell script.
+fn with_managers(managers: &[(&str, &str)]) -> Sandbox {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n\ngreet()\n")]);
+    sandbox.variables.insert("PILCROW_TOOLS".to_owned(), sandbox.beside("none").display().to_string());
+    let bin = sandbox.beside("managers");
+    sandbox.variables.insert("PATH".to_owned(), format!("{}:/usr/bin:/bin", bin.display()));
+    managers.iter().for_each(|(name, script)| manager(&sandbox, name, script));
+    sandbox
+}
+
+fn manager(sandbox: &Sandbox, name: &str, script: &str) {
+    let bin = sandbox.beside("managers");
+    fs::create_dir_all(&bin).expect("a folder");
+    let path = bin.join(name);
+    let log = sandbox.beside("ran.log");
+    fs::write(&path, format!("#!/bin/sh\necho \"{name} $*\" >> '{}'\n{script}\n", log.display()))
+        .expect("a script");
+    make_executable(&path);
+}
+
+fn ran(sandbox: &Sandbox) -> String {
+    fs::read_to_string(sandbox.beside("ran.log")).unwrap_or_default()
+}
+
+fn managed(sandbox: &Sandbox) -> PathBuf {
+    sandbox.home().join("data/adapters")
+}
+
+/// Names in the managed folder that are servers.
+fn servers(sandbox: &Sandbox) -> Vec<String> {
+    let entries = fs::read_dir(managed(sandbox)).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.path().is_dir() && entry.file_name() != "pins");
+    folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn found(sandbox: &Sandbox, name: &str) -> Value {
+    let listed = sandbox.run(&["adapters", "list", "--json"]).expect(0).stdout;
+    let mut known = listed.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    known.find(|known| known["name"] == *name).expect("it is known")["programs"].clone()
+}
+
+/// Puts a program where npm would, and a lock file.
+const PUTS: &str = "mkdir -p node_modules/.bin && printf '#!/bin/sh\\nexit 0\\n' > node_modules/.bin/pyright-langserver \
+    && chmod +x node_modules/.bin/pyright-langserver && echo '{\"lockfileVersion\": 3}' > package-lock.json";
+
+#[test]
+fn nothing_runs_before_somebody_agreed_and_what_would_run_is_shown() {
+    let sandbox = with_managers(&[("npm", PUTS)]);
+    let said = sandbox.run(&["adapters", "install", "pyright"]).expect(3).all();
+    assert!(said.contains(" install --ignore-scripts") && said.contains("pyright@1.1.414"), "{said}");
+    assert!(said.contains("--yes"), "{said}");
+    assert_eq!((ran(&sandbox), servers(&sandbox)), (String::new(), vec![]));
+}
+
+#[test]
+fn what_was_installed_is_found_is_locked_and_is_not_installed_twice() {
+    let sandbox = with_managers(&[("npm", PUTS)]);
+    sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(0);
+    let place = managed(&sandbox).join("pyright/1.1.414");
+    assert_eq!(found(&sandbox, "pyright"), json!([place.join("node_modules/.bin/pyright-langserver")]));
+    let lock: Value =
+        serde_json::from_slice(&fs::read(managed(&sandbox).join("lock.json")).expect("a lock file"))
+            .expect("JSON");
+    assert_eq!(lock["format"], 1);
+    assert_eq!(lock["adapters"]["pyright"]["version"], "1.1.414");
+    let again = sandbox.run(&["adapters", "install", "pyright", "--yes", "--json"]).expect(0).stdout;
+    assert_eq!(serde_json::from_str::<Value>(&again).expect("JSON")["status"], "already");
+    assert_eq!(ran(&sandbox).lines().count(), 1, "{}", ran(&sandbox));
+
+    // Taken away and installed again: every package as it was locked, unless an update is wanted.
+    fs::remove_dir_all(&place).expect("it goes");
+    sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(0);
+    assert!(ran(&sandbox).lines().last().expect("it ran").starts_with("npm ci "), "{}", ran(&sandbox));
+    fs::remove_dir_all(&place).expect("it goes");
+    sandbox.run(&["adapters", "install", "pyright", "--yes", "--update"]).expect(0);
+    assert!(ran(&sandbox).lines().last().expect("it ran").starts_with("npm install "), "{}", ran(&sandbox));
+}
+
+#[test]
+fn a_failure_is_told_in_the_words_of_the_package_manager_and_leaves_nothing() {
+    for (script, words) in [
+        (format!("{PUTS}; echo 'ENOTFOUND: no network' >&2; exit 7"), "ENOTFOUND: no network"),
+        ("mkdir -p node_modules/x; exit 0".to_owned(), "without its program"),
+    ] {
+        let sandbox = with_managers(&[("npm", &script)]);
+        let said = sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(1).all();
+        assert!(said.contains(words), "{words} is missing in: {said}");
+        assert_eq!((servers(&sandbox), found(&sandbox, "pyright")), (vec![], json!([])));
+    }
+}
+
+#[test]
+fn stopped_or_killed_in_the_middle_there_is_no_half_server() {
+    let script = format!("{PUTS}; echo ready >> ../../begun; exec sleep 600");
+    let sandbox = with_managers(&[("npm", &script)]);
+    let begun = managed(&sandbox).join("begun");
+    for signal in [Signal::INT, Signal::KILL] {
+        let child =
+            sandbox.command(&["adapters", "install", "pyright", "--yes"]).spawn().expect("pilcrow starts");
+        assert!(wait_for(PATIENCE, || begun.exists()), "npm was never started");
+        fs::remove_file(&begun).expect("it goes");
+        kill(child.id(), signal);
+        finish(child, PATIENCE);
+        sandbox.mark().none_left(Duration::from_secs(5));
+        assert_eq!(found(&sandbox, "pyright"), json!([]), "a half server is found after {signal:?}");
+        if signal == Signal::INT {
+            assert_eq!(servers(&sandbox), [""; 0]);
+        }
+    }
+    // The next one takes away what the killed one left, whatever it installs itself.
+    manager(&sandbox, "npm", "exit 1");
+    sandbox.run(&["adapters", "install", "bash-language-server", "--yes"]).expect(1);
+    assert_eq!(servers(&sandbox), [""; 0]);
+}
+
+#[test]
+fn packages_of_the_system_are_named_and_installed_only_when_asked_for() {
+    let sandbox = with_managers(&[("apt-get", "exit 0")]);
+    let said = sandbox.run(&["adapters", "install", "gopls", "--yes"]).expect(1).all();
+    assert!(said.contains("install -y gopls golang-go") && said.contains("--system"), "{said}");
+    assert_eq!(ran(&sandbox), "");
+    // Whether the program is there afterwards depends on the machine; that it was run does not.
+    sandbox.run(&["adapters", "install", "gopls", "--yes", "--system"]);
+    assert_eq!(ran(&sandbox), "apt-get install -y gopls golang-go\n");
+}
+
+#[test]
+fn a_project_installs_nothing_and_one_that_nobody_trusts_is_not_even_read() {
+    let sandbox = with_managers(&[("npm", PUTS)]);
+    let evil = "format = 1\nname = \"pyright\"\n[[languages]]\nid = \"python\"\npatterns = [\"*.py\"]\n[command]\n\
+        candidates = [\"pyright-langserver\"]\n[install]\nhow = \"npm\"\npackages = [\"evil@6.6.6\"]\n";
+    sandbox.write(".pilcrow/adapters/servers/pyright.toml", evil);
+    sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(0);
+    assert!(!ran(&sandbox).contains("evil"), "{}", ran(&sandbox));
+    sandbox.run_anywhere(&["trust", &sandbox.project().display().to_string()]).expect(0);
+    let said = sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(1).all();
+    assert!(said.contains("defined by this project") && !ran(&sandbox).contains("evil"), "{said}");
+    let doctor = sandbox.run(&["adapters", "doctor"]).stdout;
+    assert!(doctor.contains("comes with this project"), "{doctor}");
+}
+
+#[test]
+fn a_definition_names_packages_and_nothing_else() {
+    let sandbox = with_managers(&[("npm", PUTS)]);
+    let bad = "name = \"odd\"\n[[languages]]\nid = \"x\"\npatterns = [\"*.x\"]\n[command]\ncandidates = [\"odd\"]\n\
+        [install]\nhow = \"npm\"\npackages = [\"--prefix=/@1.2.3\"]\n";
+    let folder = sandbox.home().join("config/adapters/servers");
+    fs::create_dir_all(&folder).expect("a folder");
+    fs::write(folder.join("odd.toml"), bad).expect("a file");
+    let doctor = sandbox.run(&["doctor"]).expect(1).stdout;
+    assert!(doctor.contains("odd.toml") && doctor.contains("--prefix=/@1.2.3"), "{doctor}");
+    let said = sandbox.run(&["adapters", "install", "odd", "--yes"]).expect(1).all();
+    assert!(said.contains("no such server") && ran(&sandbox).is_empty(), "{said}");
+}
+
+#[test]
+fn both_doctors_say_the_same_of_servers() {
+    let sandbox = with_managers(&[]);
+    let doctor = sandbox.run(&["doctor"]).stdout;
+    let adapters = sandbox.run(&["adapters", "doctor"]).expect(0).stdout;
+    assert!(adapters.contains("– basedpyright"), "{adapters}");
+    assert!(adapters.contains("pilcrow adapters install basedpyright"), "{adapters}");
+    assert!(
+        !adapters.contains("– pyright"),
+        "one of those that stand in for each other is enough: {adapters}"
+    );
+    for line in adapters.lines().filter(|line| !line.contains("more are known")) {
+        assert!(doctor.contains(line), "{line} is missing in: {doctor}");
+    }
+}
+
+#[test]
+fn a_server_that_was_installed_answers() {
+    let sandbox = with_managers(&[]);
+    let script = sandbox.beside("script.json");
+    let ready = json!([[{"notify": {"method": "window/logMessage", "params": {"type": 3, "message": "1 source file"}}}]]);
+    let place = json!({"uri": "${params.textDocument.uri}", "range": {"start": {"line": 2, "character": 0}, "end": {"line": 2, "character": 5}}});
+    let capabilities = json!({"textDocumentSync": 1, "referencesProvider": true});
+    fs::write(
+        &script,
+        json!({"capabilities": capabilities, "methods": {"initialized": ready, "textDocument/references": [[{"result": [place]}]]}}).to_string(),
+    )
+    .expect("the script");
+    let server = built::scripted_language_server().display();
+    let npm = format!(
+        "mkdir -p node_modules/.bin && printf '#!/bin/sh\\nexec \"{server}\" \"{}\"\\n' > node_modules/.bin/pyright-langserver && chmod +x node_modules/.bin/pyright-langserver",
+        script.display()
+    );
+    manager(&sandbox, "npm", &npm);
+    let ask = json!({"action": "references", "file": "a.py", "line": 1, "symbol": "greet"});
+    let said = sandbox.tool("lsp", &ask).fails("missing_tool");
+    assert!(said.contains("pilcrow adapters install"), "{said}");
+    sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(0);
+    assert!(sandbox.tool("lsp", &ask).ok().contains("greet()"));
+}
+
+#[test]
+fn real_package_managers_install_servers_that_answer() {
+    if !slow("real_package_managers_install_servers_that_answer") {
+        return;
+    }
+    let mut sandbox = Sandbox::with(&[
+        ("main.py", "def greet() -> int:\n    return 1\n\n\ngreet()\n"),
+        ("main.sh", "greet() {\n  echo hi\n}\n\ngreet\n"),
+    ]);
+    sandbox.variables.insert("PILCROW_TOOLS".to_owned(), sandbox.beside("none").display().to_string());
+    let home = std::env::var("HOME").expect("a home");
+    // The caches of pip and npm are there; a person's settings for them as well.
+    sandbox.variables.insert("HOME".to_owned(), home);
+    let said = sandbox.run(&["adapters", "install", "ty", "bash-language-server", "--yes"]).expect(0).all();
+    assert!(said.contains("ty 0.0.105 is installed"), "{said}");
+    for (file, line) in [("main.py", 5), ("main.sh", 5)] {
+        let ask =
+            json!({"action": "definition", "file": file, "line": line, "symbol": "greet", "timeout": 120});
+        let said = sandbox.tool("lsp", &ask).ok();
+        assert!(said.contains("greet()"), "{said}");
+    }
+    // Again from the lock, every package with its hash.
+    fs::remove_dir_all(managed(&sandbox).join("ty")).expect("it goes");
+    let said = sandbox.run(&["adapters", "install", "ty", "--yes"]).expect(0).all();
+    assert!(said.contains("--require-hashes"), "{said}");
+}

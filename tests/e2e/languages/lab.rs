@@ -1,0 +1,301 @@
+//! One server, one project, all questions.
+//!
+//! The sandbox's tools folder holds this server's programs alone, so that it is the one that answers.
+//! A question that a server does not offer must be refused as `unsupported`: then it stands as `no` in
+//! the table; anything else that is not the expected answer fails the test, all failures at once.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tests::{Answer, Batch, Sandbox, slow};
+
+/// A file, a line from 1, and a name on it.
+pub(super) type At = (&'static str, u64, &'static str);
+/// A file and what its text must hold.
+pub(super) type Holds = &'static [(&'static str, &'static str)];
+
+/// What a server is asked and what is expected. `None`: it does not offer that.
+pub(super) struct Case {
+    /// The definition's name.
+    pub server: &'static str,
+    /// Its programs in the tools folder, and what it calls.
+    pub programs: &'static [&'static str],
+    /// How it says its version; where its definition pins none.
+    pub version: Option<&'static [&'static str]>,
+    /// The project.
+    pub files: &'static [(&'static str, &'static str)],
+    /// A place where something is used, for questions that are expected to be refused too.
+    pub used: At,
+    /// A file and name paths of things in it.
+    pub symbols: Option<(&'static str, &'static [&'static str])>,
+    /// The line where what is used was defined.
+    pub definition: Option<(&'static str, &'static str)>,
+    /// Lines of uses, in any file.
+    pub references: Option<Holds>,
+    /// Part of what is said about what is used.
+    pub hover: Option<&'static str>,
+    /// A file with a mistake, what is said about it, the line with the mistake and a right one.
+    pub mistake: Option<(&'static str, &'static str, &'static str, &'static str)>,
+    /// The new name of what is used, and what files hold then.
+    pub rename: Option<(&'static str, Holds)>,
+    /// A file, its new name, and what files hold then.
+    pub rename_file: Option<(&'static str, &'static str, Holds)>,
+    /// A file, a line, and part of the title of an action there.
+    pub action: Option<(&'static str, u64, &'static str)>,
+    /// A file and what its text must hold when it is formatted.
+    pub format: Option<(&'static str, &'static str)>,
+}
+
+/// Asks it all.
+#[track_caller]
+pub(super) fn check(test: &str, case: &Case) {
+    check_in(test, case, |_| {});
+}
+
+/// The same, with a hand in the project first.
+#[track_caller]
+pub(super) fn check_in(test: &str, case: &Case, prepare: impl FnOnce(&Sandbox)) {
+    if !slow(test) {
+        return;
+    }
+    let mut sandbox = Sandbox::with(case.files);
+    give(&mut sandbox, case.programs);
+    prepare(&sandbox);
+    let mut lab = Lab {
+        batch: Batch::start(&sandbox),
+        sandbox: &sandbox,
+        case,
+        passed: BTreeMap::new(),
+        failed: vec![],
+    };
+    lab.all();
+    let Lab { mut batch, passed, failed, .. } = lab;
+    let logs =
+        if failed.is_empty() { String::new() } else { batch.call("lsp", &json!({"action": "logs"})).text() };
+    batch.end();
+    sandbox.mark().none_left(std::time::Duration::from_secs(10));
+    assert!(failed.is_empty(), "{}:\n{}\n\n{logs}", case.server, failed.join("\n"));
+    record(&sandbox, case, &passed);
+}
+
+/// Lets a sandbox see these programs of the tools folder and no other server.
+pub(super) fn give(sandbox: &mut Sandbox, programs: &[&str]) {
+    let tools = PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env sets PILCROW_TOOLS"));
+    let own = sandbox.beside("tools");
+    std::fs::create_dir_all(own.join("bin")).expect("the tools folder");
+    for program in programs {
+        std::os::unix::fs::symlink(tools.join("bin").join(program), own.join("bin").join(program))
+            .expect("a link");
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let wanted = ["node", "cargo", "go", "cc", "sh"];
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path)
+        .filter(|folder| !folder.starts_with(&tools) && wanted.iter().any(|name| folder.join(name).exists()))
+        .collect();
+    folders.insert(0, own.join("bin"));
+    let path = std::env::join_paths(folders).expect("a path");
+    sandbox.variables.insert("PATH".to_owned(), path.to_string_lossy().into_owned());
+    sandbox.variables.insert("PILCROW_TOOLS".to_owned(), own.display().to_string());
+}
+
+struct Lab<'a> {
+    sandbox: &'a Sandbox,
+    batch: Batch,
+    case: &'a Case,
+    passed: BTreeMap<&'static str, bool>,
+    failed: Vec<String>,
+}
+
+impl Lab<'_> {
+    fn all(&mut self) {
+        let case = self.case;
+        let (file, line, symbol) = case.used;
+        let at = |action: &str| json!({"action": action, "file": file, "line": line, "symbol": symbol, "timeout": 120});
+
+        self.diagnostics();
+
+        let answer = self
+            .ask(json!({"action": "symbols", "file": case.symbols.map_or(file, |it| it.0), "timeout": 120}));
+        self.judge("symbols", &answer, case.symbols.map(|(_, names)| names), |answer, names| {
+            let paths: Vec<&str> = answer.value["details"]["symbols"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|it| it["path"].as_str())
+                .collect();
+            names
+                .iter()
+                .filter(|name| !paths.contains(name))
+                .map(|name| format!("no {name} in {paths:?}"))
+                .collect()
+        });
+
+        let answer = self.ask(at("definition"));
+        self.judge("definition", &answer, case.definition, |answer, (file, line)| {
+            missing(&answer.text(), &[file, line])
+        });
+
+        let answer = self.ask(at("references"));
+        self.judge("references", &answer, case.references, |answer, lines| {
+            lines.iter().flat_map(|(file, line)| missing(&answer.text(), &[file, line])).collect()
+        });
+
+        let answer = self.ask(at("hover"));
+        self.judge("hover", &answer, case.hover, |answer, part| missing(&answer.text(), &[part]));
+
+        let (file_of, line_of) = case.action.map_or((file, line), |it| (it.0, it.1));
+        let answer =
+            self.ask(json!({"action": "code_actions", "file": file_of, "line": line_of, "timeout": 120}));
+        if answer.error() != Some("invalid_arguments") {
+            self.judge("code action", &answer, case.action, |answer, (_, _, title)| {
+                missing(&answer.text(), &[title])
+            });
+        }
+
+        self.mend();
+
+        let answer = self
+            .ask(json!({"action": "format", "file": case.format.map_or(file, |it| it.0), "timeout": 120}));
+        let sandbox = self.sandbox;
+        self.judge("format", &answer, case.format, |_, (file, text)| missing(&sandbox.read(file), &[text]));
+
+        let mut arguments = at("rename");
+        arguments["new_name"] = json!(case.rename.map_or("other_name", |it| it.0));
+        let answer = self.ask(arguments);
+        self.judge("rename", &answer, case.rename, |_, (_, files)| held(sandbox, files));
+        self.judge_rename_file();
+    }
+
+    fn judge_rename_file(&mut self) {
+        let sandbox = self.sandbox;
+        let Some((from, to, files)) = self.case.rename_file else {
+            self.passed.insert("rename file", false);
+            return;
+        };
+        let answer = self.ask(json!({"action": "rename_file", "file": from, "to": to, "timeout": 120}));
+        self.judge("rename file", &answer, Some(files), |_, files| held(sandbox, files));
+    }
+
+    /// The mistake is told, and a file without one is known to be clean.
+    fn diagnostics(&mut self) {
+        let Some((file, said, _, _)) = self.case.mistake else {
+            self.passed.insert("diagnostics", false);
+            return;
+        };
+        let answer = self.ask(json!({"action": "diagnostics", "file": file, "timeout": 120}));
+        self.judge("diagnostics", &answer, Some(said), |answer, said| {
+            let mut wrong = missing(&answer.text(), &[said]);
+            wrong.extend(unknown(answer));
+            wrong
+        });
+    }
+
+    /// The edit that mends the mistake is told so, and asked again the file has none.
+    fn mend(&mut self) {
+        let Some((file, said, old, new)) = self.case.mistake else {
+            self.passed.insert("after an edit", false);
+            return;
+        };
+        let patch = self.batch.view(file).put(old, new);
+        let edited = self.batch.edit(&patch);
+        let answer = self.ask(json!({"action": "diagnostics", "file": file, "timeout": 120}));
+        self.judge("after an edit", &answer, Some(said), |answer, said| {
+            let mut wrong = unknown(answer);
+            if answer.text().contains(said) {
+                wrong.push(format!("{said:?} is still told"));
+            }
+            let told = edited.text();
+            if !told.contains("fixed") && !told.contains("pending") {
+                wrong.push(format!("the edit's answer says nothing of what it fixed: {told}"));
+            }
+            wrong
+        });
+    }
+
+    fn ask(&mut self, arguments: Value) -> Answer {
+        self.batch.call("lsp", &arguments)
+    }
+
+    /// Notes what a question came to.
+    fn judge<T: Copy>(
+        &mut self,
+        name: &'static str,
+        answer: &Answer,
+        expected: Option<T>,
+        wrong: impl Fn(&Answer, T) -> Vec<String>,
+    ) {
+        // Not offered: refused as such, or another server would have to be installed for it; or answered
+        // with nothing by one that says that it could.
+        let nothing = answer.error().is_none()
+            && ["none found", "says nothing about"].iter().any(|it| answer.text().contains(it));
+        let refused = nothing || matches!(answer.error(), Some("unsupported" | "missing_tool"));
+        let wrong = match expected {
+            None if refused => {
+                self.passed.insert(name, false);
+                return;
+            }
+            None => vec![format!("it was not expected to be offered: {}", answer.text())],
+            Some(_) if answer.error().is_some() => vec![answer.text()],
+            Some(expected) => wrong(answer, expected),
+        };
+        if wrong.is_empty() {
+            self.passed.insert(name, true);
+        } else {
+            self.failed.push(format!("{name}: {}\n  in: {}", wrong.join("; "), answer.text()));
+        }
+    }
+}
+
+fn missing(text: &str, parts: &[&str]) -> Vec<String> {
+    parts.iter().filter(|part| !text.contains(**part)).map(|part| format!("{part:?} is missing")).collect()
+}
+
+fn unknown(answer: &Answer) -> Vec<String> {
+    let details = &answer.value["details"];
+    let lists = ["pending", "failed"].map(|name| details[name].as_array().cloned().unwrap_or_default());
+    lists.iter().flatten().map(|it| format!("not known: {it}")).collect()
+}
+
+fn held(sandbox: &Sandbox, files: Holds) -> Vec<String> {
+    let tree = sandbox.tree();
+    files
+        .iter()
+        .flat_map(|(file, part)| match tree.get(*file) {
+            None => vec![format!("no {file}")],
+            Some(bytes) => missing(&String::from_utf8_lossy(bytes), &[part]),
+        })
+        .collect()
+}
+
+/// Writes what passed, for the table.
+fn record(sandbox: &Sandbox, case: &Case, passed: &BTreeMap<&str, bool>) {
+    let Some(folder) = std::env::var_os("PILCROW_LANGUAGE_RESULTS").map(PathBuf::from) else { return };
+    let version = match case.version {
+        Some(command) => said_version(command),
+        None => pinned(sandbox, case.server),
+    };
+    std::fs::create_dir_all(&folder).expect("the folder of results");
+    let result = json!({"server": case.server, "version": version, "passed": passed});
+    let path: &Path = &folder.join(format!("{}.json", case.server));
+    std::fs::write(path, format!("{result}\n")).expect("the result");
+}
+
+fn pinned(sandbox: &Sandbox, server: &str) -> String {
+    let listed = sandbox.run(&["adapters", "list", "--json"]).expect(0).stdout;
+    let known = listed.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let own = known
+        .filter(|known| known["name"] == *server)
+        .find_map(|known| known["pinned"].as_str().map(str::to_owned));
+    own.unwrap_or_else(|| panic!("{server} pins no version"))
+}
+
+/// The first word of what a program prints that begins with a digit, or with `v` and a digit.
+fn said_version(command: &[&str]) -> String {
+    let output = Command::new(command[0]).args(&command[1..]).output().expect("it says its version");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut words = text.split([' ', '\n', '@']).map(|word| word.trim_start_matches('v'));
+    let found = words.find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    found.unwrap_or_else(|| panic!("no version in {text}")).to_owned()
+}

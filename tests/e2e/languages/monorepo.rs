@@ -1,0 +1,96 @@
+//! A monorepo: every file finds its right root and server, with nothing open.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use tests::{Batch, Sandbox, slow};
+
+use super::lab::give;
+
+const FILES: &[(&str, &str)] = &[
+    // A marker at the top that is none of the packages' own.
+    ("package.json", "{\"private\": true, \"workspaces\": [\"web/*\"]}\n"),
+    ("service/pyproject.toml", "[project]\nname = \"service\"\nversion = \"0\"\n"),
+    ("service/service/__init__.py", ""),
+    ("service/service/rates.py", "def rate(amount: int) -> int:\n    return amount * 2\n"),
+    ("service/service/main.py", "from service.rates import rate\n\nprint(rate(1))\n"),
+    ("jobs/pyproject.toml", "[project]\nname = \"jobs\"\nversion = \"0\"\n"),
+    ("jobs/rates.py", "def rate(name: str) -> str:\n    return name\n"),
+    ("jobs/main.py", "from rates import rate\n\nprint(rate(\"x\"))\n"),
+    ("web/app/package.json", "{\"name\": \"app\"}\n"),
+    ("web/app/tsconfig.json", "{\"compilerOptions\": {\"strict\": true}}\n"),
+    ("web/app/rates.ts", "export function rate(amount: number): number {\n  return amount * 2;\n}\n"),
+    ("web/app/main.ts", "import { rate } from './rates';\n\nexport const one = rate(1);\n"),
+    ("web/site/package.json", "{\"name\": \"site\"}\n"),
+    ("web/site/tsconfig.json", "{\"compilerOptions\": {\"strict\": false}}\n"),
+    ("web/site/rates.ts", "export function rate(name: string): string {\n  return name;\n}\n"),
+    ("web/site/main.ts", "import { rate } from './rates';\n\nexport const one = rate('x');\n"),
+    ("engine/Cargo.toml", "[workspace]\nmembers = [\"core\", \"cli\"]\nresolver = \"2\"\n"),
+    ("engine/core/Cargo.toml", "[package]\nname = \"core-rates\"\nversion = \"0.0.0\"\nedition = \"2021\"\n"),
+    ("engine/core/src/lib.rs", "pub fn rate(amount: u32) -> u32 {\n    amount * 2\n}\n"),
+    (
+        "engine/cli/Cargo.toml",
+        "[package]\nname = \"cli\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n[dependencies]\ncore-rates = { path = \"../core\" }\n",
+    ),
+    ("engine/cli/src/main.rs", "use core_rates::rate;\n\nfn main() {\n    println!(\"{}\", rate(1));\n}\n"),
+];
+
+#[test]
+fn every_file_of_a_monorepo_finds_its_root_and_its_server() {
+    if !slow("every_file_of_a_monorepo_finds_its_root_and_its_server") {
+        return;
+    }
+    let mut sandbox = Sandbox::with(FILES);
+    give(&mut sandbox, &["basedpyright-langserver", "typescript-language-server", "tsc"]);
+    let mut batch = Batch::start(&sandbox);
+    let mut ask = |file: &str, line: u64, expected: &str, others: &[&str]| {
+        let place =
+            json!({"action": "definition", "file": file, "line": line, "symbol": "rate", "timeout": 180});
+        let said = batch.call("lsp", &place).ok();
+        assert!(said.contains(expected), "{file}: {expected} is missing in: {said}");
+        let mut uses = place.clone();
+        uses["action"] = json!("references");
+        let said = batch.call("lsp", &uses).ok();
+        assert!(said.contains(expected) && said.contains(file), "{file}: {said}");
+        for other in others {
+            assert!(!said.contains(other), "{file} was mixed up with {other}: {said}");
+        }
+    };
+    ask("service/service/main.py", 3, "service/service/rates.py", &["jobs/", "web/"]);
+    ask("jobs/main.py", 3, "jobs/rates.py", &["service/", "web/"]);
+    // The first one again, after the server was given another root.
+    ask("service/service/main.py", 3, "service/service/rates.py", &["jobs/"]);
+    ask("web/app/main.ts", 3, "web/app/rates.ts", &["web/site"]);
+    ask("web/site/main.ts", 3, "web/site/rates.ts", &["web/app"]);
+    ask("engine/cli/src/main.rs", 4, "engine/core/src/lib.rs", &["service/"]);
+
+    let status = batch.call("lsp", &json!({"action": "status"}));
+    let servers = status.value["details"]["servers"].as_array().cloned().unwrap_or_default();
+    let roots: BTreeSet<(String, String)> = servers
+        .iter()
+        .filter(|it| it["state"] == "running")
+        .map(|it| (text(&it["name"]), text(&it["root"])))
+        .collect();
+    let expected = [
+        ("basedpyright", "jobs"),
+        ("basedpyright", "service"),
+        ("rust-analyzer", "engine"),
+        ("typescript-language-server", "web/app"),
+        ("typescript-language-server", "web/site"),
+    ];
+    let expected: BTreeSet<(String, String)> =
+        expected.iter().map(|(name, root)| ((*name).to_owned(), (*root).to_owned())).collect();
+    assert_eq!(roots, expected, "{}", status.text());
+    let pids: BTreeSet<u64> = servers
+        .iter()
+        .filter(|it| it["name"] == "basedpyright" && it["state"] == "running")
+        .filter_map(|it| it["pid"].as_u64())
+        .collect();
+    assert_eq!(pids.len(), 1, "one Python server has both folders: {}", status.text());
+    batch.end();
+    sandbox.mark().none_left(std::time::Duration::from_secs(10));
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,96 @@
+//! Python: basedpyright, pyright, ty, ruff.
+
+use super::lab::{Case, check};
+
+const FILES: &[(&str, &str)] = &[
+    ("pyproject.toml", "[project]\nname = \"shapes\"\nversion = \"0\"\n"),
+    (
+        "shapes.py",
+        "class Shape:\n    def area(self) -> int:\n        raise NotImplementedError\n\n\n\
+         class Square(Shape):\n    def __init__(self, side: int) -> None:\n        self.side = side\n\n\
+         \x20   def area(self) -> int:\n        return self.side * self.side\n\n\n\
+         def total(shapes: list[Shape]) -> int:\n    \"\"\"The sum of all areas.\"\"\"\n    return sum(shape.area() for shape in shapes)\n",
+    ),
+    ("main.py", "from shapes import Square, total\n\nprint(total([Square(2)]))\n"),
+    ("broken.py", "from shapes import total\n\nprint(total(nothing))\n"),
+];
+
+fn types(server: &'static str, programs: &'static [&'static str]) -> Case {
+    Case {
+        server,
+        programs,
+        version: None,
+        files: FILES,
+        used: ("main.py", 3, "total"),
+        symbols: Some(("shapes.py", &["Square", "Square.area", "total"])),
+        definition: Some(("shapes.py", "def total(shapes")),
+        references: Some(&[
+            ("main.py", "print(total([Square(2)]))"),
+            ("broken.py", "print(total(nothing))"),
+            ("shapes.py", "def total(shapes"),
+        ]),
+        hover: Some("The sum of all areas."),
+        mistake: Some(("broken.py", "nothing", "print(total(nothing))", "print(total([]))")),
+        rename: Some((
+            "whole",
+            &[
+                ("main.py", "from shapes import Square, whole\n\nprint(whole([Square(2)]))"),
+                ("broken.py", "from shapes import whole"),
+                ("shapes.py", "def whole(shapes"),
+            ],
+        )),
+        rename_file: Some((
+            "shapes.py",
+            "figures.py",
+            &[
+                ("main.py", "from figures import Square"),
+                ("broken.py", "from figures import"),
+                ("figures.py", "class Square"),
+            ],
+        )),
+        action: None,
+        format: None,
+    }
+}
+
+#[test]
+fn basedpyright() {
+    check("basedpyright", &types("basedpyright", &["basedpyright-langserver"]));
+}
+
+#[test]
+fn pyright() {
+    check("pyright", &Case { rename_file: None, ..types("pyright", &["pyright-langserver"]) });
+}
+
+#[test]
+fn ty() {
+    check("ty", &Case { rename_file: None, ..types("ty", &["ty"]) });
+}
+
+#[test]
+fn ruff() {
+    const FILES: &[(&str, &str)] = &[
+        ("pyproject.toml", "[project]\nname = \"x\"\nversion = \"0\"\n"),
+        ("main.py", "import os\n\nprint( 1 )\n"),
+    ];
+    check(
+        "ruff",
+        &Case {
+            server: "ruff",
+            programs: &["ruff"],
+            version: None,
+            files: FILES,
+            used: ("main.py", 3, "print"),
+            symbols: None,
+            definition: None,
+            references: None,
+            hover: None,
+            mistake: Some(("main.py", "F401", "import os", "import os  # noqa: F401")),
+            rename: None,
+            rename_file: None,
+            action: Some(("main.py", 1, "Remove unused import")),
+            format: Some(("main.py", "print(1)")),
+        },
+    );
+}

@@ -1,0 +1,168 @@
+//! Rust, C, Go.
+
+use super::lab::{Case, check};
+
+#[test]
+fn rust_analyzer() {
+    check(
+        "rust_analyzer",
+        &Case {
+            server: "rust-analyzer",
+            programs: &[],
+            version: Some(&["/usr/bin/rust-analyzer", "--version"]),
+            files: &[
+                ("Cargo.toml", "[package]\nname = \"shapes\"\nversion = \"0.0.0\"\nedition = \"2021\"\n"),
+                (
+                    "src/lib.rs",
+                    "pub mod broken;\npub mod shapes;\n\npub fn all() -> u32 {\n    shapes::total(&[&shapes::Square { side: 2 }])\n}\n",
+                ),
+                (
+                    "src/shapes.rs",
+                    "pub trait Shape {\n    fn area(&self) -> u32;\n}\n\npub struct Square {\n    pub side: u32,\n}\n\nimpl Shape for Square {\n    fn area(&self) -> u32 {\n        self.side * self.side\n    }\n}\n\n/// The sum of all areas.\npub fn total(shapes: &[&dyn Shape]) -> u32 {\n    shapes.iter().map(|shape| shape.area()).sum()\n}\n",
+                ),
+                ("src/broken.rs", "use crate::shapes::total;\n\npub fn none() -> u32 {\n    total(7)\n}\n"),
+                ("src/ugly.rs", "pub fn  x( ) {}\n"),
+            ],
+            used: ("src/lib.rs", 5, "total"),
+            symbols: Some(("src/shapes.rs", &["Square", "Square.area", "total"])),
+            definition: Some(("src/shapes.rs", "pub fn total(")),
+            references: Some(&[
+                ("src/lib.rs", "shapes::total("),
+                ("src/broken.rs", "total(7)"),
+                ("src/shapes.rs", "pub fn total("),
+            ]),
+            hover: Some("The sum of all areas."),
+            mistake: Some(("src/broken.rs", "E0308", "    total(7)", "    total(&[])")),
+            rename: Some((
+                "whole",
+                &[
+                    ("src/lib.rs", "shapes::whole("),
+                    ("src/broken.rs", "use crate::shapes::whole"),
+                    ("src/shapes.rs", "pub fn whole("),
+                ],
+            )),
+            rename_file: Some((
+                "src/shapes.rs",
+                "src/figures.rs",
+                &[
+                    ("src/lib.rs", "pub mod figures;"),
+                    ("src/lib.rs", "figures::whole"),
+                    ("src/broken.rs", "use crate::figures::whole"),
+                    ("src/figures.rs", "pub struct Square"),
+                ],
+            )),
+            action: Some(("src/shapes.rs", 11, "Extract")),
+            format: Some(("src/ugly.rs", "pub fn x() {}")),
+        },
+    );
+}
+
+#[test]
+fn clangd() {
+    check(
+        "clangd",
+        &Case {
+            server: "clangd",
+            programs: &["clangd"],
+            version: None,
+            files: &[
+                ("compile_flags.txt", "-std=c11\n-I.\n"),
+                (
+                    "shapes.h",
+                    "#pragma once\n\nstruct square {\n  int side;\n};\n\n/// The sum of all areas.\nint total(const struct square *squares, int count);\n",
+                ),
+                (
+                    "shapes.c",
+                    "#include \"shapes.h\"\n\nint total(const struct square *squares, int count) {\n  int sum = 0;\n  for (int i = 0; i < count; i++)\n    sum += squares[i].side * squares[i].side;\n  return sum;\n}\n",
+                ),
+                (
+                    "main.c",
+                    "#include \"shapes.h\"\n\nint main(void) {\n  struct square two = {2};\n  return total(&two, 1);\n}\n",
+                ),
+                ("broken.c", "#include \"shapes.h\"\n\nint none(void) {\n  return total(nothing, 0);\n}\n"),
+                ("ugly.c", "int   x ( void ) ;\n"),
+            ],
+            used: ("main.c", 5, "total"),
+            symbols: Some(("shapes.h", &["square", "square.side", "total"])),
+            definition: Some(("shapes", "int total(const struct square *squares, int count)")),
+            references: Some(&[
+                ("main.c", "return total(&two, 1);"),
+                ("broken.c", "total(nothing, 0)"),
+                ("shapes.c", "int total("),
+            ]),
+            hover: Some("The sum of all areas."),
+            mistake: Some((
+                "broken.c",
+                "undeclared identifier 'nothing'",
+                "  return total(nothing, 0);",
+                "  return total(0, 0);",
+            )),
+            rename: Some((
+                "whole",
+                &[
+                    ("main.c", "return whole(&two, 1);"),
+                    ("broken.c", "whole(0, 0)"),
+                    ("shapes.c", "int whole("),
+                    ("shapes.h", "int whole("),
+                ],
+            )),
+            rename_file: None,
+            action: Some(("shapes.c", 6, "Extract")),
+            format: Some(("ugly.c", "int x(void);")),
+        },
+    );
+}
+
+#[test]
+fn gopls() {
+    check(
+        "gopls",
+        &Case {
+            server: "gopls",
+            programs: &[],
+            version: Some(&["dpkg-query", "-W", "-f", "${Version}", "gopls"]),
+            files: &[
+                ("go.mod", "module example.org/shapes\n\ngo 1.19\n"),
+                (
+                    "shapes/shapes.go",
+                    "package shapes\n\ntype Shape interface {\n\tArea() int\n}\n\ntype Square struct {\n\tSide int\n}\n\nfunc (s Square) Area() int {\n\treturn s.Side * s.Side\n}\n\n// Total is the sum of all areas.\nfunc Total(shapes []Shape) int {\n\tsum := 0\n\tfor _, shape := range shapes {\n\t\tsum += shape.Area()\n\t}\n\treturn sum\n}\n",
+                ),
+                (
+                    "main.go",
+                    "package main\n\nimport \"example.org/shapes/shapes\"\n\nfunc main() {\n\tprintln(shapes.Total([]shapes.Shape{shapes.Square{Side: 2}}))\n}\n",
+                ),
+                (
+                    "broken/broken.go",
+                    "package broken\n\nimport \"example.org/shapes/shapes\"\n\nfunc None() int {\n\treturn shapes.Total(nothing)\n}\n",
+                ),
+                ("ugly.go", "package main\n\nvar   x  =  1\n"),
+            ],
+            used: ("main.go", 6, "Total"),
+            symbols: Some(("shapes/shapes.go", &["Square", "Total"])),
+            definition: Some(("shapes/shapes.go", "func Total(")),
+            references: Some(&[
+                ("main.go", "println(shapes.Total("),
+                ("broken/broken.go", "shapes.Total(nothing)"),
+                ("shapes/shapes.go", "func Total("),
+            ]),
+            hover: Some("sum of all areas"),
+            mistake: Some((
+                "broken/broken.go",
+                "nothing",
+                "\treturn shapes.Total(nothing)",
+                "\treturn shapes.Total(nil)",
+            )),
+            rename: Some((
+                "Whole",
+                &[
+                    ("main.go", "shapes.Whole("),
+                    ("broken/broken.go", "shapes.Whole(nil)"),
+                    ("shapes/shapes.go", "func Whole("),
+                ],
+            )),
+            rename_file: None,
+            action: None,
+            format: Some(("ugly.go", "var x = 1")),
+        },
+    );
+}

@@ -1,0 +1,175 @@
+//! TypeScript, JavaScript, CSS, HTML, ESLint.
+
+use super::lab::{Case, check};
+
+const FILES: &[(&str, &str)] = &[
+    (
+        "tsconfig.json",
+        "{\"compilerOptions\": {\"strict\": true, \"module\": \"esnext\", \"moduleResolution\": \"bundler\", \"target\": \"es2022\"}}\n",
+    ),
+    (
+        "shapes.ts",
+        "export interface Shape {\n  area(): number;\n}\n\nexport class Square implements Shape {\n  constructor(private side: number) {}\n\n\
+         \x20 area(): number {\n    return this.side * this.side;\n  }\n}\n\n/** The sum of all areas. */\nexport function total(shapes: Shape[]): number {\n\
+         \x20 return shapes.reduce((sum, shape) => sum + shape.area(), 0);\n}\n",
+    ),
+    ("main.ts", "import { Square, total } from './shapes';\n\nexport const all = total([new Square(2)]);\n"),
+    ("broken.ts", "import { total } from './shapes';\n\nexport const none = total(nothing);\n"),
+    ("ugly.ts", "export const   x=1\n"),
+];
+
+fn typescript(server: &'static str, programs: &'static [&'static str]) -> Case {
+    Case {
+        server,
+        programs,
+        version: None,
+        files: FILES,
+        used: ("main.ts", 3, "total"),
+        symbols: Some(("shapes.ts", &["Square", "Square.area", "total"])),
+        definition: Some(("shapes.ts", "export function total")),
+        references: Some(&[
+            ("main.ts", "all = total([new Square(2)])"),
+            ("broken.ts", "none = total(nothing)"),
+            ("shapes.ts", "export function total"),
+        ]),
+        hover: Some("The sum of all areas."),
+        mistake: Some((
+            "broken.ts",
+            "Cannot find name 'nothing'",
+            "export const none = total(nothing);",
+            "export const none = total([]);",
+        )),
+        rename: Some((
+            "whole",
+            &[
+                ("main.ts", "import { Square, whole } from './shapes';\n\nexport const all = whole(["),
+                ("broken.ts", "import { whole } from"),
+                ("shapes.ts", "export function whole"),
+            ],
+        )),
+        rename_file: Some((
+            "shapes.ts",
+            "lib/figures.ts",
+            &[
+                ("main.ts", "from './lib/figures'"),
+                ("broken.ts", "from './lib/figures'"),
+                ("lib/figures.ts", "class Square"),
+            ],
+        )),
+        action: Some(("broken.ts", 3, "Add missing function declaration")),
+        format: Some(("ugly.ts", "export const x = 1")),
+    }
+}
+
+#[test]
+fn typescript_language_server() {
+    check(
+        "typescript_language_server",
+        &typescript("typescript-language-server", &["typescript-language-server", "tsc"]),
+    );
+}
+
+#[test]
+fn vtsls() {
+    // It mends imports after a move by an edit of its own, which is too late to be one with the move.
+    let case = Case { rename_file: None, ..typescript("vtsls", &["vtsls"]) };
+    check("vtsls", &case);
+}
+
+#[test]
+fn css() {
+    check(
+        "css",
+        &Case {
+            server: "vscode-css-language-server",
+            programs: &["vscode-css-language-server"],
+            version: None,
+            files: &[
+                ("package.json", "{}\n"),
+                ("main.css", ":root {\n  --accent: #336699;\n}\n\n.title {\n  color: var(--accent);\n}\n"),
+                ("broken.css", ".title {\n  colr: red;\n}\n"),
+                ("ugly.css", ".a{color:red}\n"),
+            ],
+            used: ("main.css", 6, "--accent"),
+            symbols: Some(("main.css", &[":root", ".title"])),
+            definition: Some(("main.css", "--accent: #336699;")),
+            references: Some(&[("main.css", "color: var(--accent);"), ("main.css", "--accent: #336699;")]),
+            hover: Some("color"),
+            mistake: Some(("broken.css", "colr", "  colr: red;", "  color: red;")),
+            rename: Some(("--brand", &[("main.css", "--brand: #336699;"), ("main.css", "var(--brand)")])),
+            rename_file: None,
+            action: Some(("broken.css", 2, "color")),
+            format: Some(("ugly.css", ".a {\n    color: red\n}")),
+        },
+    );
+}
+
+#[test]
+fn html() {
+    check(
+        "html",
+        &Case {
+            server: "vscode-html-language-server",
+            programs: &["vscode-html-language-server"],
+            version: None,
+            files: &[
+                ("package.json", "{}\n"),
+                (
+                    "main.html",
+                    "<!DOCTYPE html>\n<html>\n<body>\n<section id=\"top\">\n<p>text</p>\n</section>\n<script>\nfunction area(side) { return side * side; }\nconsole.log(area(2));\n</script>\n</body>\n</html>\n",
+                ),
+                (
+                    "broken.html",
+                    "<html>\n<head>\n<style>\n.title { colr: red; }\n</style>\n</head>\n</html>\n",
+                ),
+                ("ugly.html", "<div><p>a</p>\n</div>\n"),
+            ],
+            used: ("main.html", 9, "area"),
+            symbols: Some(("main.html", &["html"])),
+            definition: Some(("main.html", "function area(side)")),
+            references: Some(&[("main.html", "function area(side)"), ("main.html", "console.log(area(2));")]),
+            hover: Some("area"),
+            mistake: Some(("broken.html", "colr", ".title { colr: red; }", ".title { color: red; }")),
+            rename: Some((
+                "surface",
+                &[("main.html", "function surface(side)"), ("main.html", "console.log(surface(2))")],
+            )),
+            rename_file: None,
+            action: None,
+            format: Some(("ugly.html", "<div>\n    <p>a</p>\n</div>")),
+        },
+    );
+}
+
+#[test]
+fn eslint() {
+    let case = Case {
+        server: "vscode-eslint-language-server",
+        programs: &["vscode-eslint-language-server"],
+        version: None,
+        files: &[
+            ("package.json", "{}\n"),
+            (
+                ".eslintrc.json",
+                "{\"root\": true, \"parserOptions\": {\"ecmaVersion\": 2022}, \"rules\": {\"eqeqeq\": \"error\", \"no-extra-semi\": \"error\"}}\n",
+            ),
+            ("main.js", "var a = 1;\nif (a == 2) { a = 3; }\n"),
+            ("fixable.js", "var b = 1;;\n"),
+        ],
+        used: ("main.js", 1, "a"),
+        symbols: None,
+        definition: None,
+        references: None,
+        hover: None,
+        mistake: Some(("main.js", "eqeqeq", "if (a == 2) { a = 3; }", "if (a === 2) { a = 3; }")),
+        rename: None,
+        rename_file: None,
+        action: Some(("fixable.js", 1, "no-extra-semi")),
+        format: None,
+    };
+    super::lab::check_in("eslint", &case, |sandbox| {
+        let tools = std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env sets PILCROW_TOOLS");
+        let library = std::path::Path::new(&tools).join("lib/eslint");
+        std::os::unix::fs::symlink(library, sandbox.project().join("node_modules")).expect("a link");
+    });
+}

@@ -1,0 +1,87 @@
+//! Edits of source code: blocks, what no longer parses, and long files at a glance.
+
+use serde_json::json;
+use tests::{Batch, Sandbox};
+
+fn functions(count: usize) -> String {
+    (0..count)
+        .map(|at| {
+            let body: String = (0..20).map(|line| format!("    call({at}, {line});\n")).collect();
+            format!("fn f{at}() {{\n{body}}} // f{at}\n\n")
+        })
+        .collect()
+}
+
+#[test]
+fn a_long_source_file_is_an_outline_and_a_folded_body_can_be_replaced_whole() {
+    let text = functions(200);
+    let sandbox = Sandbox::with(&[("long.rs", &text)]);
+    let mut batch = Batch::start(&sandbox);
+    let said = batch.call("read", &json!({"path": "long.rs"})).ok();
+    assert!(said.contains(":fn f199() {\n") && said.contains("… 2..=21 not shown\n"), "{said}");
+    assert!(said.contains("outline of 4600 lines") && !said.contains("call("), "{said}");
+    let view = tests::batch::View::parse(&said);
+    let inside = batch.edit(&format!("[{}]\nPUT 100:\n+    x();\n", view.header));
+    inside.fails("unseen_lines");
+    let (first, last) = (view.anchor("fn f3() {"), view.anchor("} // f3"));
+    let patch = format!("[{}]\nPUT {first}..={last}:\n+fn f3() {{}}\n", view.header);
+    batch.edit(&patch).ok();
+    let after = sandbox.read("long.rs");
+    assert!(after.contains("} // f2\n\nfn f3() {}\n\nfn f4() {\n"), "the body is not gone");
+    // A part of the file is shown as it is.
+    let part = batch.call("read", &json!({"path": "long.rs", "offset": 1, "limit": 30})).ok();
+    assert!(part.contains("    call(0, 19);\n"), "{part}");
+}
+
+#[test]
+fn a_fold_shown_by_one_command_can_be_edited_by_the_next() {
+    let sandbox = Sandbox::with(&[("long.rs", &functions(200))]);
+    let shown = sandbox.run(&["read", "long.rs"]);
+    let view = tests::batch::View::parse(&shown.stdout);
+    let (first, last) = (view.anchor("fn f7() {"), view.anchor("} // f7"));
+    let patch = format!("[{}]\nCUT {first}..={last}\n", view.header);
+    let ran = sandbox.run_with_input(&["edit"], &patch);
+    assert_eq!(ran.code(), 0, "{}{}", ran.stdout, ran.stderr);
+    assert!(!sandbox.read("long.rs").contains("fn f7()"));
+}
+
+#[test]
+fn a_block_is_taken_whole_and_what_does_not_parse_is_said() {
+    let text = "@decorated\ndef f(x):\n    y = 1\n    return y\n\n\ndef g():\n    pass\n";
+    let sandbox =
+        Sandbox::with(&[("a.py", text), ("b.rs", "fn a() {\n    x();\n}\nfn b() {}\n"), ("c.txt", "a\n")]);
+    let mut batch = Batch::start(&sandbox);
+    let view = batch.view("a.py");
+    batch.edit(&format!("[{}]\nPUT {}*:\n+    y = 2\n", view.header, view.anchor("    y = 1"))).ok();
+    assert_eq!(sandbox.read("a.py"), text.replace("y = 1", "y = 2"));
+    let view = batch.view("a.py");
+    batch.edit(&format!("[{}]\nCUT {}*\n", view.header, view.anchor("@decorated"))).ok();
+    assert_eq!(sandbox.read("a.py"), "\n\ndef g():\n    pass\n");
+
+    let view = batch.view("b.rs");
+    let said = batch.edit(&view.put("    x();", "    x(;")).ok();
+    assert!(
+        said.contains("note: the file parsed before this edit and does not now") && said.contains("line 2"),
+        "{said}"
+    );
+    let view = batch.view("c.txt");
+    batch.edit(&format!("[{}]\nCUT {}*\n", view.header, view.anchor("a"))).fails("unsupported");
+}
+
+#[test]
+fn an_edit_that_breaks_a_file_is_refused_where_that_is_wanted() {
+    let text = "fn a() {\n    x();\n}\nfn b() {}\n";
+    let sandbox = Sandbox::with(&[("b.rs", text)]);
+    let settings = "edit.parse_regression = \"refuse\"\n";
+    std::fs::create_dir_all(sandbox.home().join("config")).expect("its folder");
+    std::fs::write(sandbox.home().join("config/config.toml"), settings).expect("the configuration");
+    let mut batch = Batch::start(&sandbox);
+    let view = batch.view("b.rs");
+    let said = batch.edit(&view.put("    x();", "    x(;")).fails("parse_regression");
+    assert!(said.contains("line 2") && sandbox.read("b.rs") == text, "{said}");
+    // A repeated closer is left out instead.
+    let patch = format!("[{}]\nPUT {}:\n+    y();\n+}}\n", view.header, view.anchor("    x();"));
+    let said = batch.edit(&patch).ok();
+    assert!(said.contains("was left out"), "{said}");
+    assert_eq!(sandbox.read("b.rs"), text.replace("x()", "y()"));
+}
