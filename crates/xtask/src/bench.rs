@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::exec;
+use crate::replay::side_by_side;
 use crate::steps::Steps;
 use crate::tidy;
 
@@ -22,12 +23,16 @@ pub(crate) struct Args {
     /// Measure the dev build, which takes less time to make; its figures are not those of a release.
     #[arg(long)]
     dev: bool,
+    /// For hashline: another engine to be shown side by side, a command line for `sh` that answers the rows of
+    /// `pilcrow edit --batch`. Nothing is installed for it.
+    #[arg(long, value_name = "CMD")]
+    engine: Option<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut steps = Steps::new();
     if args.area.as_deref() == Some("hashline") {
-        return hashline(args.dev);
+        return hashline(args, &mut steps);
     }
     let profile = if args.dev { "dev" } else { "release" };
     steps.run(&format!("build pilcrow ({profile}) and what measures it"), || {
@@ -47,8 +52,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The edit engine in process, and what line checks are worth.
-fn hashline(dev: bool) -> Result<()> {
-    let profile: &[&str] = if dev { &["--profile", "dev"] } else { &[] };
+fn hashline(args: &Args, steps: &mut Steps) -> Result<()> {
+    if let Some(engine) = &args.engine {
+        let (profile, folder) = if args.dev { ("dev", "debug") } else { ("release", "release") };
+        steps.run(&format!("build pilcrow ({profile})"), || {
+            exec::show_ok(&mut cargo(&["build", "--package", "pilcrow", "--profile", profile]), DEADLINE)?;
+            Ok(((), String::new()))
+        })?;
+        return side_by_side::run(engine, folder);
+    }
+    let profile: &[&str] = if args.dev { &["--profile", "dev"] } else { &[] };
     for bench in ["edits", "line_checks"] {
         let before = load()?;
         let args = [&["bench", "--quiet", "--package", "hashline", "--bench", bench], profile].concat();

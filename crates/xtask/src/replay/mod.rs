@@ -8,6 +8,7 @@ mod case;
 mod engine;
 mod history;
 mod report;
+pub(crate) mod side_by_side;
 mod synthetic;
 
 use std::fs::File;
