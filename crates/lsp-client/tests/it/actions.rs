@@ -228,3 +228,25 @@ async fn several_servers_are_told_apart_and_started_anew() {
     assert!(last.contains(&json!("shutdown")) && last.contains(&json!("exit")), "it was ended politely");
     assert_eq!(bench.pool.reload(Some(&path), None, &cx).await.unwrap(), ["one", "two"]);
 }
+
+#[tokio::test]
+async fn where_a_symbol_is_moved_to_is_told_as_the_definition_says() {
+    let command =
+        json!({"title": "m", "command": "do.it", "arguments": [{"file": "a", "refactor": {"x": 1}}]});
+    let script = offers(json!([
+        {"title": "Move to a new file", "kind": "refactor.move.newFile", "command": command},
+        {"title": "Move to file", "kind": "refactor.move.file", "command": command},
+    ]))
+    .on("workspace/executeCommand", [Step::Result(Value::Null)]);
+    let more = "[move_symbol]\nkind = \"refactor.move.file\"\nargument = \"refactor.targetFile\"\n";
+    let bench = build(&[("a.txt", "abc")], vec![("scripted", script, more)], |_| ());
+    let actions = asked(&bench, &["refactor.move"]).await;
+    assert_eq!(actions.iter().map(|it| bench.pool.takes_move_target(it)).collect::<Vec<_>>(), [false, true]);
+    let resolved = bench.pool.resolve_action(&bench.doc("a.txt"), &actions[1], &cx(LONG)).await.unwrap();
+    let mut command = resolved.command.unwrap();
+    let to = bench.path("b.txt");
+    bench.pool.set_move_target(&mut command, &to);
+    bench.pool.run_command(&command, &Taking::default(), &cx(LONG)).await.unwrap();
+    let sent = &bench.got("scripted", "workspace/executeCommand")[0]["arguments"][0];
+    assert_eq!(*sent, json!({"file": "a", "refactor": {"x": 1, "targetFile": to}}));
+}

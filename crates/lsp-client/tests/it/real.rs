@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lsp_client::{Definitions, SearchPath, ServerError};
+use lsp_client::{Calls, Definitions, Navigate, SearchPath, ServerError, Types};
 use workspace::ErrorCode;
 
 use crate::bench::{Bench, cx, open};
@@ -222,4 +222,247 @@ async fn rust_analyzer_renames() {
         symbols.iter().flat_map(|symbol| &symbol.children).map(|symbol| symbol.path.as_str()).collect();
     assert!(paths.contains(&"Pair.clone"), "{paths:?}");
     assert!(!bench.path("target").as_path().exists(), "its target folder is kept out of the project");
+}
+
+/// Every question of navigation on one file; what is found is shown by its text.
+struct Asked<'a> {
+    bench: &'a Bench,
+    name: &'a str,
+    deadline: Duration,
+}
+
+impl Asked<'_> {
+    fn doc(&self) -> workspace::Document {
+        self.bench.doc(self.name)
+    }
+
+    async fn at(&self, to: Navigate, offset: usize) -> Vec<String> {
+        let found = self.bench.pool.navigate(to, &self.doc(), offset, &cx(self.deadline)).await.unwrap();
+        found.value.iter().map(|it| it.line_text.trim().to_owned()).collect()
+    }
+
+    async fn calls(&self, way: Calls, offset: usize) -> Vec<(String, String)> {
+        let found = self.bench.pool.calls(way, &self.doc(), offset, &cx(self.deadline)).await.unwrap().value;
+        let places = |call: &lsp_client::Call| {
+            call.places.iter().map(|it| it.line_text.trim().to_owned()).collect::<Vec<_>>().join("; ")
+        };
+        found.iter().map(|call| (call.symbol.name.clone(), places(call))).collect()
+    }
+
+    async fn highlights(&self, offset: usize) -> Vec<usize> {
+        let found = self.bench.pool.highlights(&self.doc(), offset, &cx(self.deadline)).await.unwrap();
+        found.value.iter().map(|it| it.line).collect()
+    }
+
+    async fn signature(&self, offset: usize) -> String {
+        let found = self.bench.pool.signature(&self.doc(), offset, &cx(self.deadline)).await.unwrap();
+        found.value.iter().find(|it| it.active).map(|it| it.label.clone()).unwrap_or_default()
+    }
+
+    async fn completes(&self, offset: usize) -> Vec<String> {
+        let found = self.bench.pool.completion(&self.doc(), offset, &cx(self.deadline)).await.unwrap();
+        found.value.0.into_iter().map(|it| it.label).collect()
+    }
+
+    /// Titles of code actions on a range, with the problems there.
+    async fn actions(&self, range: std::ops::Range<usize>) -> Vec<lsp_client::CodeAction> {
+        let known = self.bench.pool.diagnostics(&self.doc(), &cx(self.deadline)).await.unwrap().value;
+        assert!(known.pending.is_empty(), "{known:?}");
+        let here: Vec<_> = known
+            .items
+            .into_iter()
+            .filter(|it| it.range.start <= range.end && range.start <= it.range.end)
+            .collect();
+        let query = lsp_client::ActionQuery { range, only: &[], diagnostics: &here };
+        self.bench.pool.code_actions(&self.doc(), &query, &cx(self.deadline)).await.unwrap().value
+    }
+}
+
+#[tokio::test]
+async fn basedpyright_navigates() {
+    let text = "class Shape:\n    def area(self) -> int: ...\n\n\nclass Square(Shape):\n    def area(self) -> int:\n        return side(2)\n\n\n\
+        def side(n: int) -> int:\n    return n\n\n\nshape: Shape = Square()\nprint(shape.area(), side(3))\n";
+    let Some(bench) = real(&["basedpyright"], &[("pyproject.toml", ""), ("a.py", text)]) else { return };
+    let ask = Asked { bench: &bench, name: "a.py", deadline: DEADLINE };
+    let at = |word: &str| text.find(word).unwrap();
+    let value = text.rfind("shape.area").unwrap();
+    // Narrowed by what was assigned.
+    assert_eq!(ask.at(Navigate::TypeDefinition, value).await, ["class Square(Shape):"]);
+    assert_eq!(ask.at(Navigate::Declaration, value).await, ["shape: Shape = Square()"]);
+    let callers = ask.calls(Calls::Incoming, at("side(n")).await;
+    assert!(callers.contains(&("area".to_owned(), "return side(2)".to_owned())), "{callers:?}");
+    let callees = ask.calls(Calls::Outgoing, text.rfind("def area").unwrap() + 4).await;
+    assert_eq!(callees, [("side".to_owned(), "return side(2)".to_owned())]);
+    assert_eq!(ask.highlights(at("side(n")).await, [7, 10, 15]);
+    assert!(ask.signature(at("side(3") + 5).await.contains("n: int"));
+    assert!(ask.completes(value + "shape.".len()).await.contains(&"area".to_owned()));
+    let found = bench.pool.workspace_symbols("Squar", Some(&ask.doc()), &cx(DEADLINE)).await.unwrap().value;
+    assert!(found.iter().any(|it| it.name == "Square" && it.line == 5), "{found:?}");
+    let hints = bench.pool.inlay_hints(&ask.doc(), 0..text.len(), &cx(DEADLINE)).await.unwrap();
+    assert!(hints.value.iter().any(|it| it.label.contains("n=")), "{hints:?}");
+}
+
+#[tokio::test]
+async fn ruff_offers_fixes_and_fix_all() {
+    let text = "import os\nimport sys\n\nprint(sys.argv)\n";
+    let Some(bench) = real(&["ruff"], &[("pyproject.toml", ""), ("a.py", text)]) else { return };
+    let ask = Asked { bench: &bench, name: "a.py", deadline: DEADLINE };
+    let actions = ask.actions(7..9).await;
+    let known = bench.pool.diagnostics(&ask.doc(), &cx(DEADLINE)).await.unwrap().value.items;
+    let fix = actions.iter().find(|it| it.preferred && it.is("quickfix")).expect("a preferred fix");
+    assert_ne!(fix.mends(&known[0]), Some(false));
+    let edit = bench.pool.resolve_action(&ask.doc(), fix, &cx(DEADLINE)).await.unwrap().edit.unwrap();
+    assert_eq!(bench.outcome(edit), ["a.py: import sys\n\nprint(sys.argv)\n"]);
+    let whole = actions.iter().find(|it| it.is("source.fixAll"));
+    let edit =
+        bench.pool.resolve_action(&ask.doc(), whole.expect("fix all"), &cx(DEADLINE)).await.unwrap().edit;
+    assert_eq!(bench.outcome(edit.unwrap()), ["a.py: import sys\n\nprint(sys.argv)\n"]);
+    let quiet = actions.iter().find(|it| it.title.contains("Disable")).expect("one that silences");
+    assert!(!quiet.preferred);
+}
+
+#[tokio::test]
+async fn clangd_navigates_types_and_runs_its_commands() {
+    let text = "struct Shape { virtual int area(); };\nstruct Square : Shape { int area() override; };\n\
+        int Shape::area() { return 0; }\nint Square::area() { return 4; }\nint sum(Shape &a) { int both = a.area() + a.area(); return both }\n";
+    let files = [("compile_flags.txt", "-std=c++17\n"), ("a.cpp", text)];
+    let Some(bench) = real(&["clangd"], &files) else { return };
+    let ask = Asked { bench: &bench, name: "a.cpp", deadline: DEADLINE };
+    let at = |word: &str| text.find(word).unwrap();
+    let doc = ask.doc();
+    let above = bench.pool.types(Types::Super, &doc, at("Square"), &cx(DEADLINE)).await.unwrap().value;
+    assert_eq!(above.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["Shape"]);
+    let below = bench.pool.types(Types::Sub, &doc, at("Shape"), &cx(DEADLINE)).await.unwrap().value;
+    assert_eq!(below.iter().map(|it| (it.name.as_str(), it.line)).collect::<Vec<_>>(), [("Square", 2)]);
+    assert_eq!(
+        ask.at(Navigate::Declaration, at("Shape::area") + 7).await,
+        ["struct Shape { virtual int area(); };"]
+    );
+    let callers = ask.calls(Calls::Incoming, at("area()")).await;
+    assert!(callers.iter().any(|(name, _)| name.contains("sum")), "{callers:?}");
+    // The missing semicolon is mended by an edit, a tweak is a command whose edit arrives while it runs.
+    let known = bench.pool.diagnostics(&doc, &cx(DEADLINE)).await.unwrap().value.items;
+    let offered = ask.actions(known[0].range.clone()).await;
+    let fix = offered.into_iter().find(|it| it.preferred && it.is("quickfix"));
+    let edit = bench.pool.resolve_action(&doc, &fix.expect("a fix"), &cx(DEADLINE)).await.unwrap().edit;
+    assert!(bench.outcome(edit.unwrap())[0].contains("return both; }"));
+    let expression = at("a.area() + a.area()");
+    let actions = ask.actions(expression..expression + "a.area()".len()).await;
+    let extract = actions.iter().find(|it| it.title.to_lowercase().contains("extract")).expect("a tweak");
+    let resolved = bench.pool.resolve_action(&doc, extract, &cx(DEADLINE)).await.unwrap();
+    let edits = match (resolved.edit, resolved.command) {
+        (Some(edit), _) => vec![edit],
+        (None, Some(command)) => {
+            let keeping = Keeping::default();
+            let ran = bench.pool.run_command(&command, &keeping, &cx(DEADLINE)).await.unwrap().value;
+            ran.outcome.unwrap();
+            keeping.0.into_inner().unwrap()
+        }
+        (None, None) => panic!("neither an edit nor a command"),
+    };
+    assert_eq!(edits.len(), 1);
+    assert!(bench.outcome(edits.into_iter().next().unwrap())[0].contains("a.area();"));
+}
+
+/// Takes the edits of a command.
+#[derive(Default)]
+struct Keeping(std::sync::Mutex<Vec<workspace::WorkspaceEdit>>);
+
+impl lsp_client::CommandEdits for Keeping {
+    fn apply<'a>(
+        &'a self,
+        _: &'a str,
+        edit: workspace::WorkspaceEdit,
+    ) -> futures_util::future::BoxFuture<'a, Result<(), String>> {
+        self.0.lock().unwrap().push(edit);
+        Box::pin(async { Ok(()) })
+    }
+}
+
+#[tokio::test]
+async fn typescript_language_server_navigates_and_refactors() {
+    let text = "export interface Shape { area(): number }\nexport class Square implements Shape { area() { return side(2); } }\n\
+        export function side(n: number): number { return n; }\nconst shape: Shape = new Square();\nconsole.log(shape.area(), side(1 + 2));\n";
+    let files = [
+        ("package.json", "{}"),
+        ("tsconfig.json", "{\"compilerOptions\": {\"strict\": true}}"),
+        ("a.ts", text),
+    ];
+    let Some(bench) = real(&["typescript-language-server"], &files) else { return };
+    let ask = Asked { bench: &bench, name: "a.ts", deadline: DEADLINE };
+    let at = |word: &str| text.find(word).unwrap();
+    let value = text.rfind("shape.area").unwrap();
+    let types = ask.at(Navigate::TypeDefinition, value).await;
+    assert_eq!(types, ["export interface Shape { area(): number }"]);
+    let implementations = ask.at(Navigate::Implementation, at("Shape")).await;
+    assert!(implementations[0].starts_with("export class Square"), "{implementations:?}");
+    let callers = ask.calls(Calls::Incoming, at("side(n")).await;
+    assert!(callers.iter().any(|(name, _)| name == "area"), "{callers:?}");
+    assert!(ask.signature(at("side(1") + 5).await.contains("n: number"));
+    assert!(ask.completes(value + "shape.".len()).await.contains(&"area".to_owned()));
+    // A refactoring is a command here; its edit arrives while it runs.
+    let selected = text.rfind("1 + 2").unwrap();
+    let query = lsp_client::ActionQuery {
+        range: selected..selected + 5,
+        only: &["refactor.extract"],
+        diagnostics: &[],
+    };
+    let doc = ask.doc();
+    let offered = bench.pool.code_actions(&doc, &query, &cx(DEADLINE)).await.unwrap().value;
+    let extract =
+        offered.iter().find(|it| it.kind.starts_with("refactor.extract.constant")).expect("extract");
+    let command = bench.pool.resolve_action(&doc, extract, &cx(DEADLINE)).await.unwrap().command.unwrap();
+    let keeping = Keeping::default();
+    let ran = bench.pool.run_command(&command, &keeping, &cx(DEADLINE)).await.unwrap().value;
+    assert_eq!(ran.applied, 1, "{ran:?}");
+    let outcome = bench.outcome(keeping.0.into_inner().unwrap().remove(0));
+    assert!(outcome[0].contains("= 1 + 2;"), "{outcome:?}");
+    // Where a symbol may be moved to, and how that is told.
+    let start = at("export function side");
+    let query = lsp_client::ActionQuery { range: start..start, only: &["refactor.move"], diagnostics: &[] };
+    let moves = bench.pool.code_actions(&doc, &query, &cx(DEADLINE)).await.unwrap().value;
+    let kinds: Vec<&str> = moves.iter().map(|it| it.kind.as_str()).collect();
+    assert!(kinds.iter().any(|kind| kind.starts_with("refactor.move")), "{kinds:?}");
+}
+
+#[tokio::test]
+async fn rust_analyzer_navigates_and_fixes() {
+    let text = "pub trait Shape {\n    fn area(&self) -> u8;\n}\npub struct Square;\nimpl Shape for Square {\n    fn area(&self) -> u8 {\n        side(2)\n    }\n}\n\
+        pub fn side(n: u8) -> u8 {\n    let both = n;\n    both\n}\npub fn name(square: Square) {\n    let x = match square.area() {\n        0 => side(3),\n    };\n}\n";
+    let files = [
+        ("Cargo.toml", "[package]\nname = \"one\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+        ("src/lib.rs", text),
+    ];
+    let Some(bench) = real(&["rust-analyzer"], &files) else { return };
+    let deadline = Duration::from_secs(300);
+    let ask = Asked { bench: &bench, name: "src/lib.rs", deadline };
+    let at = |word: &str| text.find(word).unwrap();
+    assert_eq!(ask.at(Navigate::Implementation, at("Shape")).await, ["impl Shape for Square {"]);
+    let used = text.rfind("square.area").unwrap();
+    assert_eq!(ask.at(Navigate::TypeDefinition, used).await, ["pub struct Square;"]);
+    let callers = ask.calls(Calls::Incoming, at("side(n")).await;
+    assert!(callers.iter().any(|(name, line)| name == "area" && line == "side(2)"), "{callers:?}");
+    assert!(ask.signature(text.rfind("side(3").unwrap() + 5).await.contains("n: u8"));
+    assert_eq!(ask.highlights(at("both")).await, [11, 12]);
+    let doc = ask.doc();
+    let hints = bench.pool.inlay_hints(&doc, 0..text.len(), &cx(deadline)).await.unwrap().value;
+    assert!(hints.iter().any(|it| it.label.contains("u8") && it.line == 11), "{hints:?}");
+    // A snippet comes as text.
+    let query =
+        lsp_client::ActionQuery { range: at("both")..at("both"), only: &["refactor"], diagnostics: &[] };
+    let offered = bench.pool.code_actions(&doc, &query, &cx(deadline)).await.unwrap().value;
+    let inline = offered.iter().find(|it| it.title.contains("Inline variable")).expect("inline variable");
+    let edit = bench.pool.resolve_action(&doc, inline, &cx(deadline)).await.unwrap().edit.unwrap();
+    assert!(bench.outcome(edit)[0].contains("pub fn side(n: u8) -> u8 {\n    n\n}"));
+    let query = lsp_client::ActionQuery { range: at("0 =>")..at("0 =>"), only: &[], diagnostics: &[] };
+    let offered = bench.pool.code_actions(&doc, &query, &cx(deadline)).await.unwrap().value;
+    for action in offered.iter().filter(|it| it.disabled.is_none() && !it.is_command) {
+        let resolved = bench.pool.resolve_action(&doc, action, &cx(deadline)).await.unwrap();
+        let outcome = resolved.edit.map(|edit| bench.outcome(edit)).unwrap_or_default();
+        assert!(
+            !outcome.iter().any(|file| file.contains("$0") || file.contains("${")),
+            "{}: {outcome:?}",
+            action.title
+        );
+    }
 }

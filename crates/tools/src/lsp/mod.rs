@@ -95,41 +95,46 @@ fn only_reads(method: &str) -> bool {
         || scope.ends_with("Hierarchy")
 }
 
+/// The parameters of all actions.
+fn schema() -> Value {
+    let text = |about: &str| json!({ "type": "string", "description": about });
+    let plain = json!({ "type": "string" });
+    let number = json!({ "type": "integer" });
+    let list = json!({ "type": "array", "items": { "type": "string" } });
+    json!({
+        "type": "object",
+        "properties": {
+            "action": { "type": "string", "enum": ACTIONS },
+            "file": text("path; for diagnostics a glob too"),
+            "files": list,
+            "symbol": text("`name`, `Type.method`, `name#2`"),
+            "symbols": list,
+            "line": number,
+            "column": number,
+            "range": text("lines `3-9`, or `3:1-9:20`"),
+            "query": plain,
+            "new_name": plain,
+            "to": text("new path, or target file"),
+            "kind": text("code action kind, or diagnostic code"),
+            "title": plain,
+            "apply": { "type": "boolean" },
+            "server": plain,
+            "timeout": { "type": "integer", "description": "seconds" },
+            "method": plain,
+            "params": text("JSON"),
+        },
+        "required": ["action"],
+    })
+}
+
 impl Lsp {
     /// The tool over `kit`.
     pub fn new(kit: Arc<Kit>) -> Self {
-        let text = |about: &str| json!({ "type": "string", "description": about });
-        let plain = json!({ "type": "string" });
-        let number = json!({ "type": "integer" });
-        let list = json!({ "type": "array", "items": { "type": "string" } });
         let definition = ToolDefinition {
             name: "lsp".to_owned(),
             label: "Language server".to_owned(),
             description: shown::described(&kit, include_str!("lsp.md")),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "action": { "type": "string", "enum": ACTIONS },
-                    "file": text("path; for diagnostics a glob too"),
-                    "files": list,
-                    "symbol": text("`name`, `Type.method`, `name#2`"),
-                    "symbols": list,
-                    "line": number,
-                    "column": number,
-                    "range": text("lines `3-9`, or `3:1-9:20`"),
-                    "query": plain,
-                    "new_name": plain,
-                    "to": text("new path, or target file"),
-                    "kind": text("code action kind, or diagnostic code"),
-                    "title": plain,
-                    "apply": { "type": "boolean" },
-                    "server": plain,
-                    "timeout": { "type": "integer", "description": "seconds" },
-                    "method": plain,
-                    "params": text("JSON"),
-                },
-                "required": ["action"],
-            }),
+            parameters: schema(),
         };
         Self { kit, definition }
     }
@@ -209,7 +214,19 @@ fn needs(action: &str, argument: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::only_reads;
+    use super::*;
+
+    /// It is sent with every request to a model.
+    #[test]
+    fn the_definition_is_small() {
+        let text = include_str!("lsp.md").trim();
+        let schema = schema().to_string();
+        println!("{text}\n---\n{schema}");
+        assert!(text.len() <= 1900 && schema.len() <= 1400, "{} and {} bytes", text.len(), schema.len());
+        for action in ACTIONS {
+            assert!(text.contains(&format!("`{action}`")), "the description does not name {action}");
+        }
+    }
 
     #[test]
     fn what_only_reads_is_told_from_what_may_do_more() {
