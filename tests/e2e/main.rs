@@ -16,6 +16,7 @@ mod models;
 mod nasty_rename;
 mod owner;
 mod reading;
+mod real_projects;
 mod real_servers;
 mod server_death;
 mod stale_edit;
