@@ -20,6 +20,7 @@ mod models;
 mod nasty_rename;
 mod owner;
 mod reading;
+mod real_projects;
 mod real_servers;
 mod searching;
 mod server_death;

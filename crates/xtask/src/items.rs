@@ -24,6 +24,15 @@ pub(crate) struct SourceItem {
     pub(crate) sha256: &'static str,
 }
 
+/// Sources of crates, in one folder, unpacked by `cargo vendor`.
+pub(crate) struct CratesItem {
+    pub(crate) name: &'static str,
+    pub(crate) version: &'static str,
+    /// `name@version`.
+    pub(crate) crates: &'static [&'static str],
+    pub(crate) size: &'static str,
+}
+
 /// Packages from npm, in one folder.
 pub(crate) struct NpmItem {
     pub(crate) name: &'static str,
@@ -169,6 +178,20 @@ const fn npm_server(
     NpmItem { name, version, packages, exes, scripts: false, size }
 }
 
+/// A TypeScript project whose package has its sources and tests, and what runs these.
+pub(crate) const ZOD: NpmItem = NpmItem {
+    name: "zod",
+    version: "4.1.12",
+    packages: &["zod@4.1.12", "vitest@3.2.4"],
+    exes: &[],
+    scripts: false,
+    size: "40 MB",
+};
+
+/// Projects in Rust and in C whose crates have their sources and tests.
+pub(crate) const CRATES: CratesItem =
+    CratesItem { name: "crates", version: "1", crates: &["semver@1.0.27", "bzip2-sys@0.1.13"], size: "5 MB" };
+
 /// Debian's packages for Go: the language, its server, and a library whose tests are run.
 pub(crate) const GO_APT: &[&str] = &["golang-go", "gopls", "golang-github-spf13-pflag-dev"];
 
@@ -260,6 +283,12 @@ impl SourceItem {
     }
 }
 
+impl CratesItem {
+    pub(crate) fn key(&self) -> String {
+        key(self.version, self.crates.iter())
+    }
+}
+
 impl NpmItem {
     pub(crate) fn key(&self) -> String {
         key(self.version, self.packages.iter())
@@ -289,7 +318,7 @@ mod tests {
                 assert!(pin.contains("=="), "{pin}");
             }
         }
-        let npm = [&NPM_SERVERS, &NODE, &CODE_SERVER, &PLAYWRIGHT];
+        let npm = [&NPM_SERVERS, &ZOD, &NODE, &CODE_SERVER, &PLAYWRIGHT];
         for package in npm.into_iter().chain(MORE_SERVERS).flat_map(|item| item.packages) {
             let version = package.rsplit_once('@').expect("a version").1;
             assert!(version.chars().all(|c| c.is_ascii_digit() || c == '.'), "{package}");

@@ -13,7 +13,7 @@ use clap::ValueEnum;
 
 use crate::editors;
 use crate::exec;
-use crate::items::{self, NpmItem, PythonItem, SourceItem};
+use crate::items::{self, CratesItem, NpmItem, PythonItem, SourceItem};
 use crate::python::{self, Way};
 use crate::steps::{Steps, seconds};
 use crate::tools_dir::{Lock, ToolsDir};
@@ -76,6 +76,10 @@ fn ensure_with(tools: &ToolsDir, what: For, way: Option<Way>, steps: &mut Steps)
                 tools.link_lib(item.name, &tools.item(item.name, &item.key()).join("node_modules"))?;
             }
         }
+        npm_item(tools, &items::ZOD, &lock, steps)?;
+        tools.link_lib("zod", &tools.item(items::ZOD.name, &items::ZOD.key()).join("node_modules"))?;
+        crates_item(tools, &items::CRATES, &lock, steps)?;
+        tools.link_lib("python-tests", &tools.item(items::PYTHON_TESTS.name, &items::PYTHON_TESTS.key()))?;
         debian_packages(items::GO_APT, "600 MB", &lock, steps)?;
         rust_analyzer(tools, &lock, steps)?;
     }
@@ -181,6 +185,36 @@ pub(crate) fn npm_item(tools: &ToolsDir, item: &NpmItem, lock: &Lock, steps: &mu
         })?;
     }
     exes.iter().try_for_each(|(name, target)| tools.link(name, target))
+}
+
+/// Sources of crates: a package that depends on them is vendored. Links each to `lib/<crate>`.
+fn crates_item(tools: &ToolsDir, item: &CratesItem, lock: &Lock, steps: &mut Steps) -> Result<()> {
+    let folder = tools.item(item.name, &item.key());
+    if !tools.is_complete(&folder) {
+        let title = format!("download the sources of {} (cargo, {})", item.crates.join(" "), item.size);
+        steps.run(&title, || {
+            tools.begin(&folder)?;
+            let mut manifest = String::from(
+                "[package]\nname = \"sources\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n[workspace]\n\n[dependencies]\n",
+            );
+            for (name, version) in item.crates.iter().filter_map(|it| it.split_once('@')) {
+                manifest.push_str(&format!("{name} = \"={version}\"\n"));
+            }
+            for (name, text) in [("Cargo.toml", manifest.as_str()), ("src/lib.rs", "")] {
+                let path = folder.join(name);
+                let parent = path.parent().context("it has one")?;
+                fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
+                fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+            }
+            let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+            cargo.current_dir(&folder).args(["vendor", "--quiet"]);
+            exec::install(&mut cargo, lock, INSTALL_DEADLINE)?;
+            tools.complete(&folder)?;
+            Ok(((), "downloaded".into()))
+        })?;
+    }
+    let crates = item.crates.iter().filter_map(|it| it.split_once('@'));
+    crates.into_iter().try_for_each(|(name, _)| tools.link_lib(name, &folder.join("vendor").join(name)))
 }
 
 /// Debian's rust-analyzer, linked into `bin` so that it is found before rustup's shim of the same name.

@@ -81,7 +81,7 @@ pub(super) fn check_in(test: &str, case: &Case, prepare: impl FnOnce(&Sandbox)) 
 }
 
 /// Lets a sandbox see these programs of the tools folder and no other server.
-pub(super) fn give(sandbox: &mut Sandbox, programs: &[&str]) {
+pub(crate) fn give(sandbox: &mut Sandbox, programs: &[&str]) {
     let tools = PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env sets PILCROW_TOOLS"));
     let own = sandbox.beside("tools");
     std::fs::create_dir_all(own.join("bin")).expect("the tools folder");

@@ -5,7 +5,7 @@
 //! `PILCROW_LANGUAGE_RESULTS` says, for the table in `docs/guide/language-servers.md`.
 
 mod data;
-mod lab;
+pub(crate) mod lab;
 mod monorepo;
 mod python;
 mod systems;

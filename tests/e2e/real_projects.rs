@@ -1,0 +1,310 @@
+//! Real refactors of projects nobody here wrote, one per language: their own tests pass, a widely used
+//! symbol is renamed, a file is renamed, their own tests pass as before, and undo gives every byte back.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::json;
+use tests::sandbox::finish;
+use tests::{Sandbox, slow};
+
+use crate::languages::lab::give;
+
+/// Tests of a project may take so long on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+struct Project {
+    /// Programs of the server in the tools folder.
+    server: &'static [&'static str],
+    /// Endings of the files that the symbol stands in.
+    code: &'static [&'static str],
+    /// The file where the symbol is declared, and the line's text.
+    declared: (&'static str, &'static str),
+    /// What is replaced by what at each use, as text; in at least so many files.
+    rename: (&'static str, &'static str, usize),
+    /// Lines that hold one of these, and files of that name, may have either: comments, code that is left
+    /// out of the build.
+    either: &'static [&'static str],
+    /// A file and its new name, and a file with what it must hold then.
+    moved: Option<(&'static str, &'static str, &'static str, &'static str)>,
+    /// Runs its tests in a folder; gives how many passed.
+    tests: fn(&Sandbox, &Path) -> u32,
+}
+
+fn tools() -> PathBuf {
+    PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env sets PILCROW_TOOLS"))
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("the sources").map(|entry| entry.expect("an entry")) {
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        // `metadata` follows links; of what cargo adds nothing is copied.
+        if entry.file_name() == ".cargo-checksum.json" {
+            continue;
+        }
+        match fs::metadata(&path).expect("it is there").is_dir() {
+            true => copy(&path, &target),
+            false => drop(fs::copy(&path, &target).expect("it can be copied")),
+        }
+    }
+}
+
+/// Files of the project's code, by path.
+fn code(sandbox: &Sandbox, endings: &[&str]) -> BTreeMap<String, String> {
+    let tree = sandbox.tree().into_iter();
+    tree.filter(|(path, _)| endings.iter().any(|ending| path.ends_with(ending)))
+        .map(|(path, bytes)| (path, String::from_utf8_lossy(&bytes).into_owned()))
+        .collect()
+}
+
+fn refactor(sandbox: &mut Sandbox, project: &Project) {
+    let before = sandbox.tree();
+    // The tests run in a copy: they build and write where they are.
+    let run = |sandbox: &Sandbox, name: &str| {
+        let folder = sandbox.beside(name);
+        copy(&sandbox.project(), &folder);
+        (project.tests)(sandbox, &folder)
+    };
+    let passed = run(sandbox, "tests before");
+    assert!(passed > 0, "no test passed");
+    give(sandbox, project.server);
+
+    let (file, declaration) = project.declared;
+    let text = sandbox.read(file);
+    let line = text.lines().position(|line| line.contains(declaration)).expect("it is declared there") + 1;
+    let (old, new, at_least) = project.rename;
+    let sources = code(sandbox, project.code);
+    let ask = json!({
+        "action": "rename", "file": file, "line": line, "symbol": old, "new_name": new, "timeout": 300,
+    });
+    let said = sandbox.tool("lsp", &ask).ok();
+    let renamed = code(sandbox, project.code);
+    let mut files = 0;
+    for (path, text) in &sources {
+        let text = text.clone();
+        let expected = replaced(&text, old, new);
+        files += usize::from(expected != text);
+        let now = renamed.get(path).unwrap_or_else(|| panic!("{path} is gone\n{said}"));
+        let lines = text.lines().zip(expected.lines()).zip(now.lines());
+        for ((before, expected), now) in lines {
+            let free = project.either.iter().any(|it| before.contains(it) || path.ends_with(it));
+            assert!(now == expected || free && now == before, "{path}: {now:?}, not {expected:?}\n{said}");
+        }
+        assert_eq!(now.lines().count(), expected.lines().count(), "{path}\n{said}");
+    }
+    assert!(files >= at_least, "{old} was in {files} files only");
+    assert_eq!(run(sandbox, "tests after the rename"), passed, "{said}");
+
+    if let Some((from, to, user, holds)) = project.moved {
+        let said = sandbox
+            .tool("lsp", &json!({"action": "rename_file", "file": from, "to": to, "timeout": 300}))
+            .ok();
+        assert!(sandbox.read(user).contains(holds), "{holds:?} is missing in {user}\n{said}");
+        assert!(!sandbox.project().join(from).exists() && sandbox.project().join(to).exists(), "{said}");
+        assert_eq!(run(sandbox, "tests after the move"), passed, "{said}");
+        sandbox.run(&["undo"]).expect(0);
+    }
+    sandbox.run(&["undo"]).expect(0);
+    let after = sandbox.tree();
+    for (path, bytes) in &before {
+        assert_eq!(after.get(path), Some(bytes), "{path} is not as it was");
+    }
+    sandbox.mark().none_left(Duration::from_secs(10));
+}
+
+/// Every whole word `old` replaced.
+fn replaced(text: &str, old: &str, new: &str) -> String {
+    let word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(old) {
+        let (before, after) = (&rest[..at], &rest[at + old.len()..]);
+        let inside = word(before.chars().next_back()) || word(after.chars().next());
+        out.push_str(before);
+        out.push_str(if inside { old } else { new });
+        rest = after;
+    }
+    out + rest
+}
+
+/// Runs a command of a project's own, with the machine's tools and not the sandbox's.
+fn run(sandbox: &Sandbox, folder: &Path, program: &str, args: &[&str], env: &[(&str, &str)]) -> String {
+    let mut command = Command::new(program);
+    sandbox.prepare(&mut command);
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).current_dir(folder).args(args);
+    command.env_remove("RUSTFLAGS").envs(env.iter().copied());
+    let ran = finish(command.spawn().unwrap_or_else(|error| panic!("{program}: {error}")), PATIENCE);
+    assert!(ran.status.success(), "{program} {args:?}: {}\n{}", ran.status, ran.all());
+    ran.all()
+}
+
+/// The sum of the numbers before a word: `12 passed`.
+fn sum(said: &str, word: &str) -> u32 {
+    let words: Vec<&str> =
+        said.split(|c: char| c.is_whitespace() || c == ';').filter(|it| !it.is_empty()).collect();
+    let pairs = words.windows(2).filter(|pair| pair[1].trim_end_matches(',') == word);
+    pairs.filter_map(|pair| pair[0].parse::<u32>().ok()).sum()
+}
+
+#[test]
+fn rust_semver() {
+    if !slow("rust_semver") {
+        return;
+    }
+    let mut sandbox = Sandbox::new();
+    let source = tools().join("lib/semver");
+    copy(&source, &sandbox.project());
+    // What it needs only where somebody asks for it would have to be downloaded.
+    let manifest = sandbox.read("Cargo.toml");
+    let manifest =
+        manifest.split("[dependencies.serde]").next().expect("text").replace("serde = [\"dep:serde\"]\n", "");
+    sandbox.write("Cargo.toml", manifest);
+    fs::remove_file(sandbox.project().join("Cargo.lock")).expect("it goes");
+    fs::remove_file(sandbox.project().join("Cargo.toml.orig")).expect("it goes");
+    let project = Project {
+        server: &[],
+        code: &[".rs"],
+        declared: ("src/lib.rs", "pub struct Comparator {"),
+        rename: ("Comparator", "Constraint", 5),
+        either: &["//", "src/serde.rs"],
+        moved: Some(("src/eval.rs", "src/matching.rs", "src/lib.rs", "mod matching;")),
+        tests: |sandbox, folder| {
+            let target = sandbox.beside("target").display().to_string();
+            let args = ["test", "--offline", "--quiet", "--tests", "--lib"];
+            sum(&run(sandbox, folder, "cargo", &args, &[("CARGO_TARGET_DIR", &target)]), "passed")
+        },
+    };
+    refactor(&mut sandbox, &project);
+}
+
+#[test]
+fn typescript_zod() {
+    if !slow("typescript_zod") {
+        return;
+    }
+    let mut sandbox = Sandbox::new();
+    let source = tools().join("lib/zod/zod");
+    copy(&source.join("src/v3"), &sandbox.project().join("src/v3"));
+    fs::copy(source.join("package.json"), sandbox.project().join("package.json")).expect("its manifest");
+    sandbox.write(
+        "tsconfig.json",
+        "{\"compilerOptions\": {\"strict\": true, \"module\": \"esnext\", \"moduleResolution\": \"bundler\", \"target\": \"es2022\", \
+         \"customConditions\": [\"@zod/source\"], \"skipLibCheck\": true, \"noEmit\": true}, \"include\": [\"src\"]}\n",
+    );
+    sandbox.write(
+        "vitest.config.mjs",
+        "import { fileURLToPath } from 'node:url';\n\
+         export default { resolve: { alias: [{ find: /^zod\\/v3$/, replacement: fileURLToPath(new URL('./src/v3/index.ts', import.meta.url)) }] },\n\
+         \x20 test: { include: ['src/v3/tests/*.test.ts'], watch: false, isolate: false, pool: 'threads', maxWorkers: 2, minWorkers: 1 } };\n",
+    );
+    let project = Project {
+        server: &["typescript-language-server", "tsc"],
+        code: &[".ts"],
+        declared: ("src/v3/ZodError.ts", "export const ZodIssueCode"),
+        rename: ("ZodIssueCode", "ZodProblemCode", 10),
+        either: &[],
+        moved: Some((
+            "src/v3/helpers/parseUtil.ts",
+            "src/v3/helpers/parsing.ts",
+            "src/v3/types.ts",
+            "\"./helpers/parsing.js\"",
+        )),
+        tests: |sandbox, folder| {
+            std::os::unix::fs::symlink(tools().join("lib/zod"), folder.join("node_modules")).expect("a link");
+            let vitest = tools().join("lib/zod/.bin/vitest").display().to_string();
+            let said = run(sandbox, folder, &vitest, &["run", "--reporter=basic"], &[("NO_COLOR", "1")]);
+            let line = said.lines().find(|line| line.trim_start().starts_with("Tests ")).unwrap_or_default();
+            sum(line, "passed")
+        },
+    };
+    refactor(&mut sandbox, &project);
+}
+
+#[test]
+fn python_h11() {
+    if !slow("python_h11") {
+        return;
+    }
+    let mut sandbox = Sandbox::new();
+    let source = tools().join("lib/h11/h11-0.16.0.tar.gz");
+    let mut tar = Command::new("tar");
+    sandbox.prepare(&mut tar);
+    tar.arg("-xzf")
+        .arg(&source)
+        .args(["--no-same-owner", "--strip-components", "1", "-C"])
+        .arg(sandbox.project());
+    assert!(tar.status().expect("tar starts").success());
+    let project = Project {
+        server: &["basedpyright-langserver"],
+        code: &[".py"],
+        declared: ("h11/_receivebuffer.py", "class ReceiveBuffer"),
+        rename: ("ReceiveBuffer", "InputBuffer", 4),
+        either: &["#"],
+        moved: Some((
+            "h11/_receivebuffer.py",
+            "h11/_inputbuffer.py",
+            "h11/_connection.py",
+            "from ._inputbuffer import InputBuffer",
+        )),
+        tests: |sandbox, folder| {
+            let python = tools().join("lib/python-tests/bin/python").display().to_string();
+            let args = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no"];
+            sum(&run(sandbox, folder, &python, &args, &[("PYTHONPATH", ".")]), "passed")
+        },
+    };
+    refactor(&mut sandbox, &project);
+}
+
+#[test]
+fn go_pflag() {
+    if !slow("go_pflag") {
+        return;
+    }
+    let mut sandbox = Sandbox::new();
+    let source = PathBuf::from("/usr/share/gocode/src/github.com/spf13/pflag");
+    copy(&source, &sandbox.project());
+    let project = Project {
+        server: &[],
+        code: &[".go"],
+        declared: ("flag.go", "func (f *FlagSet) VarPF("),
+        rename: ("VarPF", "BindPF", 3),
+        either: &["//"],
+        moved: None,
+        tests: |sandbox, folder| {
+            let cache = sandbox.beside("go cache").display().to_string();
+            let env = [("GOCACHE", cache.as_str()), ("GOFLAGS", "-mod=mod"), ("GOPROXY", "off")];
+            let said = run(sandbox, folder, "go", &["test", "-v", "-vet=off", "./..."], &env);
+            u32::try_from(said.lines().filter(|line| line.starts_with("--- PASS")).count()).expect("few")
+        },
+    };
+    refactor(&mut sandbox, &project);
+}
+
+#[test]
+fn c_bzip2() {
+    if !slow("c_bzip2") {
+        return;
+    }
+    let mut sandbox = Sandbox::new();
+    let source = tools().join("lib/bzip2-sys/bzip2-1.0.8");
+    copy(&source, &sandbox.project());
+    let project = Project {
+        server: &["clangd"],
+        code: &[".c", ".h"],
+        // Asked for at the header's line clangd knows nothing of the others: without a compilation
+        // database it takes a header for C++.
+        declared: ("huffman.c", "void BZ2_hbMakeCodeLengths ("),
+        rename: ("BZ2_hbMakeCodeLengths", "BZ2_makeCodeLengths", 3),
+        either: &[],
+        moved: None,
+        tests: |sandbox, folder| {
+            let said = run(sandbox, folder, "make", &["test"], &[]);
+            u32::try_from(said.matches("cmp sample").count()).expect("few")
+        },
+    };
+    refactor(&mut sandbox, &project);
+}
