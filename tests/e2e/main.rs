@@ -6,6 +6,7 @@ mod bad_input;
 mod cancel;
 mod cli;
 mod crash;
+mod dialects;
 mod editors;
 mod front;
 mod in_editor;

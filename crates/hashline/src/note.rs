@@ -25,7 +25,7 @@ impl Note {
 pub enum NoteKind {
     /// A range was written with `-`, `..`, `.=` or `to`; it was read as inclusive.
     Separator,
-    /// A verb was not in upper case.
+    /// A verb was not in upper case, or an op of the json dialect not in lower case.
     VerbCase,
     /// A code fence around the patch was removed.
     Fence,
@@ -43,11 +43,17 @@ pub enum NoteKind {
     ExtraColon,
     /// Two sections of one path and tag were read as one.
     MergedSections,
+    /// The sign before the path of a header, in the arrow dialect, was not `¶`.
+    HeaderSign,
+    /// A text given as `lines`, in the json dialect, ended with a line end.
+    FinalNewline,
 
     /// The numbers belonged to an earlier version and were mapped through the edits made since.
     EarlierVersion,
     /// The text changed since it was read; the places were mapped through the recorded changes.
     Mapped,
+    /// The place stands beside lines that changed since it was read.
+    Merged,
     /// Only line ends differ from what was read.
     LineEnds,
     /// The body repeats a line that stands just outside the place edited.

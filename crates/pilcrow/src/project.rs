@@ -212,8 +212,8 @@ fn kit(
         trees: tools::Trees::default(),
         kept: if keep { Some(KeptSnapshots::new(workspace.state())?) } else { None },
         settings: tools::Settings {
-            line_checks: config.line_checks(),
             parse_regression: config.parse_regression(),
+            view: config.view(),
             diagnostics_wait: config.diagnostics_wait(),
             ..tools::Settings::default()
         },
