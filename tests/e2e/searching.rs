@@ -301,7 +301,7 @@ fn a_folder_that_may_not_be_read_is_told() {
     let mut sandbox = Sandbox::with(&[("a.txt", "hit\n"), ("locked/b.txt", "hit\n")]);
     sandbox.drop_root();
     let locked = sandbox.project().join("locked");
-    fs::set_permissions(&locked, fs::Permissions::from_mode(0)).expect("mode");
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).expect("mode");
     let answer = sandbox.tool("grep", &json!({"pattern": "hit"}));
     let said = answer.ok();
     assert!(
