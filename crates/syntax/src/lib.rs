@@ -10,7 +10,7 @@
 //!   [`Comparison::of_window`] tells it from the lines around the edits, for texts too large to parse.
 //! - [`Tree::block`]: the one construct that begins on a line. [`Tree::folds`]: an outline.
 //!
-//! A tree takes 10 to 30 times the memory of its text; dropping a large one takes milliseconds.
+//! A tree takes 20 to 30 times the memory of its text; dropping a large one takes milliseconds.
 //!
 //! ```
 //! use syntax::{Comparison, Language, Stop, Tree};

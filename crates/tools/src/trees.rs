@@ -313,7 +313,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_large_text_without_a_tree_is_judged_nearby_and_with_one_as_a_whole() {
-        let (trees, text) = (Trees::default(), source(5_000));
+        let (trees, text) = (Trees::default(), source(6_000));
         assert!(takes_long(Language::Rust, &text));
         let middle = text.find("g(2500)").unwrap();
         let edits = [TextEdit::replace(middle..middle + 7, "g(2500")];
