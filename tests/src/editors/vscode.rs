@@ -63,30 +63,39 @@ impl<'a> VsCode<'a> {
 
         let eyes = sandbox.beside("eyes.sock");
         let log = sandbox.beside("code-server.log");
-        let mut server = Command::new(tool("bin/node24"));
-        sandbox.prepare(&mut server);
-        let output = File::create(&log).unwrap();
-        server
-            .arg(tool("lib/code-server").join("out/node/entry.js"))
-            .args(["--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry"])
-            .args([
-                "--disable-update-check",
-                "--disable-workspace-trust",
-                "--disable-getting-started-override",
-            ])
-            .arg("--user-data-dir")
-            .arg(&data)
-            .arg("--extensions-dir")
-            .arg(&extensions)
-            .arg("--config")
-            .arg(sandbox.beside("code-server.yaml"))
-            .env("TEST_EYES", &eyes)
-            .stdout(Stdio::from(output.try_clone().unwrap()))
-            .stderr(Stdio::from(output));
-        let server = server.spawn().expect("node starts");
+        let start = || {
+            let mut server = Command::new(tool("bin/node24"));
+            sandbox.prepare(&mut server);
+            let output = File::create(&log).unwrap();
+            server
+                .arg(tool("lib/code-server").join("out/node/entry.js"))
+                .args(["--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry"])
+                .args([
+                    "--disable-update-check",
+                    "--disable-workspace-trust",
+                    "--disable-getting-started-override",
+                ])
+                .arg("--user-data-dir")
+                .arg(&data)
+                .arg("--extensions-dir")
+                .arg(&extensions)
+                .arg("--config")
+                .arg(sandbox.beside("code-server.yaml"))
+                .env("TEST_EYES", &eyes)
+                .stdout(Stdio::from(output.try_clone().unwrap()))
+                .stderr(Stdio::from(output));
+            server.spawn().expect("node starts")
+        };
+        let mut server = start();
         let mut address = String::new();
         let listens = wait_for(PATIENCE, || {
             let said = fs::read_to_string(&log).unwrap_or_default();
+            // It gives itself ten seconds, which are not enough on a machine that is busy.
+            let gave_up = said.lines().any(|line| line.contains(" error ") && line.contains("timed out"));
+            if gave_up && server.try_wait().expect("it can be waited for").is_some() {
+                server = start();
+                return false;
+            }
             let line =
                 said.lines().find_map(|line| line.split_once("HTTP server listening on ")).map(|it| it.1);
             address = line.unwrap_or_default().trim().trim_end_matches('/').to_owned();
