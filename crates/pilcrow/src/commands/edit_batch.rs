@@ -12,6 +12,7 @@ use std::time::Instant;
 use hashline::{FileOp, Note, Options, Patch, Reason, SnapshotStore, Strategy, Tag};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tools::{Grammars, Trees};
 
 use super::Exit;
 use crate::output;
@@ -131,7 +132,11 @@ fn carry_out(row: Row) -> Answer {
             let here = patch.sections.first().map(|section| section.path.clone()).unwrap_or_default();
             let own = same_file(&here, &path);
             let documents = |asked: &str| (own && asked == here).then(|| current.clone());
-            match hashline::plan(&patch, &mut store, &documents, Options::default()) {
+            // Nothing is kept from row to row, so every edit is judged as by a process of its own.
+            let trees = Trees::default();
+            let grammars = Grammars::new(&trees);
+            let options = Options { syntax: Some(&grammars), ..Options::default() };
+            match hashline::plan(&patch, &mut store, &documents, options) {
                 Err(refusal) => Answer::refused(refusal.reason, refusal.to_string()),
                 Ok(mut plan) => match plan.sections.pop() {
                     Some(section) => Answer::planned(section, notes),
@@ -249,6 +254,18 @@ mod tests {
         assert!(answer["micros"].is_u64());
         let answer = one("a\n", "a\n", "[a.txt#TAG]\nREM\n");
         assert_eq!((&answer["status"], &answer["text"]), (&json!("applied"), &Value::Null));
+    }
+
+    #[test]
+    fn the_path_chooses_the_grammar_that_judges() {
+        let base = "fn f() {\n    g();\n}\n";
+        let row = |path: &str| {
+            let patch = format!("[{path}#TAG]\nPUT 2:\n+    h();\n+}}\n");
+            json!({"id": path, "path": path, "base": base, "current": base, "patch": patch})
+        };
+        let answers = answers(&format!("{}\n{}\n", row("f.rs"), row("f.txt")), MAX_LINE);
+        assert_eq!(answers[0]["text"], "fn f() {\n    h();\n}\n", "the closer is there once");
+        assert_eq!(answers[1]["text"], "fn f() {\n    h();\n}\n}\n");
     }
 
     #[test]
