@@ -20,8 +20,8 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// Puts it into the sandbox. A script's `methods` are enough: it says that it has loaded, and
-    /// records what it gets.
+    /// Puts it into the sandbox. A script's `methods` are enough: it says that it has loaded, unless the
+    /// script has a turn for `initialized`, and records what it gets. `capabilities` add to what it offers.
     pub fn install(sandbox: &mut Sandbox, scripts: &[Value]) -> Scripted {
         let tools = sandbox.beside("scripted tools");
         let bin = tools.join("bin");
@@ -30,6 +30,7 @@ impl Scripted {
         for (index, script) in scripts.iter().enumerate() {
             let mut script = script.clone();
             script["record"] = json!(record);
+            let more = script["capabilities"].take();
             script["capabilities"] = json!({
                 "textDocumentSync": {"openClose": true, "change": 1},
                 "referencesProvider": true,
@@ -38,6 +39,14 @@ impl Scripted {
                 "documentSymbolProvider": true,
                 "diagnosticProvider": {"interFileDependencies": true, "workspaceDiagnostics": false},
             });
+            for (name, value) in more.as_object().into_iter().flatten() {
+                script["capabilities"][name] = value.clone();
+            }
+            if script["methods"]["initialized"].is_array() {
+                fs::write(tools.join(format!("script-{index}.json")), script.to_string())
+                    .expect("the script");
+                continue;
+            }
             script["methods"]["initialized"] = json!([[{"notify": {"method": "window/logMessage", "params": {"type": 3, "message": "Found 1 source file"}}}]]);
             fs::write(tools.join(format!("script-{index}.json")), script.to_string()).expect("the script");
         }
@@ -55,6 +64,16 @@ impl Scripted {
         // No other server than this one is to be found.
         sandbox.variables.insert("PATH".to_owned(), "/usr/bin:/bin".to_owned());
         Scripted { record }
+    }
+
+    /// The parameters of each message of a method so far, in all its lives.
+    pub fn sent(&self, method: &str) -> Vec<Value> {
+        let record = fs::read_to_string(&self.record).unwrap_or_default();
+        let messages = record.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        messages
+            .filter(|message| message["method"] == method)
+            .map(|message| message["params"].clone())
+            .collect()
     }
 
     /// How many messages of a method it got so far, in all its lives.

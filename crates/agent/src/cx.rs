@@ -91,7 +91,9 @@ impl ToolCx {
     pub async fn permit(&self, plan: &Plan) -> Result<Permit, Denied> {
         let permit = match &self.gate.policy {
             None => Err(no_policy()),
-            Some(policy) if self.gate.invoked => policy.permit_invoked(plan),
+            Some(policy) if self.gate.invoked => {
+                policy.permit_invoked_asking(plan, self.gate.approver.as_ref(), &self.cancel).await
+            }
             Some(policy) => policy.permit(plan, self.gate.approver.as_ref(), &self.cancel).await,
         };
         self.note(permit)

@@ -16,7 +16,9 @@ pub(crate) fn client(over: &Value) -> Value {
     // registration is offered only where there is no other way.
     let dynamic = json!({"dynamicRegistration": true});
     let plain = json!({"dynamicRegistration": false});
+    let links = json!({"dynamicRegistration": false, "linkSupport": true});
     let kinds: Vec<u8> = (1..=26).collect();
+    let completions: Vec<u8> = (1..=25).collect();
     let mut capabilities = json!({
         "general": {
             "positionEncodings": ["utf-8", "utf-16", "utf-32"],
@@ -33,16 +35,55 @@ pub(crate) fn client(over: &Value) -> Value {
             },
             "didChangeConfiguration": dynamic,
             "didChangeWatchedFiles": {"dynamicRegistration": true, "relativePatternSupport": true},
-            "symbol": {"dynamicRegistration": false, "symbolKind": {"valueSet": kinds}},
+            "symbol": {
+                "dynamicRegistration": false,
+                "symbolKind": {"valueSet": kinds},
+                "resolveSupport": {"properties": ["location.range"]},
+            },
+            "executeCommand": plain,
             "configuration": true,
             "workspaceFolders": true,
-            "fileOperations": {"dynamicRegistration": false, "willRename": true, "didRename": true},
+            "fileOperations": {
+                "dynamicRegistration": false,
+                "willRename": true,
+                "didRename": true,
+                "didCreate": true,
+                "didDelete": true,
+            },
             "diagnostics": {"refreshSupport": true},
+            "inlayHint": {"refreshSupport": true},
         },
         "textDocument": {
-            "synchronization": {"dynamicRegistration": false},
-            "definition": {"dynamicRegistration": false, "linkSupport": true},
+            "synchronization": {"dynamicRegistration": false, "didSave": true},
+            "definition": links,
+            "declaration": links,
+            "typeDefinition": links,
+            "implementation": links,
             "references": plain,
+            "documentHighlight": plain,
+            "callHierarchy": plain,
+            "typeHierarchy": plain,
+            "inlayHint": plain,
+            "signatureHelp": {
+                "dynamicRegistration": false,
+                "signatureInformation": {
+                    "documentationFormat": ["markdown", "plaintext"],
+                    "parameterInformation": {"labelOffsetSupport": true},
+                    "activeParameterSupport": true,
+                },
+            },
+            "completion": {
+                "dynamicRegistration": false,
+                "completionItem": {
+                    "snippetSupport": false,
+                    "documentationFormat": ["markdown", "plaintext"],
+                    "deprecatedSupport": true,
+                    "tagSupport": {"valueSet": [1]},
+                    "labelDetailsSupport": true,
+                },
+                "completionItemKind": {"valueSet": completions},
+                "contextSupport": true,
+            },
             "hover": {"dynamicRegistration": false, "contentFormat": ["markdown", "plaintext"]},
             "documentSymbol": {
                 "dynamicRegistration": false,
@@ -53,20 +94,21 @@ pub(crate) fn client(over: &Value) -> Value {
                 "dynamicRegistration": false,
                 "prepareSupport": true,
                 "prepareSupportDefaultBehavior": 1,
-                "honorsChangeAnnotations": false,
+                "honorsChangeAnnotations": true,
             },
             "formatting": plain,
             "rangeFormatting": plain,
             "codeAction": {
                 "dynamicRegistration": false,
                 "codeActionLiteralSupport": {"codeActionKind": {"valueSet": [
-                    "", "quickfix", "refactor", "refactor.extract", "refactor.inline", "refactor.rewrite",
-                    "source", "source.organizeImports", "source.fixAll"
+                    "", "quickfix", "refactor", "refactor.extract", "refactor.inline", "refactor.move",
+                    "refactor.rewrite", "source", "source.organizeImports", "source.fixAll"
                 ]}},
                 "isPreferredSupport": true,
                 "disabledSupport": true,
                 "dataSupport": true,
-                "resolveSupport": {"properties": ["edit"]},
+                "resolveSupport": {"properties": ["edit", "command"]},
+                "honorsChangeAnnotations": true,
             },
             "publishDiagnostics": {
                 "versionSupport": true,
@@ -80,8 +122,9 @@ pub(crate) fn client(over: &Value) -> Value {
         "window": {
             "workDoneProgress": true,
             "showMessage": {"messageActionItem": {"additionalPropertiesSupport": false}},
-            "showDocument": {"support": false},
+            "showDocument": {"support": true},
         },
+        "experimental": {"snippetTextEdit": true},
     });
     merge(&mut capabilities, over.clone());
     capabilities
@@ -97,6 +140,16 @@ pub(crate) struct Capabilities {
 impl Capabilities {
     pub fn initialized(&mut self, server: Value) {
         self.server = server;
+    }
+
+    /// What it said at `initialize`.
+    pub fn raw(&self) -> &Value {
+        &self.server
+    }
+
+    /// One field of that; `None` where it is not there.
+    pub fn server(&self, key: &str) -> Option<&Value> {
+        self.server.get(key).filter(|value| !value.is_null())
     }
 
     /// `client/registerCapability`.
@@ -136,13 +189,22 @@ impl Capabilities {
     pub fn offers(&self, feature: Feature) -> bool {
         let (key, method) = match feature {
             Feature::Definition => ("definitionProvider", "textDocument/definition"),
+            Feature::Declaration => ("declarationProvider", "textDocument/declaration"),
+            Feature::TypeDefinition => ("typeDefinitionProvider", "textDocument/typeDefinition"),
+            Feature::Implementation => ("implementationProvider", "textDocument/implementation"),
+            Feature::Signature => ("signatureHelpProvider", "textDocument/signatureHelp"),
+            Feature::Highlights => ("documentHighlightProvider", "textDocument/documentHighlight"),
+            Feature::CallHierarchy => ("callHierarchyProvider", "textDocument/prepareCallHierarchy"),
+            Feature::TypeHierarchy => ("typeHierarchyProvider", "textDocument/prepareTypeHierarchy"),
+            Feature::Completion => ("completionProvider", "textDocument/completion"),
+            Feature::InlayHints => ("inlayHintProvider", "textDocument/inlayHint"),
             Feature::References => ("referencesProvider", "textDocument/references"),
             Feature::Hover => ("hoverProvider", "textDocument/hover"),
             Feature::Symbols => ("documentSymbolProvider", "textDocument/documentSymbol"),
             Feature::WorkspaceSymbols => ("workspaceSymbolProvider", "workspace/symbol"),
             Feature::Rename => ("renameProvider", "textDocument/rename"),
             Feature::RenameFile => ("workspace.fileOperations.willRename", "workspace/willRenameFiles"),
-            Feature::OrganizeImports | Feature::CodeAction => {
+            Feature::OrganizeImports | Feature::CodeAction | Feature::FixAll => {
                 ("codeActionProvider", "textDocument/codeAction")
             }
             Feature::Format => ("documentFormattingProvider", "textDocument/formatting"),
@@ -160,6 +222,16 @@ impl Capabilities {
             _ => !self.registrations("workspace/didChangeWorkspaceFolders").is_empty(),
         };
         folders["supported"] == Value::Bool(true) && told
+    }
+
+    /// How a server wants to hear that a document was saved; `None`: not at all.
+    pub fn save(&self) -> Option<Value> {
+        let fixed = match &self.server["textDocumentSync"]["save"] {
+            Value::Bool(true) => Some(json!({})),
+            options @ Value::Object(_) => Some(options.clone()),
+            _ => None,
+        };
+        fixed.or_else(|| self.registrations("textDocument/didSave").first().map(|options| (*options).clone()))
     }
 
     /// Whether documents are to be opened at all, and whether changes may be sent as ranges.

@@ -2,7 +2,7 @@
 
 use globset::Glob;
 use serde_json::{Value, json};
-use workspace::{AbsPath, ChangeKind, Commit, path_to_uri};
+use workspace::{AbsPath, ChangeKind, Commit, Owner, path_to_uri};
 
 use crate::pool::ServerPool;
 use crate::server::Server;
@@ -14,12 +14,16 @@ impl ServerPool {
     pub async fn did_commit(&self, commit: &Commit) {
         let mut events: Vec<(AbsPath, u8)> = Vec::new();
         let mut closed: Vec<AbsPath> = Vec::new();
-        let mut renamed: Vec<Value> = Vec::new();
+        let mut told = Told::default();
         for file in &commit.files {
             match &file.kind {
                 ChangeKind::Modified => events.push((file.path.clone(), CHANGED)),
-                ChangeKind::Created => events.push((file.path.clone(), CREATED)),
+                ChangeKind::Created => {
+                    events.push((file.path.clone(), CREATED));
+                    told.created.push(json!({"uri": path_to_uri(file.path.as_path())}));
+                }
                 ChangeKind::Deleted => {
+                    told.deleted.push(json!({"uri": path_to_uri(file.path.as_path())}));
                     events.push((file.path.clone(), DELETED));
                     closed.push(file.path.clone());
                 }
@@ -28,30 +32,64 @@ impl ServerPool {
                     events.push((file.path.clone(), CREATED));
                     closed.push(from.clone());
                     let uri = |path: &AbsPath| path_to_uri(path.as_path());
-                    renamed.push(json!({"oldUri": uri(from), "newUri": uri(&file.path)}));
+                    told.renamed.push(json!({"oldUri": uri(from), "newUri": uri(&file.path)}));
                 }
             }
         }
         for server in self.running() {
-            tell(&server, &events, &closed, &renamed).await;
+            tell(&server, &events, &closed, &told).await;
         }
     }
 }
 
-async fn tell(server: &Server, events: &[(AbsPath, u8)], closed: &[AbsPath], renamed: &[Value]) {
+/// What happened to files as such, in the protocol's own lists.
+#[derive(Default)]
+struct Told {
+    created: Vec<Value>,
+    deleted: Vec<Value>,
+    renamed: Vec<Value>,
+}
+
+async fn tell(server: &Server, events: &[(AbsPath, u8)], closed: &[AbsPath], told: &Told) {
     let mut messages = Vec::new();
     let watched = watched(server, events);
     if !watched.is_empty() {
         messages.push(("workspace/didChangeWatchedFiles", json!({"changes": watched})));
     }
-    let follows = {
+    let follows = |operation: &str, method: &str| {
         let capabilities = server.core.capabilities();
-        capabilities.provider("workspace.fileOperations.didRename", "workspace/didRenameFiles").is_some()
+        capabilities.provider(&format!("workspace.fileOperations.{operation}"), method).is_some()
     };
-    if follows && !renamed.is_empty() {
-        messages.push(("workspace/didRenameFiles", json!({"files": renamed})));
+    for (operation, method, files) in [
+        ("didCreate", "workspace/didCreateFiles", &told.created),
+        ("didDelete", "workspace/didDeleteFiles", &told.deleted),
+        ("didRename", "workspace/didRenameFiles", &told.renamed),
+    ] {
+        if !files.is_empty() && follows(operation, method) {
+            messages.push((method, json!({"files": files})));
+        }
+    }
+    for (path, kind) in events {
+        if matches!(*kind, CHANGED | CREATED) {
+            messages.extend(saved(server, path).map(|params| ("textDocument/didSave", params)));
+        }
     }
     server.refresh(closed, &messages).await;
+}
+
+/// What a server that wants to hear of it is told of a file that it has open and that the commit wrote;
+/// one that an editor has open is not saved by it.
+fn saved(server: &Server, path: &AbsPath) -> Option<Value> {
+    let options = server.core.capabilities().save()?;
+    if !server.core.documents().paths().contains(path) {
+        return None;
+    }
+    let document = server.core.workspace.document(path).ok().filter(|it| it.owner == Owner::Disk)?;
+    let mut params = json!({"textDocument": {"uri": document.uri}});
+    if options["includeText"] == true {
+        params["text"] = json!(&*document.text);
+    }
+    Some(params)
 }
 
 /// The events that some watcher of the server asked for (LSP 3.17 §DidChangeWatchedFiles).

@@ -3,12 +3,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
+use tokio::sync::{Semaphore, mpsc};
 use workspace::{AbsPath, Workspace};
 
 use crate::capabilities::Capabilities;
 use crate::definition::ServerDefinition;
 use crate::diagnostics::PushedDiagnostics;
 use crate::documents::{OpenDocuments, SyncRule};
+use crate::features::Arrived;
 use crate::host::Host;
 use crate::loading::Loading;
 use crate::sweep::Sweep;
@@ -27,8 +29,11 @@ pub(crate) struct Core {
     pub diagnostics: PushedDiagnostics,
     pub traffic: Arc<Traffic>,
     pub sweep: Sweep,
+    /// One permit: who holds it may cause edits by the server.
+    pub commanding: Semaphore,
     capabilities: Mutex<Capabilities>,
     documents: Mutex<OpenDocuments>,
+    edits: Mutex<Option<mpsc::Sender<Arrived>>>,
 }
 
 impl Core {
@@ -45,6 +50,8 @@ impl Core {
             diagnostics: PushedDiagnostics::new(definition.diagnostics),
             traffic: Arc::new(Traffic::new()),
             sweep: Sweep::default(),
+            commanding: Semaphore::new(1),
+            edits: Mutex::default(),
             capabilities: Mutex::default(),
             documents: Mutex::default(),
             definition,
@@ -63,6 +70,11 @@ impl Core {
 
     pub fn documents(&self) -> MutexGuard<'_, OpenDocuments> {
         self.documents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where edits of the server go while a question is open that may cause some.
+    pub fn edits(&self) -> MutexGuard<'_, Option<mpsc::Sender<Arrived>>> {
+        self.edits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn sync_rule(&self) -> SyncRule {

@@ -42,6 +42,8 @@ pub struct ServerDefinition {
     pub needs: BTreeMap<Feature, Vec<String>>,
     /// It mends what refers to a file only when the file keeps its folder: other moves are refused.
     pub moves_within_folder: bool,
+    /// How it is told where a symbol is to be moved.
+    pub move_symbol: Option<MoveRule>,
     /// How it is started.
     pub command: CommandRule,
     /// What it is good at, 1 to 100. `None`: everything it offers, at 50.
@@ -129,22 +131,82 @@ pub struct CommandRule {
 #[expect(missing_docs, reason = "each is the request of that name")]
 pub enum Feature {
     Definition,
+    Declaration,
+    TypeDefinition,
+    Implementation,
     References,
     Hover,
+    Signature,
+    Highlights,
+    CallHierarchy,
+    TypeHierarchy,
     Symbols,
     WorkspaceSymbols,
     Rename,
     RenameFile,
-    OrganizeImports,
-    Format,
-    Diagnostics,
     CodeAction,
+    OrganizeImports,
+    FixAll,
+    Format,
+    Completion,
+    InlayHints,
+    Diagnostics,
+}
+
+impl Feature {
+    /// Every one.
+    pub const ALL: [Self; 21] = [
+        Self::Definition,
+        Self::Declaration,
+        Self::TypeDefinition,
+        Self::Implementation,
+        Self::References,
+        Self::Hover,
+        Self::Signature,
+        Self::Highlights,
+        Self::CallHierarchy,
+        Self::TypeHierarchy,
+        Self::Symbols,
+        Self::WorkspaceSymbols,
+        Self::Rename,
+        Self::RenameFile,
+        Self::CodeAction,
+        Self::OrganizeImports,
+        Self::FixAll,
+        Self::Format,
+        Self::Completion,
+        Self::InlayHints,
+        Self::Diagnostics,
+    ];
+
+    /// The feature whose number counts where a definition's table does not give this one.
+    fn like(self) -> Option<Self> {
+        match self {
+            Self::Declaration | Self::TypeDefinition | Self::Implementation | Self::TypeHierarchy => {
+                Some(Self::Definition)
+            }
+            Self::CallHierarchy => Some(Self::References),
+            Self::Signature | Self::Highlights | Self::Completion | Self::InlayHints => Some(Self::Hover),
+            Self::FixAll => Some(Self::CodeAction),
+            _ => None,
+        }
+    }
 }
 
 impl std::fmt::Display for Feature {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Definition => "definition",
+            Self::Declaration => "declaration",
+            Self::TypeDefinition => "type definition",
+            Self::Implementation => "implementation",
+            Self::Signature => "signature help",
+            Self::Highlights => "highlights",
+            Self::CallHierarchy => "call hierarchy",
+            Self::TypeHierarchy => "type hierarchy",
+            Self::FixAll => "fix all",
+            Self::Completion => "completion",
+            Self::InlayHints => "inlay hints",
             Self::References => "references",
             Self::Hover => "hover",
             Self::Symbols => "symbols",
@@ -157,6 +219,16 @@ impl std::fmt::Display for Feature {
             Self::CodeAction => "code actions",
         })
     }
+}
+
+/// A code action that moves a symbol to a file, and where in its command the file is named.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MoveRule {
+    /// The action's kind.
+    pub kind: String,
+    /// The place of the file's path in the command's first argument: `a.b`.
+    pub argument: String,
 }
 
 /// When a server counts as loaded. All that is given must hold.
@@ -279,6 +351,8 @@ struct File {
     needs: BTreeMap<Feature, Vec<String>>,
     #[serde(default)]
     moves_within_folder: bool,
+    #[serde(default)]
+    move_symbol: Option<MoveRule>,
     command: CommandRule,
     #[serde(default)]
     features: Option<BTreeMap<Feature, u8>>,
@@ -360,6 +434,7 @@ impl ServerDefinition {
             formats_by_range: file.formats_by_range,
             needs: file.needs,
             moves_within_folder: file.moves_within_folder,
+            move_symbol: file.move_symbol,
             command: file.command,
             features: file.features,
             initialization_options: file.initialization_options.map(unfold),
@@ -386,7 +461,11 @@ impl ServerDefinition {
     pub fn priority(&self, feature: Feature) -> u8 {
         match &self.features {
             None => 50,
-            Some(features) => features.get(&feature).copied().unwrap_or(0),
+            Some(features) => {
+                let own = features.get(&feature);
+                let like = || feature.like().and_then(|like| features.get(&like));
+                own.or_else(like).copied().unwrap_or(0)
+            }
         }
     }
 }
@@ -475,6 +554,15 @@ mod tests {
         assert_eq!(id("/a/conf/any"), Some("x".into()));
         assert_eq!(id("/a/b.xy"), None);
         assert_eq!(definition.priority(Feature::Rename), 50);
+    }
+
+    #[test]
+    fn a_feature_that_is_not_listed_counts_as_the_one_it_is_like() {
+        let text = format!("{SMALL}[features]\ndefinition = 70\nimplementation = 3\ncode_action = 20\n");
+        let definition = ServerDefinition::parse(&text, "s.toml", false).unwrap();
+        let numbers = [Feature::TypeDefinition, Feature::Implementation, Feature::FixAll, Feature::Hover]
+            .map(|feature| definition.priority(feature));
+        assert_eq!(numbers, [70, 3, 20, 0]);
     }
 
     #[test]

@@ -1,8 +1,11 @@
-//! A server's `WorkspaceEdit` as ours: byte ranges, expected versions, operations that can be planned.
+//! A server's `WorkspaceEdit` as ours: byte ranges, expected versions, operations that can be planned,
+//! and what the person has to confirm.
 //!
-//! Writes nothing. What must stay true: an answer about a text that the server does not have is refused,
-//! as is one that names a file outside the workspace; edits of files that the same answer moves or makes
-//! land in them.
+//! Writes nothing. The server's operations are followed in their order on files that exist here only, so
+//! that each list of edits is read by the text that it speaks of. What comes out has the edits of a file
+//! first, under the name it has now, then what happens to files: the same outcome, since an edit and the
+//! move of the file it is for may change places. What must stay true: an answer about a text that the
+//! server does not have is refused, as is one that names a file outside the workspace.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,7 +14,7 @@ use text::{PositionEncoding, TextEdit};
 use workspace::{AbsPath, ErrorCode, Operation, Version, Workspace, WorkspaceEdit};
 
 use crate::documents::Synced;
-use crate::protocol::{DocumentChange, Edit, FileOperation, RawWorkspaceEdit};
+use crate::protocol::{Annotation, DocumentChange, Edit, FileKind, FileOperation, Options, RawWorkspaceEdit};
 use crate::view::View;
 
 /// What is needed to read an answer.
@@ -32,8 +35,10 @@ pub(crate) enum EditProblem {
     Version { path: AbsPath, theirs: i32, ours: String },
     #[error("its edits of {path} do not fit the text: {reason}")]
     DoesNotFit { path: AbsPath, reason: String },
-    #[error("it wants to delete the folder {0}, which is not supported")]
-    Folder(AbsPath),
+    #[error("it wants to change {0}, which its own edit has taken away")]
+    Gone(AbsPath),
+    #[error("it wants to make {0}, which exists already")]
+    Exists(AbsPath),
     #[error(transparent)]
     Read(#[from] workspace::ReadError),
 }
@@ -42,31 +47,50 @@ impl EditProblem {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Outside(_) => ErrorCode::Denied,
-            Self::NotAFile(_) | Self::Folder(_) => ErrorCode::Unsupported,
-            Self::Version { .. } => ErrorCode::StaleText,
-            Self::DoesNotFit { .. } => ErrorCode::StaleText,
+            Self::NotAFile(_) => ErrorCode::Unsupported,
+            Self::Version { .. } | Self::DoesNotFit { .. } => ErrorCode::StaleText,
+            Self::Gone(_) => ErrorCode::NotFound,
+            Self::Exists(_) => ErrorCode::Conflict,
             Self::Read(error) => error.code(),
         }
     }
 }
 
+/// The files as the operations so far leave them.
 #[derive(Default)]
 struct State {
-    /// Files by where they were before; in the order in which they were first named.
-    files: Vec<(AbsPath, File)>,
-    operations: Vec<Operation>,
-    /// Where what is now at a path came from.
-    moved: BTreeMap<AbsPath, AbsPath>,
-    /// Files that this edit makes, by path: place in `operations`.
-    created: BTreeMap<AbsPath, usize>,
+    files: Vec<File>,
+    /// Which file is at a path by now; `None`: none any more.
+    at: BTreeMap<AbsPath, Option<usize>>,
+    /// Folders that moved (or went), in order: what is below the second was below the first.
+    folders: Vec<(AbsPath, Option<AbsPath>)>,
+    steps: Vec<Step>,
 }
 
 struct File {
-    version: Version,
+    /// Where it was before all this; `None`: it is made here.
+    origin: Option<(AbsPath, Version)>,
     before: Arc<View>,
     edits: Vec<TextEdit>,
-    /// The text after the edits so far, once there were any.
-    after: Option<Arc<View>>,
+    /// The text after the edits so far.
+    after: Arc<View>,
+    /// It goes: its edits are of no use.
+    gone: bool,
+}
+
+/// An operation whose texts are not known before the end.
+enum Step {
+    Create { file: usize, path: AbsPath, replaces: Option<Version> },
+    Rename { file: Option<usize>, from: AbsPath, to: AbsPath, replaces: Option<Version> },
+    Delete { file: usize, path: AbsPath },
+    DeleteFolder { path: AbsPath, recursive: bool },
+}
+
+/// What is at a path.
+enum Found {
+    Nothing,
+    Folder,
+    File(usize),
 }
 
 impl Converter<'_> {
@@ -89,33 +113,73 @@ impl Converter<'_> {
         Ok((document.version, Arc::new(View::new(document.text))))
     }
 
-    /// The whole edit, edits of text first, then what happens to files, in the server's order.
+    /// The whole edit.
     pub fn convert(&self, raw: RawWorkspaceEdit, label: String) -> Result<WorkspaceEdit, EditProblem> {
         let mut state = State::default();
+        let mut confirm =
+            Confirm { annotations: raw.change_annotations.unwrap_or_default(), found: BTreeMap::new() };
         // A client that understands `documentChanges` takes them alone (LSP 3.17 §WorkspaceEdit).
         match raw.document_changes {
             Some(changes) => {
                 for change in changes {
                     match change {
                         DocumentChange::Edit { text_document, edits } => {
+                            edits.iter().for_each(|edit| confirm.see(edit.annotation_id.as_deref()));
                             self.edits(&mut state, &text_document.uri, text_document.version, &edits)?;
                         }
-                        DocumentChange::Operation(operation) => self.operation(&mut state, operation)?,
+                        DocumentChange::Operation(operation) => {
+                            confirm.see(operation.annotation_id.as_deref());
+                            self.operation(&mut state, operation)?;
+                        }
                     }
                 }
             }
             None => {
                 for (uri, edits) in raw.changes.unwrap_or_default() {
+                    edits.iter().for_each(|edit| confirm.see(edit.annotation_id.as_deref()));
                     self.edits(&mut state, &uri, None, &edits)?;
                 }
             }
         }
-        let edits = state.files.into_iter().filter(|(_, file)| !file.edits.is_empty());
-        let mut operations: Vec<Operation> = edits
-            .map(|(path, file)| Operation::Edit { path, expected: file.version, edits: file.edits })
-            .collect();
-        operations.extend(state.operations);
-        Ok(WorkspaceEdit { label, operations })
+        Ok(WorkspaceEdit { label, operations: state.finish(), confirm: confirm.lines() })
+    }
+
+    /// What is at `path` by now, loaded if it is a file.
+    fn look(&self, state: &mut State, path: &AbsPath) -> Result<Found, EditProblem> {
+        if let Some(known) = state.at.get(path) {
+            return Ok(known.map_or(Found::Nothing, Found::File));
+        }
+        let mut origin = path.clone();
+        for (from, to) in state.folders.iter().rev() {
+            match to.as_ref().and_then(|to| origin.strip_prefix(to).map(|rest| below(from, rest))) {
+                Some(before) => origin = before,
+                None if origin.starts_with(from) => return Ok(Found::Nothing),
+                None => {}
+            }
+        }
+        // What was there has another place by now.
+        if state.files.iter().any(|file| file.origin.as_ref().is_some_and(|(known, _)| *known == origin)) {
+            return Ok(Found::Nothing);
+        }
+        if origin.as_path().is_dir() {
+            return Ok(Found::Folder);
+        }
+        match self.text(&origin) {
+            Ok((version, view)) => {
+                state.files.push(File {
+                    origin: Some((origin, version)),
+                    before: Arc::clone(&view),
+                    edits: Vec::new(),
+                    after: view,
+                    gone: false,
+                });
+                let file = state.files.len() - 1;
+                state.at.insert(path.clone(), Some(file));
+                Ok(Found::File(file))
+            }
+            Err(workspace::ReadError::NotFound { .. }) => Ok(Found::Nothing),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn edits(
@@ -126,42 +190,25 @@ impl Converter<'_> {
         edits: &[Edit],
     ) -> Result<(), EditProblem> {
         let path = self.inside(uri)?;
-        if let Some(&at) = state.created.get(&path)
-            && let Operation::Create { text, .. } = &mut state.operations[at]
-        {
-            let view = View::new(Arc::from(text.as_str()));
-            let edits = self.bytes(&path, &view, edits)?;
-            *text = text::apply(text, &edits)
-                .map_err(|error| EditProblem::DoesNotFit { path, reason: error.to_string() })?;
-            return Ok(());
-        }
-        let path = origin(&state.moved, &path);
-        if let Some(theirs) = version {
-            let ours = self.snapshot.get(&path).map(|synced| synced.number);
+        let file = match self.look(state, &path)? {
+            Found::File(file) => &mut state.files[file],
+            Found::Folder => return Err(EditProblem::NotAFile(path.to_string())),
+            Found::Nothing if state.at.contains_key(&path) => return Err(EditProblem::Gone(path)),
+            Found::Nothing => return Err(workspace::ReadError::NotFound { path }.into()),
+        };
+        if let (Some(theirs), Some((origin, _))) = (version, &file.origin) {
+            let ours = self.snapshot.get(origin).map(|synced| synced.number);
             if ours != Some(theirs) {
                 let ours = ours.map_or_else(|| "not open".to_owned(), |ours| ours.to_string());
                 return Err(EditProblem::Version { path, theirs, ours });
             }
         }
-        let at = match state.files.iter().position(|(known, _)| *known == path) {
-            Some(at) => at,
-            None => {
-                let (version, before) = self.text(&path)?;
-                state.files.push((path.clone(), File { version, before, edits: Vec::new(), after: None }));
-                state.files.len() - 1
-            }
-        };
-        let file = &mut state.files[at].1;
-        let view = file.after.as_ref().unwrap_or(&file.before);
-        let edits = self.bytes(&path, view, edits)?;
-        let after = text::apply(&view.text, &edits)
+        let edits = self.bytes(&path, &file.after, edits)?;
+        let after = text::apply(&file.after.text, &edits)
             .map_err(|error| EditProblem::DoesNotFit { path, reason: error.to_string() })?;
         // A second list speaks of the text that the first made; together they are one difference.
-        file.edits = match file.after {
-            None => edits,
-            Some(_) => text::diff_edits(&file.before.text, &after),
-        };
-        file.after = Some(Arc::new(View::new(after.into())));
+        file.edits = if file.edits.is_empty() { edits } else { text::diff_edits(&file.before.text, &after) };
+        file.after = Arc::new(View::new(after.into()));
         Ok(())
     }
 
@@ -189,66 +236,177 @@ impl Converter<'_> {
     }
 
     fn operation(&self, state: &mut State, operation: FileOperation) -> Result<(), EditProblem> {
-        match operation {
-            FileOperation::Create { uri, options } => {
+        let options = operation.options.unwrap_or_default();
+        match operation.what {
+            FileKind::Create { uri } => {
                 let path = self.inside(&uri)?;
-                let there = self.there(&path);
-                if there.is_some()
-                    && options.overwrite != Some(true)
-                    && options.ignore_if_exists == Some(true)
-                {
-                    return Ok(());
-                }
-                let replaces = there.filter(|_| options.overwrite == Some(true));
-                state.created.insert(path.clone(), state.operations.len());
-                state.operations.push(Operation::Create { path, text: String::new(), replaces });
+                let Some(there) = self.free(state, &path, &options)? else { return Ok(()) };
+                let replaces = there.and_then(|there| state.retire(there));
+                let empty = Arc::new(View::new("".into()));
+                state.files.push(File {
+                    origin: None,
+                    before: Arc::clone(&empty),
+                    edits: Vec::new(),
+                    after: empty,
+                    gone: false,
+                });
+                let file = state.files.len() - 1;
+                state.at.insert(path.clone(), Some(file));
+                state.steps.push(Step::Create { file, path, replaces });
             }
-            FileOperation::Rename { old_uri, new_uri, options } => {
+            FileKind::Rename { old_uri, new_uri } => {
                 let (from, to) = (self.inside(&old_uri)?, self.inside(&new_uri)?);
-                let there = self.there(&to);
-                if there.is_some()
-                    && options.overwrite != Some(true)
-                    && options.ignore_if_exists == Some(true)
-                {
+                if from == to {
                     return Ok(());
                 }
-                let replaces = there.filter(|_| options.overwrite == Some(true));
-                let first = origin(&state.moved, &from);
-                // The version is that of the text before any of this edit, unless edits come before it.
-                let edited = state.files.iter().any(|(path, file)| *path == first && !file.edits.is_empty());
-                let expected = if edited { None } else { self.there(&first) };
-                state.moved.insert(to.clone(), first);
-                state.operations.push(Operation::Rename { from, to, expected, replaces });
-            }
-            FileOperation::Delete { uri, options } => {
-                let path = self.inside(&uri)?;
-                if path.as_path().is_dir() {
-                    return Err(EditProblem::Folder(path));
+                match self.look(state, &from)? {
+                    Found::Nothing => return Err(workspace::ReadError::NotFound { path: from }.into()),
+                    Found::Folder => {
+                        if !matches!(self.look(state, &to)?, Found::Nothing) {
+                            return Err(EditProblem::Exists(to));
+                        }
+                        state.move_below(&from, &to);
+                        state.folders.push((from.clone(), Some(to.clone())));
+                        state.steps.push(Step::Rename { file: None, from, to, replaces: None });
+                    }
+                    Found::File(file) => {
+                        let Some(there) = self.free(state, &to, &options)? else { return Ok(()) };
+                        let replaces = there.and_then(|there| state.retire(there));
+                        state.at.insert(from.clone(), None);
+                        state.at.insert(to.clone(), Some(file));
+                        state.steps.push(Step::Rename { file: Some(file), from, to, replaces });
+                    }
                 }
-                match self.text(&path) {
-                    Ok((expected, _)) => state.operations.push(Operation::Delete { path, expected }),
-                    Err(workspace::ReadError::NotFound { .. })
-                        if options.ignore_if_not_exists == Some(true) => {}
-                    Err(error) => return Err(error.into()),
+            }
+            FileKind::Delete { uri } => {
+                let path = self.inside(&uri)?;
+                match self.look(state, &path)? {
+                    Found::File(file) => {
+                        state.retire(file);
+                        state.at.insert(path.clone(), None);
+                        state.steps.push(Step::Delete { file, path });
+                    }
+                    Found::Folder => {
+                        let below: Vec<AbsPath> =
+                            state.at.keys().filter(|at| at.starts_with(&path)).cloned().collect();
+                        for at in below {
+                            if let Some(file) = state.at.insert(at, None).flatten() {
+                                state.retire(file);
+                            }
+                        }
+                        state.folders.push((path.clone(), None));
+                        let recursive = options.recursive == Some(true);
+                        state.steps.push(Step::DeleteFolder { path, recursive });
+                    }
+                    Found::Nothing if options.ignore_if_not_exists == Some(true) => {}
+                    Found::Nothing => return Err(workspace::ReadError::NotFound { path }.into()),
                 }
             }
         }
         Ok(())
     }
 
-    fn there(&self, path: &AbsPath) -> Option<Version> {
-        self.text(path).ok().map(|(version, _)| version)
+    /// Whether something may come to be at `path`: `None` when the operation is to be left out, else
+    /// the file that it takes the place of. Overwriting wins over ignoring (LSP 3.17 §CreateFile).
+    fn free(
+        &self,
+        state: &mut State,
+        path: &AbsPath,
+        options: &Options,
+    ) -> Result<Option<Option<usize>>, EditProblem> {
+        Ok(match self.look(state, path)? {
+            Found::Nothing => Some(None),
+            Found::File(file) if options.overwrite == Some(true) => Some(Some(file)),
+            Found::File(_) | Found::Folder if options.ignore_if_exists == Some(true) => None,
+            _ => return Err(EditProblem::Exists(path.clone())),
+        })
     }
 }
 
-/// Where what is at `path` was before the moves; files of a moved folder included.
-fn origin(moved: &BTreeMap<AbsPath, AbsPath>, path: &AbsPath) -> AbsPath {
-    moved
-        .iter()
-        .filter_map(|(to, from)| path.strip_prefix(to).map(|rest| (to, from, rest)))
-        .max_by_key(|(to, ..)| to.as_path().components().count())
-        .map_or_else(
-            || path.clone(),
-            |(_, from, rest)| if rest.as_os_str().is_empty() { from.clone() } else { from.join(rest) },
-        )
+impl State {
+    /// A file goes, its edits with it; the version that was there, if it was not made here.
+    fn retire(&mut self, file: usize) -> Option<Version> {
+        let file = &mut self.files[file];
+        file.gone = true;
+        file.edits.clear();
+        match &file.origin {
+            Some((_, version)) => Some(*version),
+            None => Some(version_of(&file.after.text)),
+        }
+    }
+
+    fn move_below(&mut self, from: &AbsPath, to: &AbsPath) {
+        let moving: Vec<AbsPath> = self.at.keys().filter(|path| path.starts_with(from)).cloned().collect();
+        for path in moving {
+            let file = self.at.remove(&path).flatten();
+            if let (Some(file), Some(rest)) = (file, path.strip_prefix(from)) {
+                self.at.insert(below(to, rest), Some(file));
+            }
+        }
+    }
+
+    fn finish(self) -> Vec<Operation> {
+        let Self { files, steps, .. } = self;
+        let mut operations: Vec<Operation> = files
+            .iter()
+            .filter(|file| !file.edits.is_empty())
+            .filter_map(|file| {
+                let (path, expected) = file.origin.clone()?;
+                Some(Operation::Edit { path, expected, edits: file.edits.clone() })
+            })
+            .collect();
+        operations.extend(steps.into_iter().map(|step| match step {
+            Step::Create { file, path, replaces } => {
+                // One that goes again later was empty or not; nobody will see it.
+                Operation::Create { path, text: files[file].after.text.to_string(), replaces }
+            }
+            Step::Rename { file, from, to, replaces } => {
+                // The version is that of the text before any of this edit, unless edits come before it.
+                let unedited = file.map(|file| &files[file]).filter(|file| file.edits.is_empty());
+                let expected = unedited.and_then(|file| file.origin.as_ref()).map(|(_, version)| *version);
+                Operation::Rename { from, to, expected, replaces }
+            }
+            Step::Delete { file, path } => {
+                let file = &files[file];
+                let expected = file.origin.as_ref().map(|(_, version)| *version);
+                Operation::Delete { path, expected: expected.unwrap_or_else(|| version_of(&file.after.text)) }
+            }
+            Step::DeleteFolder { path, recursive } => Operation::DeleteFolder { path, recursive },
+        }));
+        operations
+    }
+}
+
+/// The version of a file that is made here.
+fn version_of(text: &str) -> Version {
+    Version { hash: workspace::ContentHash::of(text.as_bytes()), editor: None }
+}
+
+fn below(folder: &AbsPath, rest: &std::path::Path) -> AbsPath {
+    if rest.as_os_str().is_empty() { folder.clone() } else { folder.join(rest) }
+}
+
+/// What the server wants confirmed, by its own words.
+struct Confirm {
+    annotations: BTreeMap<String, Annotation>,
+    found: BTreeMap<String, usize>,
+}
+
+impl Confirm {
+    fn see(&mut self, id: Option<&str>) {
+        if let Some(id) = id.filter(|id| self.annotations.get(*id).is_some_and(|it| it.needs_confirmation)) {
+            *self.found.entry(id.to_owned()).or_default() += 1;
+        }
+    }
+
+    fn lines(self) -> Vec<String> {
+        let line = |(id, count): (String, usize)| {
+            let annotation = self.annotations.get(&id)?;
+            let description =
+                annotation.description.as_ref().map(|text| format!(", {text}")).unwrap_or_default();
+            let times = if count > 1 { format!(" ({count} places)") } else { String::new() };
+            Some(format!("{}{description}{times}", annotation.label))
+        };
+        self.found.clone().into_iter().filter_map(line).collect()
+    }
 }

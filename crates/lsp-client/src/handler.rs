@@ -8,14 +8,19 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 use wire::{Handler, IncomingRequest, Peer, RpcError};
 use workspace::AbsPath;
 
 use crate::core::Core;
 use crate::definition;
 use crate::edit::Converter;
+use crate::features::Arrived;
 use crate::host::MessageType;
 use crate::protocol::RawWorkspaceEdit;
+
+/// What a server is told whose edit comes when the question that caused it is over.
+const LATE: &str = "the request that caused this edit has ended";
 
 pub(crate) struct ServerHandler(pub Arc<Core>);
 
@@ -100,7 +105,10 @@ impl Handler for ServerHandler {
             | "workspace/inlineValue/refresh"
             | "workspace/codeLens/refresh"
             | "workspace/foldingRange/refresh" => Some(Value::Null),
-            "window/showDocument" => Some(json!({"success": false})),
+            "window/showDocument" => {
+                let uri = params["uri"].as_str().unwrap_or_default();
+                Some(json!({"success": core.host.show_document(&core.definition.name, uri)}))
+            }
             _ => None,
         };
         Box::pin(async move {
@@ -148,7 +156,18 @@ async fn apply_edit(core: &Core, params: Value) -> Value {
         Ok(edit) => edit,
         Err(problem) => return refused(problem.to_string()),
     };
-    match core.host.apply_edit(&core.definition.name, edit).await {
+    let inbox = core.edits().clone();
+    let made = match inbox {
+        Some(inbox) => {
+            let (done, made) = oneshot::channel();
+            match inbox.send(Arrived { edit, done }).await {
+                Ok(()) => made.await.unwrap_or_else(|_| Err(LATE.to_owned())),
+                Err(_) => Err(LATE.to_owned()),
+            }
+        }
+        None => core.host.apply_edit(&core.definition.name, edit).await,
+    };
+    match made {
         Ok(()) => json!({"applied": true}),
         Err(reason) => refused(reason),
     }

@@ -28,6 +28,12 @@ pub trait Host: Send + Sync {
         None
     }
 
+    /// `window/showDocument`: whether the person is going to see it. Must not block.
+    fn show_document(&self, server: &str, uri: &str) -> bool {
+        let _ = (server, uri);
+        false
+    }
+
     /// `window/showMessage` and `window/logMessage`. Must not block.
     fn message(&self, server: &str, kind: MessageType, text: &str) {
         let _ = (server, kind, text);

@@ -24,18 +24,23 @@ mod loading;
 mod pool;
 mod protocol;
 mod server;
+mod snippet;
 mod sweep;
 mod traffic;
 mod view;
 
 pub use answer::{Answer, Diagnostic, Diagnostics, Location, Severity, Symbol};
 pub use definition::{
-    CommandRule, DefinitionError, DiagnosticsRule, FORMAT, Feature, Language, Prefer, ReadyRule, RootRule,
-    ServerDefinition, Verified,
+    CommandRule, DefinitionError, DiagnosticsRule, FORMAT, Feature, Language, MoveRule, Prefer, ReadyRule,
+    RootRule, ServerDefinition, Verified,
 };
 pub use definitions::Definitions;
 pub use discovery::{SearchPath, find_root};
 pub use error::ServerError;
+pub use features::{
+    ActionQuery, Call, Calls, CodeAction, CommandEdits, Completion, Highlight, InlayHint, Navigate, Offered,
+    Ran, RawAnswer, Resolved, ServerCommand, Signature, Types,
+};
 pub use host::{Host, MessageType, NoHost};
 pub use install::{
     How, Install, InstallError, InstallLock, InstallPlan, Installed, Installer, Locked, PlanProblem,

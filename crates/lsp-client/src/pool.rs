@@ -287,9 +287,14 @@ impl ServerPool {
         let top = self.workspace.root();
         self.definitions.for_path(path.as_path()).iter().any(|definition| {
             discovery::find_root(&definition.root, path, top).is_some()
-                && (definition.verified.is_some()
-                    || !self.limits.search.find(definition, top, top).is_empty())
+                && (definition.verified.is_some() || self.is_there(definition))
         })
+    }
+
+    /// Whether some program for a definition is there.
+    pub(crate) fn is_there(&self, definition: &ServerDefinition) -> bool {
+        let top = self.workspace.root();
+        !self.limits.search.find(definition, top, top).is_empty()
     }
 
     pub(crate) fn is_verified(&self, name: &str) -> bool {
@@ -363,11 +368,16 @@ impl ServerPool {
     ) -> Result<Arc<Server>, ServerError> {
         let mut first: Option<ServerError> = None;
         let mut names = Vec::new();
+        let mut groups = HashSet::new();
         for definition in self.applying(path, feature) {
+            // Another of its group would offer no more.
+            if definition.group.as_ref().is_some_and(|group| groups.contains(group)) {
+                continue;
+            }
             names.push(definition.name.clone());
             match self.get(&definition, path, clock).await {
                 Ok(server) if server.core.capabilities().offers(feature) => return Ok(server),
-                Ok(_) => {}
+                Ok(_) => groups.extend(definition.group.clone()),
                 Err(error @ ServerError::Missing { .. }) => first = first.or(Some(error)),
                 Err(error) => return Err(error),
             }
@@ -424,6 +434,82 @@ impl ServerPool {
         Ok((servers, problems))
     }
 
+    /// Every server that speaks the language of a file, one of each group, started; of `name` alone if
+    /// one is given.
+    pub(crate) async fn all_of(
+        self: &Arc<Self>,
+        path: &AbsPath,
+        name: Option<&str>,
+        clock: Clock<'_>,
+    ) -> Result<Vec<Arc<Server>>, ServerError> {
+        let mut definitions = self.definitions.for_path(path.as_path());
+        let top = self.workspace.root();
+        definitions.retain(|it| discovery::find_root(&it.root, path, top).is_some());
+        if definitions.is_empty() {
+            return Err(ServerError::NoServer { path: self.workspace.relative(path) });
+        }
+        definitions.retain(|definition| name.is_none_or(|name| name == definition.name));
+        definitions.sort_by_key(|definition| definition.rank);
+        let (mut servers, mut groups, mut first) = (Vec::new(), HashSet::new(), None);
+        for definition in definitions {
+            if definition.group.as_ref().is_some_and(|group| groups.contains(group)) {
+                continue;
+            }
+            match self.get(&definition, path, clock).await {
+                Ok(server) => {
+                    groups.extend(definition.group.clone());
+                    servers.push(server);
+                }
+                Err(ServerError::Cancelled) => return Err(ServerError::Cancelled),
+                Err(error) => first = first.or(Some(error)),
+            }
+        }
+        match first {
+            Some(error) if servers.is_empty() => Err(error),
+            _ => Ok(servers),
+        }
+    }
+
+    /// Ends servers and starts them anew: those of a file, or all that run; of `name` alone if one is
+    /// given. Gives their names.
+    pub(crate) async fn restart(
+        self: &Arc<Self>,
+        path: Option<&AbsPath>,
+        name: Option<&str>,
+        grace: Duration,
+        clock: Clock<'_>,
+    ) -> Result<Vec<String>, ServerError> {
+        let mut slots = self.slots();
+        slots.retain(|slot| {
+            let here = path.is_none_or(|path| {
+                slot.definition.language_id(path.as_path()).is_some()
+                    && discovery::find_root(&slot.definition.root, path, self.workspace.root())
+                        .is_some_and(|root| slot.root == root || slot.state().folders.contains(&root))
+            });
+            let known = slot.state().server.is_some() || slot.state().failures > 0;
+            here && known && name.is_none_or(|name| name == slot.definition.name)
+        });
+        let mut names = Vec::new();
+        for slot in &slots {
+            let server = {
+                let mut state = slot.state();
+                // Whoever asks for it has done something about what made it fail.
+                (state.failures, state.not_before) = (0, None);
+                state.server.take()
+            };
+            if let Some(server) = server {
+                server.shutdown(grace.min(clock.left())).await;
+            }
+            self.start_in(slot, clock).await?;
+            names.push(slot.definition.name.clone());
+        }
+        if let (Some(path), true) = (path, slots.is_empty()) {
+            let started = self.all_of(path, name, clock).await?;
+            names.extend(started.iter().map(|server| server.name().to_owned()));
+        }
+        Ok(names)
+    }
+
     /// The server of a definition for a file, started if need be.
     async fn get(
         self: &Arc<Self>,
@@ -476,10 +562,19 @@ impl ServerPool {
             });
             Arc::clone(slot)
         };
+        self.start_in(&slot, clock).await
+    }
+
+    /// The server of a place, started if it does not run.
+    async fn start_in(
+        self: &Arc<Self>,
+        slot: &Arc<Slot>,
+        clock: Clock<'_>,
+    ) -> Result<Arc<Server>, ServerError> {
         if let Some(server) = slot.running() {
             return Ok(server);
         }
-        let name = &definition.name;
+        let name = &slot.definition.name;
         let late = |detail: String| ServerError::Starting { server: name.clone(), detail };
         let start = async {
             let permit = Arc::clone(&slot.starting).acquire_owned().await;
@@ -507,8 +602,8 @@ impl ServerPool {
                 }
                 tokio::time::sleep_until(not_before.into()).await;
             }
-            let commands = self.commands(&slot).await?;
-            self.launch(&slot, commands, permit, clock).await
+            let commands = self.commands(slot).await?;
+            self.launch(slot, commands, permit, clock).await
         };
         tokio::select! {
             biased;

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::snippet;
+
 pub(crate) use lsp_types::{DocumentSymbol, Position, Range, SymbolKind};
 
 /// A range in a file, whichever of the two forms it came in.
@@ -71,6 +73,38 @@ pub(crate) struct SymbolLocation {
     pub range: Option<Range>,
 }
 
+/// `CallHierarchyItem` and `TypeHierarchyItem`, in the parts that are shown; the whole goes back.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct HierarchyItem {
+    pub name: String,
+    pub kind: SymbolKind,
+    #[serde(default)]
+    pub detail: Option<String>,
+    pub uri: String,
+    pub range: Range,
+    pub selection_range: Range,
+}
+
+/// `CallHierarchyIncomingCall` and `CallHierarchyOutgoingCall`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CallLink {
+    #[serde(default)]
+    pub from: Option<HierarchyItem>,
+    #[serde(default)]
+    pub to: Option<HierarchyItem>,
+    pub from_ranges: Vec<Range>,
+}
+
+/// `DocumentHighlight`.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct RawHighlight {
+    pub range: Range,
+    #[serde(default)]
+    pub kind: Option<u8>,
+}
+
 /// A text edit, annotated or not, or a snippet edit, which is taken as plain text.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -82,6 +116,8 @@ pub(crate) struct Edit {
     insert_text_format: Option<i32>,
     #[serde(default)]
     snippet: Option<Snippet>,
+    #[serde(default)]
+    pub annotation_id: Option<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -93,47 +129,11 @@ impl Edit {
     /// What stands in the range afterwards.
     pub fn text(&self) -> String {
         match (&self.snippet, &self.new_text) {
-            (Some(snippet), _) => plain(&snippet.value),
-            (None, Some(text)) if self.insert_text_format == Some(2) => plain(text),
+            (Some(snippet), _) => snippet::plain(&snippet.value),
+            (None, Some(text)) if self.insert_text_format == Some(2) => snippet::plain(text),
             (None, text) => text.clone().unwrap_or_default(),
         }
     }
-}
-
-/// The text of a snippet without its tab stops (LSP 3.17 §Snippet Syntax): `${1:name}` is `name`.
-fn plain(snippet: &str) -> String {
-    let mut out = String::new();
-    let mut chars = snippet.chars().peekable();
-    let mut depth = 0usize;
-    while let Some(char) = chars.next() {
-        match char {
-            '\\' => out.extend(chars.next()),
-            '$' if chars.peek() == Some(&'{') => {
-                chars.next();
-                while chars.next_if(char::is_ascii_alphanumeric).is_some() {}
-                match chars.next() {
-                    Some(':') => depth += 1,
-                    // A choice: the first is taken.
-                    Some('|') => {
-                        let mut first = true;
-                        for char in chars.by_ref().take_while(|&char| char != '}') {
-                            first &= !matches!(char, ',' | '|');
-                            if first {
-                                out.push(char);
-                            }
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            '$' if chars.peek().is_some_and(char::is_ascii_digit) => {
-                while chars.next_if(char::is_ascii_digit).is_some() {}
-            }
-            '}' if depth > 0 => depth -= 1,
-            other => out.push(other),
-        }
-    }
-    out
 }
 
 /// `WorkspaceEdit`, its operations in order.
@@ -144,6 +144,19 @@ pub(crate) struct RawWorkspaceEdit {
     pub changes: Option<BTreeMap<String, Vec<Edit>>>,
     #[serde(default)]
     pub document_changes: Option<Vec<DocumentChange>>,
+    #[serde(default)]
+    pub change_annotations: Option<BTreeMap<String, Annotation>>,
+}
+
+/// What a server says about a part of its edit.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Annotation {
+    pub label: String,
+    #[serde(default)]
+    pub needs_confirmation: bool,
+    #[serde(default)]
+    pub description: Option<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -165,24 +178,29 @@ pub(crate) struct VersionedDocument {
 }
 
 #[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct FileOperation {
+    #[serde(flatten)]
+    pub what: FileKind,
+    #[serde(default)]
+    pub options: Option<Options>,
+    #[serde(default)]
+    pub annotation_id: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
-pub(crate) enum FileOperation {
+pub(crate) enum FileKind {
     Create {
         uri: String,
-        #[serde(default)]
-        options: Options,
     },
     #[serde(rename_all = "camelCase")]
     Rename {
         old_uri: String,
         new_uri: String,
-        #[serde(default)]
-        options: Options,
     },
     Delete {
         uri: String,
-        #[serde(default)]
-        options: Options,
     },
 }
 
@@ -192,6 +210,7 @@ pub(crate) struct Options {
     pub overwrite: Option<bool>,
     pub ignore_if_exists: Option<bool>,
     pub ignore_if_not_exists: Option<bool>,
+    pub recursive: Option<bool>,
 }
 
 /// A diagnostic, in the parts that are shown; the whole goes back to the server in code actions.
@@ -216,19 +235,6 @@ pub(crate) fn kind_name(kind: SymbolKind) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn snippets_are_taken_as_plain_text() {
-        for (snippet, text) in [
-            ("a$0b", "ab"),
-            ("f(${1:x}, ${2:y})$0", "f(x, y)"),
-            ("${1|one,two|}!", "one!"),
-            ("\\$1 {x}", "$1 {x}"),
-            ("${1:a${2:b}c}", "abc"),
-        ] {
-            assert_eq!(plain(snippet), text, "{snippet}");
-        }
-    }
 
     #[test]
     fn locations_come_in_many_forms() {

@@ -65,6 +65,8 @@ pub(crate) struct Asked {
     pub raw: Box<RawValue>,
     pub snapshot: HashMap<AbsPath, Synced>,
     pub encoding: PositionEncoding,
+    /// Why the answer may be incomplete, from the moment of the question.
+    pub note: Option<String>,
 }
 
 /// Documents opened for one question.
@@ -298,6 +300,8 @@ impl Server {
             () = self.sweep(false) => {}
         }
         let encoding = self.core.capabilities().encoding();
+        // One that finished loading while it answered may have answered before.
+        let note = self.note();
         let mut tries = 0;
         loop {
             let fresh = self.read_open(document.map(|document| &document.path));
@@ -318,7 +322,7 @@ impl Server {
                 Err(error) => return Err(self.request_error(error, clock).await),
             };
             match flight.wait(clock.left(), clock.cancel).await {
-                Ok(raw) => return Ok(Asked { method: method.to_owned(), raw, snapshot, encoding }),
+                Ok(raw) => return Ok(Asked { method: method.to_owned(), raw, snapshot, encoding, note }),
                 Err(RequestError::Rpc { error, .. })
                     if tries < RETRIES
                         && matches!(error.code, codes::CONTENT_MODIFIED | codes::SERVER_CANCELLED) =>
@@ -329,6 +333,14 @@ impl Server {
                 Err(error) => return Err(self.request_error(error, clock).await),
             }
         }
+    }
+
+    /// An answer that came with an earlier one, read by the texts that the server has now.
+    pub fn as_it_is(&self, method: &str) -> Asked {
+        let encoding = self.core.capabilities().encoding();
+        let snapshot = self.core.documents().snapshot();
+        let raw = RawValue::NULL.to_owned();
+        Asked { method: method.to_owned(), raw, snapshot, encoding, note: self.note() }
     }
 
     /// Tells the server which files changed on disk since the last look.

@@ -177,7 +177,7 @@ pub(crate) fn cut(diff: &str) -> String {
     format!("{}\n… {} more lines of the diff", shown.join("\n"), count - MAX_DIFF_LINES)
 }
 
-fn details(kit: &Kit, plan: &Plan, made: Option<(&Commit, Value)>) -> Value {
+pub(crate) fn details(kit: &Kit, plan: &Plan, made: Option<(&Commit, Value)>) -> Value {
     let files: Vec<Value> = plan
         .changes()
         .iter()

@@ -153,7 +153,8 @@ impl<'a> Now<'a> {
 
     fn edit(&self, kit: &Kit, sections: &[SectionPlan]) -> Result<WorkspaceEdit, Failure> {
         let paths: Vec<&str> = sections.iter().map(|section| section.path.as_str()).collect();
-        let mut edit = WorkspaceEdit { label: format!("edit {}", paths.join(", ")), operations: Vec::new() };
+        let mut edit =
+            WorkspaceEdit { label: format!("edit {}", paths.join(", ")), ..WorkspaceEdit::default() };
         for section in sections {
             let Some(Ok(document)) = self.documents.get(&section.path) else { continue };
             let (path, expected) = (document.path.clone(), document.version);

@@ -35,6 +35,27 @@ struct Before {
     diagnostics: Option<Vec<Diagnostic>>,
 }
 
+/// What became of one file since `before` was known of it, whoever changed it; of `unchecked` others
+/// nothing is known.
+pub(crate) async fn since(
+    kit: &Kit,
+    document: &Document,
+    before: Option<Vec<Diagnostic>>,
+    unchecked: usize,
+    cx: &ToolCx,
+) -> Verdict {
+    let now = kit.workspace.document(&document.path).map(|now| now.text);
+    let kept =
+        |items: Vec<Diagnostic>| items.into_iter().filter(|it| it.severity <= Severity::Warning).collect();
+    let file = Before {
+        path: document.path.clone(),
+        text: document.text.clone(),
+        edits: now.map(|now| text::diff_edits(&document.text, &now)).unwrap_or_default(),
+        diagnostics: before.map(kept),
+    };
+    Baseline { files: vec![file], unchecked }.compared(kit, cx).await
+}
+
 /// The difference, as text and for programs.
 pub(crate) struct Verdict {
     pub text: String,
@@ -84,6 +105,13 @@ impl Baseline {
 
     /// The same files after the commit.
     pub async fn compare(self, kit: &Kit, plan: &Plan, cx: &ToolCx) -> Verdict {
+        if plan.is_empty() {
+            return Verdict { text: String::new(), details: Value::Null };
+        }
+        self.compared(kit, cx).await
+    }
+
+    async fn compared(self, kit: &Kit, cx: &ToolCx) -> Verdict {
         let ends = Instant::now() + kit.settings.diagnostics_wait;
         let mut tally = Tally::default();
         for before in &self.files {
@@ -104,7 +132,7 @@ impl Baseline {
                 }
             }
             let (introduced, fixed) = difference(&before.text, &before.edits, old, &document.text, new);
-            tally.fixed += fixed;
+            tally.fixed += fixed.len();
             let index = LineIndex::new(&document.text);
             tally.new.extend(introduced.into_iter().map(|item| {
                 let line = index.line_of(item.range.start) + 1;
@@ -112,7 +140,7 @@ impl Baseline {
             }));
         }
         let none_served = self.files.is_empty() && self.unchecked == 0;
-        if none_served || plan.is_empty() {
+        if none_served {
             return Verdict { text: String::new(), details: Value::Null };
         }
         tally.verdict(kit, self.unchecked)
@@ -136,15 +164,15 @@ async fn ask(
     Some((kept, answer.server.split(", ").map(str::to_owned).collect()))
 }
 
-/// Diagnostics that are new, and how many are gone. Equal messages whose ranges map onto each other
+/// Diagnostics that are new, and those that are gone. Equal messages whose ranges map onto each other
 /// are the same; one whose range was edited is the same as one of its kind on the mapped line.
-fn difference(
+pub(crate) fn difference<'a>(
     old_text: &str,
     edits: &[TextEdit],
-    old: &[Diagnostic],
+    old: &'a [Diagnostic],
     new_text: &str,
     new: Vec<Diagnostic>,
-) -> (Vec<Diagnostic>, usize) {
+) -> (Vec<Diagnostic>, Vec<&'a Diagnostic>) {
     let mut left: Vec<&Diagnostic> = old.iter().collect();
     let mut rest = Vec::new();
     for item in new {
@@ -181,7 +209,7 @@ fn difference(
             None => introduced.push(item),
         }
     }
-    (introduced, left.len())
+    (introduced, left)
 }
 
 fn moved(range: &Range<usize>, edits: &[TextEdit]) -> Option<Range<usize>> {

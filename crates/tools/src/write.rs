@@ -91,7 +91,7 @@ impl Write {
                     Ok(document) => Some(document.version),
                 };
                 let operations = vec![Operation::Create { path: path.clone(), text: args.content.clone(), replaces }];
-                let edit = WorkspaceEdit { label: String::new(), operations };
+                let edit = WorkspaceEdit { label: String::new(), operations, ..WorkspaceEdit::default() };
                 Ok(change::Proposed { edit, server: None, note: None })
             })
         })

@@ -11,6 +11,9 @@ pub struct WorkspaceEdit {
     pub label: String,
     /// What to do, in order.
     pub operations: Vec<Operation>,
+    /// What the person has to agree to whatever the rules allow, a line for each: parts of which
+    /// who proposes the edit is not sure.
+    pub confirm: Vec<String>,
 }
 
 /// One step of a [`WorkspaceEdit`].
@@ -51,5 +54,12 @@ pub enum Operation {
         path: AbsPath,
         /// The version that may be removed.
         expected: Version,
+    },
+    /// Remove a folder.
+    DeleteFolder {
+        /// The folder.
+        path: AbsPath,
+        /// With all that is in it; else it must be empty.
+        recursive: bool,
     },
 }

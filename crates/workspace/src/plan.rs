@@ -22,6 +22,8 @@ pub struct Plan {
     pub(crate) made: Vec<Folder>,
     /// Folders that are to go once they are empty.
     pub(crate) removed: Vec<AbsPath>,
+    /// What the person has to agree to whatever the rules allow.
+    pub(crate) confirm: Vec<String>,
 }
 
 /// What one path held and is to hold. Two links to one file are two paths.
@@ -144,6 +146,11 @@ impl Plan {
         &self.label
     }
 
+    /// What the person has to agree to whatever the rules allow, a line for each.
+    pub fn confirm(&self) -> &[String] {
+        &self.confirm
+    }
+
     /// What happens to each file, in order of path; a moved file is one change, at its new place.
     pub fn changes(&self) -> &[FileChange] {
         &self.changes
@@ -229,6 +236,8 @@ impl Plan {
         for folder in &self.removed {
             path(&mut out, folder);
         }
+        out.push(b'?');
+        out.extend(self.confirm.join("\n").bytes());
         xxhash_rust::xxh3::xxh3_128(&out)
     }
 }

@@ -210,10 +210,12 @@ impl Policy {
             detail: String::new(),
             files: vec![self.shown(path)],
         };
-        self.permit_paths(Capability::Read, std::slice::from_ref(path), question, approver, cancel).await
+        let paths = std::slice::from_ref(path);
+        self.permit_paths(Capability::Read, paths, question, approver, cancel).await.map(drop)
     }
 
-    /// Permission for a plan; asks where the policy says so, with files, counts and diff.
+    /// Permission for a plan; asks where the policy says so, and where the plan itself wants it, with
+    /// files, counts and diff.
     ///
     /// # Errors
     /// [`Denied`] with the reason.
@@ -224,27 +226,79 @@ impl Policy {
         cancel: &CancellationToken,
     ) -> Result<Permit, Denied> {
         let paths = paths_of(plan);
-        let question = || {
-            let (files, added, removed) = plan.counts();
-            let noun = if files == 1 { "file" } else { "files" };
-            Question {
-                kind: QuestionKind::Write,
-                title: format!("{}: {files} {noun}, +{added} −{removed}", plan.label()),
-                detail: plan.diff(&self.options.root),
-                files: paths.iter().map(|path| self.shown(path)).collect(),
-            }
-        };
-        self.permit_paths(Capability::Write, &paths, question, approver, cancel).await?;
+        let question = || self.question(plan, &paths);
+        let asked = self.permit_paths(Capability::Write, &paths, question, approver, cancel).await?;
+        if !asked {
+            self.confirm(plan, &paths, approver, cancel).await?;
+        }
         Ok(Permit { digest: plan.digest() })
+    }
+
+    fn question(&self, plan: &Plan, paths: &[AbsPath]) -> Question {
+        let (files, added, removed) = plan.counts();
+        let noun = if files == 1 { "file" } else { "files" };
+        let confirm: String =
+            plan.confirm().iter().map(|line| format!("to be confirmed: {line}\n")).collect();
+        Question {
+            kind: QuestionKind::Write,
+            title: format!("{}: {files} {noun}, +{added} −{removed}", plan.label()),
+            detail: confirm + &plan.diff(&self.options.root),
+            files: paths.iter().map(|path| self.shown(path)).collect(),
+        }
+    }
+
+    /// Asks about what the plan wants confirmed, if anything.
+    async fn confirm(
+        &self,
+        plan: &Plan,
+        paths: &[AbsPath],
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<(), Denied> {
+        if plan.confirm().is_empty() {
+            return Ok(());
+        }
+        let _turn = self.turn(cancel).await?;
+        let reason = format!("write: to be confirmed: {}", plan.confirm().join("; "));
+        let about = Asked {
+            capability: Capability::Write.name(),
+            code: ErrorCode::Denied,
+            reason: &reason,
+            help: "look at the change with apply: false, then repeat with --yes",
+            subject: paths.iter().map(|path| self.shown(path)).collect(),
+        };
+        let answer = self.ask(self.question(plan, paths), about, approver, cancel).await;
+        answer.map(drop).map_err(|(denied, _)| denied)
     }
 
     /// Permission for a plan that the person's own command named; nothing is asked.
     ///
     /// # Errors
-    /// [`Denied`] when a rule or a protection denies it.
+    /// [`Denied`] when a rule or a protection denies it, or the plan wants something confirmed.
     pub fn permit_invoked(&self, plan: &Plan) -> Result<Permit, Denied> {
         let paths = paths_of(plan);
         self.refuse_denied(Capability::Write, &paths)?;
+        if !plan.confirm().is_empty() {
+            let reason = format!("write: to be confirmed: {}", plan.confirm().join("; "));
+            let subject = paths.iter().map(|path| self.shown(path)).collect();
+            return Err(self.deny(Capability::Write, By::Policy, reason, subject));
+        }
+        Ok(Permit { digest: plan.digest() })
+    }
+
+    /// The same where the person can be asked about what the plan itself wants confirmed.
+    ///
+    /// # Errors
+    /// [`Denied`] when a rule or a protection denies it, or the person does.
+    pub async fn permit_invoked_asking(
+        &self,
+        plan: &Plan,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<Permit, Denied> {
+        let paths = paths_of(plan);
+        self.refuse_denied(Capability::Write, &paths)?;
+        self.confirm(plan, &paths, approver, cancel).await?;
         Ok(Permit { digest: plan.digest() })
     }
 
@@ -382,6 +436,7 @@ impl Policy {
     }
 
     /// Decides about `paths` together, with one question.
+    /// Whether the person, or `--yes`, was asked.
     async fn permit_paths(
         &self,
         capability: Capability,
@@ -389,14 +444,14 @@ impl Policy {
         question: impl Fn() -> Question,
         approver: &dyn Approver,
         cancel: &CancellationToken,
-    ) -> Result<(), Denied> {
+    ) -> Result<bool, Denied> {
         if self.refuse_denied(capability, paths)?.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let _turn = self.turn(cancel).await?;
         // Looked at again: the answer to the question before this one may have settled it.
         let asked = self.refuse_denied(capability, paths)?;
-        let Some((_, first)) = asked.first() else { return Ok(()) };
+        let Some((_, first)) = asked.first() else { return Ok(false) };
         let rule = format!("allow it with a rule `allow {} …`", capability.name());
         let trust = format!("run `pilcrow trust {}`", self.options.root);
         let (code, help) = match asked.iter().filter_map(|(_, judged)| judged.untrusted).max() {
@@ -412,7 +467,7 @@ impl Policy {
         let term = match answer {
             Answer::Session => Term::Session,
             Answer::Always => Term::Always,
-            _ => return Ok(()),
+            _ => return Ok(true),
         };
         let mut memory = lock(&self.memory);
         for (path, _) in &asked {
@@ -427,7 +482,7 @@ impl Policy {
                 memory.add_rule(rule, term);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The paths that must be asked about; the first denied one is the error.

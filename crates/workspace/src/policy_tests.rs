@@ -474,3 +474,36 @@ async fn what_is_said_to_one_request_holds_for_that_request() {
     let denying = policy(&fixture, |options| options.rules = rules(&["deny write a"]));
     assert!(denying.for_request(true).permit(&plan, &Nobody, &cancel()).await.is_err(), "rules hold for all");
 }
+
+#[tokio::test]
+async fn what_a_plan_wants_confirmed_is_asked_whatever_the_rules_allow() {
+    let fixture = Fixture::new(&[("a", "1\n"), ("b", "1\n")]);
+    let edit = WorkspaceEdit {
+        label: "rename".to_owned(),
+        operations: vec![fixture.replace("a", "1", "2")],
+        confirm: vec!["in comments (3 places)".to_owned()],
+    };
+    let plan = fixture.workspace.plan(edit).unwrap();
+    assert_eq!(plan.confirm(), ["in comments (3 places)"]);
+    let allowing = |options: &mut PolicyOptions| options.rules = rules(&["allow write a"]);
+    let policy = policy(&fixture, allowing);
+    let denied = policy.permit(&plan, &Nobody, &cancel()).await.unwrap_err();
+    assert!(denied.nobody_to_ask && denied.reason.contains("in comments (3 places)"), "{denied}");
+    // A yes is for this plan: the next one is asked about again.
+    let script = Script::new([Answer::Always, Answer::No { text: String::new() }]);
+    policy.permit(&plan, &script, &cancel()).await.unwrap();
+    policy.permit(&plan, &script, &cancel()).await.unwrap_err();
+    assert!(script.asked.lock().unwrap()[0].detail.starts_with("to be confirmed: in comments"));
+    // The person's own command named the change, not its doubtful part.
+    policy.permit_invoked(&plan).unwrap_err();
+    policy.permit_invoked_asking(&plan, &Nobody, &cancel()).await.unwrap_err();
+    policy.permit_invoked_asking(&plan, &Script::new([Answer::Once]), &cancel()).await.unwrap();
+    // Where it is asked anyway one question is enough, and `--yes` answers it.
+    let other = untrusted(&fixture, |_| ());
+    other.permit(&plan, &Script::new([Answer::Once]), &cancel()).await.unwrap();
+    let yes = untrusted(&fixture, |options| options.yes = true);
+    yes.permit(&plan, &Nobody, &cancel()).await.unwrap();
+    // A permit for the plan without the doubt is none for this one.
+    let plain = fixture.plan(vec![fixture.replace("a", "1", "2")]).unwrap();
+    assert_ne!(plain.digest(), plan.digest());
+}

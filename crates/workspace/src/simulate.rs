@@ -82,6 +82,7 @@ impl<'a> Files<'a> {
                 self.slot(&path)?.now = None;
                 Ok(())
             }
+            Operation::DeleteFolder { path, recursive } => self.delete_folder(&path, recursive),
         }
     }
 
@@ -213,6 +214,29 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
+    fn delete_folder(&mut self, folder: &AbsPath, recursive: bool) -> Result<(), PlanError> {
+        if !self.is_folder(folder)? {
+            return Err(ReadError::NotFound { path: folder.clone() }.into());
+        }
+        let on_disk = matches!(self.source.look(folder)?, Look::Folder);
+        let tree = if on_disk { self.source.tree(folder)? } else { Tree::default() };
+        let below: Vec<AbsPath> =
+            self.slots.keys().filter(|path| path.starts_with(folder)).cloned().collect();
+        let files: BTreeSet<AbsPath> = tree.files.into_iter().chain(below).collect();
+        for file in files {
+            let slot = self.slot(&file)?;
+            if slot.now.is_some() && !recursive {
+                let reason = format!("it is not empty, {file} is in it");
+                return Err(PlanError::Impossible { path: folder.clone(), reason });
+            }
+            slot.now = None;
+        }
+        for (inner, _) in tree.folders {
+            self.remove_folder(inner);
+        }
+        Ok(())
+    }
+
     /// On a disk on which case does not count, `to` is found where `from` is; it is not another file.
     fn twin(&mut self, from: &AbsPath, to: &AbsPath) -> Result<(), PlanError> {
         let alike = from.as_path().as_os_str().eq_ignore_ascii_case(to.as_path());
@@ -338,7 +362,7 @@ impl<'a> Files<'a> {
         }
         let made = made.into_iter().map(|(path, mode)| Folder { path, mode }).collect();
         let removed = removed.into_iter().collect();
-        Ok(Plan { label, changes, steps, made, removed })
+        Ok(Plan { label, changes, steps, made, removed, confirm: Vec::new() })
     }
 }
 

@@ -323,14 +323,15 @@ impl Workspace {
     /// # Errors
     /// [`PlanError`]; nothing is written in any case.
     pub fn plan(&self, edit: WorkspaceEdit) -> Result<Plan, PlanError> {
-        let WorkspaceEdit { label, operations } = edit;
+        let WorkspaceEdit { label, operations, confirm } = edit;
         let inner = &*self.inner;
         let mut files = Files::new(inner);
         for mut operation in operations {
             match &mut operation {
                 Operation::Edit { path, .. }
                 | Operation::Create { path, .. }
-                | Operation::Delete { path, .. } => *path = inner.canonical(path)?,
+                | Operation::Delete { path, .. }
+                | Operation::DeleteFolder { path, .. } => *path = inner.canonical(path)?,
                 Operation::Rename { from, to, .. } => {
                     *from = inner.canonical(from)?;
                     *to = inner.canonical(to)?;
@@ -338,7 +339,7 @@ impl Workspace {
             }
             files.make(operation)?;
         }
-        let plan = files.into_plan(label)?;
+        let plan = Plan { confirm, ..files.into_plan(label)? };
         inner.check_holders(&plan)?;
         Ok(plan)
     }

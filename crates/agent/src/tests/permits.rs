@@ -54,7 +54,11 @@ fn creating(world: &World) -> TestTool {
         let (workspace, path) = (workspace.clone(), target.clone());
         Box::pin(async move {
             let create = Operation::Create { path, text: "text".to_owned(), replaces: None };
-            let edit = WorkspaceEdit { label: "create a file".to_owned(), operations: vec![create] };
+            let edit = WorkspaceEdit {
+                label: "create a file".to_owned(),
+                operations: vec![create],
+                ..WorkspaceEdit::default()
+            };
             let plan = workspace.plan(edit).unwrap();
             match cx.permit(&plan).await {
                 Ok(_) => ToolResult::text("permitted"),

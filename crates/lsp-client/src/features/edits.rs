@@ -52,7 +52,7 @@ impl ServerPool {
         let asked = ask.await?;
         let edits: Option<Vec<Edit>> = server.read(method, &asked.raw)?;
         let label = format!("format {}", self.workspace.relative(&doc.path));
-        let mut edit = WorkspaceEdit { label, operations: Vec::new() };
+        let mut edit = WorkspaceEdit { label, ..WorkspaceEdit::default() };
         if let Some(synced) = asked.snapshot.get(&doc.path) {
             let bytes = asked
                 .converter(&server)
@@ -63,7 +63,7 @@ impl ServerPool {
                 edit.operations.push(Operation::Edit { path, expected, edits: bytes });
             }
         }
-        Ok(answer(&server, edit))
+        Ok(answer(&server, &asked, edit))
     }
 
     /// The edit that sorts a file's imports and removes unused ones, as its server does it; empty when
@@ -99,7 +99,7 @@ impl ServerPool {
         let enabled = |action: &Value| action.get("disabled").is_none_or(Value::is_null);
         let mut actions = actions.unwrap_or_default().into_iter();
         let Some(mut action) = actions.find(|action| ours(action) && enabled(action)) else {
-            return Ok(answer(&server, WorkspaceEdit { label, operations: Vec::new() }));
+            return Ok(answer(&server, &asked, WorkspaceEdit { label, ..WorkspaceEdit::default() }));
         };
         let mut from = asked;
         if action.get("edit").is_none_or(Value::is_null) && action.get("data").is_some() {
@@ -110,7 +110,7 @@ impl ServerPool {
             Some(edit) if !edit.is_null() => {
                 let raw: RawWorkspaceEdit = serde_json::from_value(edit.clone())
                     .map_err(|error| server.protocol(&from.method, error.to_string()))?;
-                Ok(answer(&server, from.workspace_edit(&server, raw, label)?))
+                Ok(answer(&server, &from, from.workspace_edit(&server, raw, label)?))
             }
             _ => {
                 let message = "it organizes imports only by a command that edits files by itself";

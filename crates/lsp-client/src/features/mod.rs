@@ -3,12 +3,25 @@
 //! Each picks the server, starts it, waits for it, makes it see the texts as they are, asks, and reads the
 //! answer by the texts that the server had.
 
+mod code_actions;
+mod commands;
 mod diagnostics;
 mod edits;
+mod hierarchy;
+mod hints;
 mod holders;
 mod navigation;
+mod raw;
 mod rename;
 mod symbols;
+
+pub use code_actions::{ActionQuery, CodeAction, Resolved};
+pub(crate) use commands::Arrived;
+pub use commands::{CommandEdits, Ran, ServerCommand};
+pub use hierarchy::{Call, Calls, Types};
+pub use hints::{Completion, Highlight, InlayHint, Signature};
+pub use navigation::Navigate;
+pub use raw::{Offered, RawAnswer};
 
 use std::sync::Arc;
 
@@ -37,8 +50,10 @@ fn document(synced: Option<&Synced>) -> Value {
     json!({"uri": synced.map(|synced| synced.uri.as_str())})
 }
 
-fn answer<T>(server: &Server, value: T) -> Answer<T> {
-    Answer { value, server: server.name().to_owned(), note: server.note() }
+/// What an answer comes to, with what was to be said about it when it was asked for.
+fn answer<T>(server: &Server, asked: &Asked, value: T) -> Answer<T> {
+    let note = asked.note.clone().or_else(|| server.note());
+    Answer { value, server: server.name().to_owned(), note }
 }
 
 /// With one more thing that the answer may lack.

@@ -1,4 +1,4 @@
-//! Definition, references, hover.
+//! Definition and its kin, references, hover.
 
 use std::sync::Arc;
 
@@ -13,6 +13,27 @@ use crate::pool::{RequestCx, ServerPool};
 use crate::protocol::{AnyLocation, Many};
 use crate::server::{Asked, Server};
 
+/// Where to go from a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the specification's own names")]
+pub enum Navigate {
+    Definition,
+    Declaration,
+    TypeDefinition,
+    Implementation,
+}
+
+impl Navigate {
+    fn request(self) -> (Feature, &'static str) {
+        match self {
+            Self::Definition => (Feature::Definition, "textDocument/definition"),
+            Self::Declaration => (Feature::Declaration, "textDocument/declaration"),
+            Self::TypeDefinition => (Feature::TypeDefinition, "textDocument/typeDefinition"),
+            Self::Implementation => (Feature::Implementation, "textDocument/implementation"),
+        }
+    }
+}
+
 impl ServerPool {
     /// Where the thing at byte `offset` is defined.
     ///
@@ -24,14 +45,27 @@ impl ServerPool {
         offset: usize,
         cx: &RequestCx,
     ) -> Result<Answer<Vec<Location>>, ServerError> {
+        self.navigate(Navigate::Definition, doc, offset, cx).await
+    }
+
+    /// Where one comes to from byte `offset`, in the server's order.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub async fn navigate(
+        self: &Arc<Self>,
+        to: Navigate,
+        doc: &Document,
+        offset: usize,
+        cx: &RequestCx,
+    ) -> Result<Answer<Vec<Location>>, ServerError> {
         let clock = cx.clock();
-        let server = self.pick(&doc.path, Feature::Definition, clock).await?;
+        let (feature, method) = to.request();
+        let server = self.pick(&doc.path, feature, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
-        let ask = server.ask(Some(doc), "textDocument/definition", clock, |synced, encoding| {
-            at(synced, offset, encoding)
-        });
+        let ask = server.ask(Some(doc), method, clock, |synced, encoding| at(synced, offset, encoding));
         let asked = ask.await?;
-        Ok(answer(&server, locations(&server, &asked)?))
+        Ok(answer(&server, &asked, locations(&server, &asked)?))
     }
 
     /// Where the thing at byte `offset` is used, in order of file and place.
@@ -63,7 +97,7 @@ impl ServerPool {
         let mut found = locations(&server, &asked)?;
         found.sort_by(|a, b| (&a.path, a.range.start, a.line).cmp(&(&b.path, b.range.start, b.line)));
         found.dedup();
-        Ok(noted(answer(&server, found), note))
+        Ok(noted(answer(&server, &asked, found), note))
     }
 
     /// What the server says about the thing at byte `offset`, as Markdown or plain text.
@@ -84,7 +118,7 @@ impl ServerPool {
         let asked = ask.await?;
         let hover: Value = server.read(&asked.method, &asked.raw)?;
         let text = hover_text(&hover["contents"]);
-        Ok(answer(&server, Some(text).filter(|text| !text.trim().is_empty())))
+        Ok(answer(&server, &asked, Some(text).filter(|text| !text.trim().is_empty())))
     }
 }
 
@@ -95,7 +129,7 @@ fn locations(server: &Server, asked: &Asked) -> Result<Vec<Location>, ServerErro
 }
 
 /// `MarkupContent`, `MarkedString` or a list of these.
-fn hover_text(contents: &Value) -> String {
+pub(super) fn hover_text(contents: &Value) -> String {
     match contents {
         Value::String(text) => text.clone(),
         Value::Array(parts) => parts.iter().map(hover_text).collect::<Vec<_>>().join("\n\n"),

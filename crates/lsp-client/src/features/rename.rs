@@ -71,7 +71,9 @@ impl ServerPool {
             );
             return Err(server.refused(ErrorCode::NotFound, message));
         }
-        Ok(super::noted(super::answer(&server, edit), note))
+        let incomplete = server.note();
+        let answer = Answer { value: edit, server: server.name().to_owned(), note: incomplete };
+        Ok(super::noted(answer, note))
     }
 
     /// Files that `edit` changes and the server has not been given the text of.
@@ -139,7 +141,7 @@ impl ServerPool {
             );
             return Err(server.refused(ErrorCode::Unsupported, message));
         }
-        let mut edit = WorkspaceEdit { label: label.clone(), operations: Vec::new() };
+        let mut edit = WorkspaceEdit { label: label.clone(), ..WorkspaceEdit::default() };
         let uri = |path: &AbsPath| workspace::path_to_uri(path.as_path());
         let files = json!({"files": [{"oldUri": uri(from), "newUri": uri(to)}]});
         for server in &servers {
@@ -149,6 +151,7 @@ impl ServerPool {
             let asked = ask.await?;
             let raw: Option<RawWorkspaceEdit> = server.read(&asked.method, &asked.raw)?;
             let theirs = asked.workspace_edit(server, raw.unwrap_or_default(), label.clone())?;
+            edit.confirm.extend(theirs.confirm);
             for operation in theirs.operations {
                 match &operation {
                     // The move is ours; a file that a better server has mended already stays so.

@@ -11,11 +11,13 @@ use crate::definition::Feature;
 use crate::error::ServerError;
 use crate::pool::{RequestCx, ServerPool};
 use crate::protocol::{DocumentSymbol, FlatSymbol, kind_name};
-use crate::server::{Asked, Server};
+use crate::server::{Asked, Clock, Server};
 use crate::view::View;
 
 /// Files looked at to find a language, when no file says which.
 const LOOKED_AT: usize = 2000;
+/// Symbols of a workspace whose range is asked for when it did not come with them.
+const RESOLVED: usize = 50;
 
 impl ServerPool {
     /// The outline of a file, as a tree where the server gives one.
@@ -49,7 +51,7 @@ impl ServerPool {
                 symbols.extend(tree(&asked, view, &doc.path, symbol, None));
             }
         }
-        Ok(answer(&server, symbols))
+        Ok(answer(&server, &asked, symbols))
     }
 
     /// Symbols of the workspace whose names match `query` as the server sees it. `near` says whose
@@ -73,7 +75,16 @@ impl ServerPool {
         if servers.is_empty() {
             let root = self.workspace.root();
             let mut files = self.workspace.files(root).take(LOOKED_AT);
-            let known = files.find(|path| !self.definitions.for_feature(path.as_path(), feature).is_empty());
+            // Better a server that is there than the one of whatever file comes first.
+            let mut first = None;
+            let known = files.find(|path| {
+                let found = self.applying(path, feature);
+                if first.is_none() && !found.is_empty() {
+                    first = Some(path.clone());
+                }
+                found.iter().any(|definition| self.is_there(definition))
+            });
+            let known = known.or(first);
             let known = known.ok_or_else(|| ServerError::NoServer { path: root.to_string() })?;
             servers.push(self.pick(&known, feature, clock).await?);
         }
@@ -82,14 +93,39 @@ impl ServerPool {
             server.wait_ready(near, clock).await?;
             let params = |_: Option<&_>, _| json!({"query": query});
             let asked = server.ask(near, "workspace/symbol", clock, params).await?;
-            let items: Option<Vec<FlatSymbol>> = server.read(&asked.method, &asked.raw)?;
-            let symbols = items.unwrap_or_default().into_iter();
-            out.value.extend(symbols.filter_map(|symbol| flat_symbol(server, &asked, symbol)));
-            out.note = out.note.or(server.note());
+            let items: Option<Vec<Value>> = server.read(&asked.method, &asked.raw)?;
+            for item in whole(server, items.unwrap_or_default(), clock).await? {
+                let symbol: FlatSymbol = serde_json::from_value(item)
+                    .map_err(|error| server.protocol(&asked.method, error.to_string()))?;
+                out.value.extend(flat_symbol(server, &asked, symbol));
+            }
+            let note = asked.note.or_else(|| server.note());
+            out.note = out.note.or(note);
         }
         out.server = servers.iter().map(|server| server.name()).collect::<Vec<_>>().join(", ");
         Ok(out)
     }
+}
+
+/// Symbols that came without their range are asked for, as far as they can be shown.
+async fn whole(server: &Server, items: Vec<Value>, clock: Clock<'_>) -> Result<Vec<Value>, ServerError> {
+    const METHOD: &str = "workspaceSymbol/resolve";
+    let resolves = {
+        let capabilities = server.core.capabilities();
+        let provider = capabilities.provider("workspaceSymbolProvider", "workspace/symbol");
+        provider.is_some_and(|options| options["resolveProvider"] == true)
+    };
+    let mut out = Vec::new();
+    for (count, item) in items.into_iter().enumerate() {
+        let partial = item["location"].get("range").is_none_or(Value::is_null);
+        if !(partial && resolves && count < RESOLVED) {
+            out.push(item);
+            continue;
+        }
+        let asked = server.ask(None, METHOD, clock, |_, _| item.clone()).await?;
+        out.push(server.read(METHOD, &asked.raw)?);
+    }
+    Ok(out)
 }
 
 fn joined(container: Option<&str>, name: &str) -> String {

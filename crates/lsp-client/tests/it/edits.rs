@@ -202,3 +202,158 @@ async fn a_file_that_no_server_follows_moves_alone_and_says_so() {
     assert!(moved.note.unwrap().contains("was not mended"));
     assert_eq!(bench.outcome(moved.value), ["c.txt: text"]);
 }
+
+/// What `changes` come to, for a project of `files`.
+async fn outcome(files: &[(&str, &str)], changes: Value) -> Result<Vec<String>, String> {
+    let bench = bench(files, renames(json!({"documentChanges": changes})));
+    let answer = bench.pool.rename(&bench.doc("a.txt"), 0, "new", &cx(LONG)).await;
+    answer.map(|answer| bench.outcome(answer.value)).map_err(|error| error.to_string())
+}
+
+fn in_file(name: &str, edits: Value) -> Value {
+    json!({"textDocument": {"uri": format!("${{root}}/{name}"), "version": null}, "edits": edits})
+}
+
+fn file(kind: &str, name: &str, options: Value) -> Value {
+    json!({"kind": kind, "uri": format!("${{root}}/{name}"), "options": options})
+}
+
+fn moved(from: &str, to: &str, options: Value) -> Value {
+    json!({"kind": "rename", "oldUri": format!("${{root}}/{from}"), "newUri": format!("${{root}}/{to}"), "options": options})
+}
+
+#[tokio::test]
+async fn operations_are_followed_in_their_order() {
+    let files = [("a.txt", "one"), ("b.txt", "two"), ("d/c.txt", "three")];
+    let none = || json!({});
+    for (changes, expected) in [
+        // Edits behind a move are for the file that moved.
+        (
+            json!([moved("a.txt", "x.txt", none()), in_file("x.txt", json!([edit(0, 0, 3, "new")]))]),
+            vec!["x.txt: new"],
+        ),
+        // Two files change places, then one of them is edited where it is by then.
+        (
+            json!([
+                moved("a.txt", "t.txt", none()),
+                moved("b.txt", "a.txt", none()),
+                moved("t.txt", "b.txt", none()),
+                in_file("a.txt", json!([edit(0, 0, 1, "T")]))
+            ]),
+            vec!["a.txt: Two", "b.txt: one"],
+        ),
+        // What is made can be edited, moved, edited again.
+        (
+            json!([
+                file("create", "n.txt", none()),
+                in_file("n.txt", json!([edit(0, 0, 0, "made")])),
+                moved("n.txt", "m.txt", none()),
+                in_file("m.txt", json!([edit(0, 4, 4, "!")]))
+            ]),
+            vec!["m.txt: made!"],
+        ),
+        // A file goes and another takes its name.
+        (
+            json!([
+                file("delete", "a.txt", none()),
+                file("create", "a.txt", none()),
+                in_file("a.txt", json!([edit(0, 0, 0, "fresh")]))
+            ]),
+            vec!["a.txt: fresh"],
+        ),
+        // Edits of a folder's files before and after the folder moves.
+        (
+            json!([
+                in_file("d/c.txt", json!([edit(0, 0, 1, "T")])),
+                moved("d", "e", none()),
+                in_file("e/c.txt", json!([edit(0, 1, 2, "H")]))
+            ]),
+            vec!["e/c.txt: THree"],
+        ),
+        // An edit of a file that goes is of no use.
+        (
+            json!([in_file("a.txt", json!([edit(0, 0, 1, "x")])), file("delete", "a.txt", none())]),
+            vec!["a.txt: (gone)"],
+        ),
+        (json!([file("delete", "d", json!({"recursive": true}))]), vec!["d/c.txt: (gone)"]),
+    ] {
+        assert_eq!(outcome(&files, changes.clone()).await.unwrap(), expected, "{changes}");
+    }
+    for (changes, said) in [
+        (
+            json!([moved("a.txt", "x.txt", none()), in_file("a.txt", json!([edit(0, 0, 1, "x")]))]),
+            "has taken away",
+        ),
+        (json!([in_file("none.txt", json!([edit(0, 0, 1, "x")]))]), "does not exist"),
+        (json!([moved("none.txt", "x.txt", none())]), "does not exist"),
+    ] {
+        let error = outcome(&files, changes.clone()).await.unwrap_err();
+        assert!(error.contains(said), "{changes}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn the_options_of_file_operations_are_kept() {
+    let files = [("a.txt", "one"), ("b.txt", "two"), ("d/c.txt", "three")];
+    let overwrite = || json!({"overwrite": true, "ignoreIfExists": true});
+    let ignore = || json!({"ignoreIfExists": true});
+    let marked = in_file("a.txt", json!([edit(0, 0, 0, "+")]));
+    for (change, expected) in [
+        (file("create", "b.txt", overwrite()), vec!["a.txt: +one", "b.txt: "]),
+        (file("create", "b.txt", ignore()), vec!["a.txt: +one"]),
+        (moved("b.txt", "d/c.txt", overwrite()), vec!["a.txt: +one", "d/c.txt: two"]),
+        (moved("b.txt", "d/c.txt", ignore()), vec!["a.txt: +one"]),
+        (file("delete", "none.txt", json!({"ignoreIfNotExists": true})), vec!["a.txt: +one"]),
+    ] {
+        assert_eq!(outcome(&files, json!([marked, change])).await.unwrap(), expected, "{change}");
+    }
+    for (change, said) in [
+        (file("create", "b.txt", json!({})), "exists already"),
+        (file("create", "b.txt", json!({"overwrite": false})), "exists already"),
+        (moved("b.txt", "d/c.txt", json!(null)), "exists already"),
+        (moved("d", "b.txt", json!({})), "exists already"),
+        (file("delete", "none.txt", json!({})), "does not exist"),
+        (file("delete", "/../out.txt", json!({"ignoreIfNotExists": true})), "outside the workspace"),
+    ] {
+        let error = outcome(&files, json!([marked, change])).await.unwrap_err();
+        assert!(error.contains(said), "{change}: {error}");
+    }
+    // A folder that is not empty goes only if the server says so: refused when it is planned.
+    let bench = bench(&files, renames(json!({"documentChanges": [file("delete", "d", json!({}))]})));
+    let answer = bench.pool.rename(&bench.doc("a.txt"), 0, "new", &cx(LONG)).await.unwrap();
+    assert!(bench.workspace.plan(answer.value).unwrap_err().to_string().contains("not empty"));
+}
+
+#[tokio::test]
+async fn what_needs_confirmation_is_told_with_its_words_and_count() {
+    let annotated = |start: u32, id: &str| json!({"range": range(0, start, start + 1), "newText": "x", "annotationId": id});
+    let answer = json!({
+        "documentChanges": [
+            in_file("a.txt", json!([annotated(0, "sure"), annotated(1, "maybe"), annotated(2, "maybe")])),
+            {"kind": "delete", "uri": "${root}/b.txt", "annotationId": "gone"},
+        ],
+        "changeAnnotations": {
+            "sure": {"label": "code"},
+            "maybe": {"label": "in comments", "needsConfirmation": true, "description": "guessed by name"},
+            "gone": {"label": "unused file", "needsConfirmation": true},
+            "unused": {"label": "nothing", "needsConfirmation": true},
+        },
+    });
+    let bench = bench(&[("a.txt", "abc"), ("b.txt", "")], renames(answer));
+    let answer = bench.pool.rename(&bench.doc("a.txt"), 0, "new", &cx(LONG)).await.unwrap();
+    assert_eq!(answer.value.confirm, ["unused file", "in comments, guessed by name (2 places)"]);
+    assert_eq!(bench.workspace.plan(answer.value).unwrap().confirm().len(), 2);
+}
+
+#[tokio::test]
+async fn snippets_come_as_the_text_that_they_leave() {
+    let changes = json!([in_file(
+        "a.txt",
+        json!([
+            {"range": range(0, 0, 1), "newText": "fn ${1:name}($2) {\n    $0\n}", "insertTextFormat": 2},
+            {"range": range(0, 1, 2), "newText": "$0 stays", "insertTextFormat": 1},
+        ])
+    )]);
+    let outcome = outcome(&[("a.txt", "abc")], changes).await.unwrap();
+    assert_eq!(outcome, ["a.txt: fn name() {\n    \n}$0 staysc"]);
+}

@@ -7,9 +7,14 @@
     reason = "tests write files of their own, and say when they are skipped"
 )]
 
+mod actions;
 mod answers;
 mod bench;
+mod complaints;
+mod declared;
 mod diagnostics;
 mod edits;
 mod lifecycle;
+mod misbehaving;
+mod navigation;
 mod real;

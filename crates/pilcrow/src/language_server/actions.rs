@@ -14,11 +14,16 @@ use super::documents::Open;
 use super::request_line;
 
 /// Kinds of our own, so that nothing of ours runs when a file is saved.
-pub const KINDS: [&str; 4] = [EXPLAIN, TEST, REQUEST, IMPORTS];
+pub const KINDS: [&str; 6] = [EXPLAIN, TEST, REQUEST, IMPORTS, FIX, FIX_ALL];
 const EXPLAIN: &str = "refactor.pilcrow.explain";
 const TEST: &str = "refactor.pilcrow.test";
 const REQUEST: &str = "refactor.pilcrow.request";
 const IMPORTS: &str = "source.pilcrow.organizeImports";
+const FIX: &str = "quickfix.pilcrow.fix";
+const FIX_ALL: &str = "quickfix.pilcrow.fixAll";
+
+/// At most this many problems of one place are offered to be fixed.
+const MAX_FIXES: usize = 5;
 
 /// `CodeActionTag.LLMGenerated` (LSP 3.18).
 const LLM_GENERATED: u8 = 1;
@@ -70,6 +75,13 @@ pub fn code_actions(connection: &Connection, params: &Value) -> Value {
         let text = "Write a test for this code, where this project keeps its tests and in their style.";
         actions.push(action(connection, "Write a test for this", TEST, prompt("Write a test", text), true));
     }
+    if wanted(FIX) || wanted(FIX_ALL) {
+        let fixes = fixes(connection, &open, params);
+        actions.extend(fixes.into_iter().filter(|(kind, ..)| wanted(kind)).map(|(kind, title, argument)| {
+            let command = json!({ "title": title, "command": "pilcrow.refactor", "arguments": [argument] });
+            action(connection, &title, kind, command, false)
+        }));
+    }
     if wanted(IMPORTS)
         && open.path.as_ref().is_some_and(|path| {
             connection.projects.holds(path)
@@ -82,6 +94,39 @@ pub fn code_actions(connection: &Connection, params: &Value) -> Value {
         actions.push(action(connection, "Organize imports", IMPORTS, command, false));
     }
     Value::Array(actions)
+}
+
+/// What mends the problems that the client knows at this place: each of them, and all of its kind in
+/// the file. Whether a server has a sure fix is found out when one is chosen.
+fn fixes(connection: &Connection, open: &Open, params: &Value) -> Vec<(&'static str, String, Value)> {
+    let served = open.path.as_ref().is_some_and(|path| {
+        connection.projects.holds(path)
+            && !connection.definitions.for_feature(path.as_path(), Feature::FixAll).is_empty()
+    });
+    let known = params["context"]["diagnostics"].as_array().filter(|_| served);
+    let mut out = Vec::new();
+    let mut kinds: Vec<String> = Vec::new();
+    for item in known.into_iter().flatten().take(MAX_FIXES) {
+        let code = match &item["code"] {
+            Value::String(code) => Some(code.clone()),
+            Value::Number(code) => Some(code.to_string()),
+            _ => None,
+        };
+        let message = item["message"].as_str().unwrap_or_default().lines().next().unwrap_or_default();
+        let short: String = message.chars().take(60).collect();
+        let cut = if short.len() < message.len() { "…" } else { "" };
+        let mut argument = json!({ "kind": "fix", "uri": open.uri, "range": item["range"] });
+        if let Some(code) = &code {
+            argument["code"] = json!(code);
+        }
+        out.push((FIX, format!("Fix this: {short}{cut}"), argument));
+        kinds.extend(code.filter(|code| !kinds.contains(code)));
+    }
+    for code in kinds {
+        let argument = json!({ "kind": "fix_all", "uri": open.uri, "code": code });
+        out.push((FIX_ALL, format!("Fix all {code} in this file"), argument));
+    }
+    out
 }
 
 /// A lens above every request of a document.

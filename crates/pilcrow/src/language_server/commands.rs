@@ -47,6 +47,8 @@ struct Refactor {
     symbol: Option<String>,
     new_name: Option<String>,
     to: Option<String>,
+    range: Option<lsp_types::Range>,
+    code: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -119,7 +121,7 @@ fn prompt(connection: &Connection, prompt: Prompt) -> Result<Work, RpcError> {
 }
 
 fn refactor(connection: &Connection, refactor: Refactor) -> Result<Work, RpcError> {
-    let Refactor { kind, uri, position, symbol, new_name, to } = refactor;
+    let Refactor { kind, uri, position, symbol, new_name, to, range, code } = refactor;
     let place = uri.map(|uri| place(connection, &uri, None)).transpose()?;
     if let Some(Place { uri, path: None, .. }) = &place {
         return Err(invalid(format!("{uri} has no file yet; save it first")));
@@ -179,9 +181,30 @@ fn refactor(connection: &Connection, refactor: Refactor) -> Result<Work, RpcErro
             };
             (json!({ "action": kind, "file": path.to_string() }), words)
         }
+        "fix" | "fix_all" => {
+            let (Some(path), Some(file)) = (&path, &file) else {
+                return Err(invalid(format!("{kind} needs `uri`")));
+            };
+            let mut arguments = json!({ "action": "fix_all", "file": path.to_string() });
+            let mut words = match &code {
+                Some(code) => format!("fix all of {code} in {file}"),
+                None => format!("fix all diagnostics in {file}"),
+            };
+            if let Some(code) = code {
+                arguments["kind"] = json!(code);
+            }
+            if kind == "fix" {
+                let range = range.ok_or_else(|| invalid("fix needs `range`"))?;
+                let (line, last) =
+                    (seen_line(connection, path, range.start)?, seen_line(connection, path, range.end)?);
+                arguments["range"] = json!(format!("{line}-{last}"));
+                words = format!("{words}:{line}");
+            }
+            (arguments, words)
+        }
         other => {
             return Err(invalid(format!(
-                "{other} is no kind of refactoring; there are rename, move, organize_imports and format"
+                "{other} is no kind of refactoring; there are rename, move, organize_imports, format, fix and fix_all"
             )));
         }
     };
@@ -215,6 +238,24 @@ fn at_position(
     let offset = connection.veil.seen(path, &open.text, word.start);
     let at = LineIndex::new(&seen).position(&seen, offset, PositionEncoding::Utf32);
     Ok((name, at.line as usize + 1, at.character + 1))
+}
+
+/// A position's line, from 1, in the text that runs see.
+fn seen_line(
+    connection: &Connection,
+    path: &AbsPath,
+    position: lsp_types::Position,
+) -> Result<usize, RpcError> {
+    let open = connection
+        .documents
+        .at(path)
+        .ok_or_else(|| invalid("`range` needs an open document; open it, or leave `range` out"))?;
+    let at = Position { line: position.line, character: position.character };
+    let offset = open.lines.offset(&open.text, at, connection.documents.encoding());
+    let offset = offset.ok_or_else(|| invalid("`range` is not in the document"))?;
+    let seen = connection.veil.seen_text(path, &open.text);
+    let offset = connection.veil.seen(path, &open.text, offset);
+    Ok(LineIndex::new(&seen).line_of(offset) + 1)
 }
 
 fn request(connection: &Connection, request: Request) -> Result<Work, RpcError> {

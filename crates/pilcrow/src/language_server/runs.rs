@@ -489,6 +489,7 @@ async fn answer_in_place(
             expected: document.version,
             edits: vec![text::TextEdit::replace(range, comment)],
         }],
+        ..WorkspaceEdit::default()
     };
     let plan = project.workspace.plan(edit)?;
     // Running the line is what asked for this.

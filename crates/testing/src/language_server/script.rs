@@ -87,6 +87,15 @@ pub enum Step {
         #[serde(default)]
         params: Value,
     },
+    /// Answers with a text of so many bytes in the field `contents`.
+    Big(usize),
+    /// Does other steps again and again.
+    Repeat {
+        /// How often.
+        count: usize,
+        /// What.
+        steps: Vec<Step>,
+    },
     /// Answers with the open documents: `{uri: {version, language, text}}`.
     Documents,
     /// Starts `sleep` for an hour and writes its process id to a file.

@@ -213,8 +213,19 @@ impl Server {
             }
         };
         let id = || message["id"].clone();
-        for step in steps {
+        let mut steps = std::collections::VecDeque::from(steps);
+        while let Some(step) = steps.pop_front() {
             let out = match step {
+                Step::Repeat { count, steps: again } => {
+                    for _ in 0..count {
+                        again.iter().rev().for_each(|step| steps.push_front(step.clone()));
+                    }
+                    continue;
+                }
+                Step::Big(bytes) => {
+                    let result = json!({"contents": "x".repeat(bytes)});
+                    Out::Message(json!({"jsonrpc": "2.0", "id": id(), "result": result}))
+                }
                 Step::Result(value) => {
                     Out::Message(json!({"jsonrpc": "2.0", "id": id(), "result": fill(&value, &lookup)}))
                 }

@@ -1,8 +1,15 @@
 //! The tool `lsp`: what language servers know, by names that people use, and their edits made
 //! through the one commit path.
 
-mod actions;
+mod batch;
+mod commands;
+mod diagnostics;
+mod edits;
+mod fix;
+mod look;
+mod navigate;
 mod report;
+mod servers;
 pub(crate) mod target;
 
 pub(crate) use report::headline;
@@ -24,41 +31,77 @@ pub struct Lsp {
 }
 
 /// What a model may write.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Arguments {
     pub action: String,
     pub file: Option<String>,
+    pub files: Option<Vec<String>>,
     pub line: Option<u64>,
     pub column: Option<u64>,
     pub symbol: Option<String>,
+    pub symbols: Option<Vec<String>>,
+    pub range: Option<String>,
     pub query: Option<String>,
     pub new_name: Option<String>,
     pub to: Option<String>,
+    pub kind: Option<String>,
+    pub title: Option<String>,
     pub apply: Option<bool>,
     pub server: Option<String>,
     pub timeout: Option<u64>,
+    pub method: Option<String>,
+    pub params: Option<String>,
 }
 
 /// Every action there is; the schema's list.
-const ACTIONS: [&str; 11] = [
+const ACTIONS: [&str; 28] = [
+    "diagnostics",
     "definition",
+    "declaration",
+    "type_definition",
+    "implementation",
     "references",
     "hover",
+    "signature",
     "symbols",
-    "diagnostics",
+    "callers",
+    "callees",
+    "supertypes",
+    "subtypes",
+    "highlights",
+    "inlay_hints",
+    "completion",
     "rename",
     "rename_file",
+    "move_symbol",
+    "code_actions",
     "organize_imports",
+    "fix_all",
     "format",
     "status",
+    "capabilities",
     "logs",
+    "reload",
+    "request",
 ];
+
+/// Methods whose answer changes nothing by itself.
+fn only_reads(method: &str) -> bool {
+    let (scope, name) = method.rsplit_once('/').unwrap_or(("", method));
+    scope == "textDocument"
+        || name == "resolve"
+        || method == "workspace/symbol"
+        || scope.ends_with("Hierarchy")
+}
 
 impl Lsp {
     /// The tool over `kit`.
     pub fn new(kit: Arc<Kit>) -> Self {
         let text = |about: &str| json!({ "type": "string", "description": about });
-        let number = |about: &str| json!({ "type": "integer", "description": about });
+        let plain = json!({ "type": "string" });
+        let number = json!({ "type": "integer" });
+        let list = json!({ "type": "array", "items": { "type": "string" } });
         let definition = ToolDefinition {
             name: "lsp".to_owned(),
             label: "Language server".to_owned(),
@@ -66,17 +109,24 @@ impl Lsp {
             parameters: json!({
                 "type": "object",
                 "properties": {
-                    "action": { "type": "string", "enum": ACTIONS, "description": "what to do" },
-                    "file": text("path, relative to the workspace"),
-                    "symbol": text("name or name path (Type.method); name#2 for the second on the line"),
-                    "line": number("1-based"),
-                    "column": number("1-based, in characters"),
-                    "query": text("symbols: only those whose name holds this"),
-                    "new_name": text("rename: the new name"),
-                    "to": text("rename_file: the new path"),
-                    "apply": { "type": "boolean", "description": "false shows the diff and changes nothing" },
-                    "server": text("logs: the server's name"),
-                    "timeout": number("seconds, 1 to 300"),
+                    "action": { "type": "string", "enum": ACTIONS },
+                    "file": text("path; for diagnostics a glob too"),
+                    "files": list,
+                    "symbol": text("`name`, `Type.method`, `name#2`"),
+                    "symbols": list,
+                    "line": number,
+                    "column": number,
+                    "range": text("lines `3-9`, or `3:1-9:20`"),
+                    "query": plain,
+                    "new_name": plain,
+                    "to": text("new path, or target file"),
+                    "kind": text("code action kind, or diagnostic code"),
+                    "title": plain,
+                    "apply": { "type": "boolean" },
+                    "server": plain,
+                    "timeout": { "type": "integer", "description": "seconds" },
+                    "method": plain,
+                    "params": text("JSON"),
                 },
                 "required": ["action"],
             }),
@@ -91,14 +141,15 @@ impl Tool for Lsp {
     }
 
     fn effects(&self, args: &Value) -> Effects {
-        let writes = match args["action"].as_str() {
-            Some("rename" | "rename_file" | "organize_imports" | "format")
-                if args["apply"] != json!(false) =>
-            {
-                Writes::Unknown
+        let applies = match args["action"].as_str() {
+            Some("rename" | "rename_file" | "move_symbol" | "organize_imports" | "fix_all" | "format") => {
+                args["apply"] != json!(false)
             }
-            _ => Writes::None,
+            Some("code_actions") => args["apply"] == json!(true),
+            Some("request") => !only_reads(args["method"].as_str().unwrap_or_default()),
+            _ => false,
         };
+        let writes = if applies { Writes::Unknown } else { Writes::None };
         Effects { reads: true, writes, ..Effects::default() }
     }
 
@@ -110,23 +161,63 @@ impl Tool for Lsp {
 impl Lsp {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
-        let kit = &*self.kit;
-        match args.action.as_str() {
-            "definition" => actions::definition(kit, &args, cx).await,
-            "references" => actions::references(kit, &args, cx).await,
-            "hover" => actions::hover(kit, &args, cx).await,
-            "symbols" => actions::symbols(kit, &args, cx).await,
-            "diagnostics" => actions::diagnostics(kit, &args, cx).await,
-            "rename" => actions::rename(kit, &args, cx).await,
-            "rename_file" => actions::rename_file(kit, &args, cx).await,
-            "organize_imports" => actions::organize_imports(kit, &args, cx).await,
-            "format" => actions::format(kit, &args, cx).await,
-            "status" => actions::status(kit).await,
-            "logs" => actions::logs(kit, &args).await,
-            other => Err(Failure::new(
-                ErrorCode::InvalidArguments,
-                format!("`{other}` is no action of lsp; there are: {}", ACTIONS.join(", ")),
-            )),
+        if batch::is_many(&args) {
+            return batch::run(&self.kit, &args, cx).await;
+        }
+        one(&self.kit, &args, cx).await
+    }
+}
+
+/// One action on one place.
+async fn one(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
+    match args.action.as_str() {
+        "definition" | "declaration" | "type_definition" | "implementation" => {
+            navigate::places(kit, args, cx).await
+        }
+        "references" => navigate::references(kit, args, cx).await,
+        "hover" => navigate::hover(kit, args, cx).await,
+        "signature" => navigate::signature(kit, args, cx).await,
+        "callers" | "callees" => navigate::calls(kit, args, cx).await,
+        "supertypes" | "subtypes" => navigate::types(kit, args, cx).await,
+        "highlights" => look::highlights(kit, args, cx).await,
+        "inlay_hints" => look::inlay_hints(kit, args, cx).await,
+        "completion" => look::completion(kit, args, cx).await,
+        "symbols" => look::symbols(kit, args, cx).await,
+        "diagnostics" => diagnostics::diagnostics(kit, args, cx).await,
+        "rename" => edits::rename(kit, args, cx).await,
+        "rename_file" => edits::rename_file(kit, args, cx).await,
+        "move_symbol" => commands::move_symbol(kit, args, cx).await,
+        "code_actions" => commands::code_actions(kit, args, cx).await,
+        "organize_imports" | "format" => edits::tidy(kit, args, cx).await,
+        "fix_all" => fix::fix_all(kit, args, cx).await,
+        "status" => servers::status(kit).await,
+        "capabilities" => servers::capabilities(kit, args, cx).await,
+        "logs" => servers::logs(kit, args).await,
+        "reload" => servers::reload(kit, args, cx).await,
+        "request" => servers::request(kit, args, cx).await,
+        other => Err(Failure::new(
+            ErrorCode::InvalidArguments,
+            format!("`{other}` is no action of lsp; there are: {}", ACTIONS.join(", ")),
+        )),
+    }
+}
+
+/// What an action lacks.
+fn needs(action: &str, argument: &str) -> Failure {
+    Failure::new(ErrorCode::InvalidArguments, format!("`{action}` needs `{argument}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::only_reads;
+
+    #[test]
+    fn what_only_reads_is_told_from_what_may_do_more() {
+        for method in ["textDocument/hover", "callHierarchy/incomingCalls", "codeAction/resolve"] {
+            assert!(only_reads(method), "{method}");
+        }
+        for method in ["workspace/executeCommand", "rust-analyzer/reloadWorkspace", "java/buildWorkspace"] {
+            assert!(!only_reads(method), "{method}");
         }
     }
 }

@@ -107,6 +107,23 @@ pub(super) fn symbols(
     (out, list)
 }
 
+/// Symbols of the workspace that match.
+pub(super) fn found_symbols(kit: &Kit, query: &str, answer: &Answer<Vec<Symbol>>) -> (String, Vec<Value>) {
+    let symbols = &answer.value;
+    let amount = if symbols.is_empty() { "none found".to_owned() } else { counted(symbols.len(), "symbol") };
+    let title = format!("symbols like `{query}`: {amount} ({})", answer.server);
+    let mut out = with_note(&title, answer.note.as_deref()) + "\n";
+    for symbol in symbols.iter().take(MAX_SYMBOLS) {
+        let place = format!("{}:{}", kit.shown(&symbol.file), symbol.line);
+        out.push_str(&format!("{place}: {} {}\n", symbol.kind, symbol.path));
+    }
+    if symbols.len() > MAX_SYMBOLS {
+        out.push_str(&format!("… and {} more; narrow it with `query`\n", symbols.len() - MAX_SYMBOLS));
+    }
+    let row = |it: &Symbol| json!({ "path": it.path, "kind": it.kind, "file": kit.shown(&it.file), "line": it.line });
+    (out, symbols.iter().take(MAX_SYMBOLS).map(row).collect())
+}
+
 fn flatten<'a>(symbols: &'a [Symbol], depth: usize, each: &mut impl FnMut(&'a Symbol, usize)) {
     for symbol in symbols {
         each(symbol, depth);

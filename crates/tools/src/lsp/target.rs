@@ -72,9 +72,16 @@ pub(crate) async fn resolve(kit: &Kit, args: &Arguments, cx: &RequestCx) -> Resu
 
 /// Line and column, both from 1, the column in characters.
 fn at(document: Document, line: u64, column: Option<u64>) -> Result<Target, Failure> {
+    let offset = offset(&document, line, column)?;
+    let range = word_at(&document.text, offset);
+    Ok(Target { document, range })
+}
+
+/// The byte at line and column; without a column the first that is no blank.
+pub(crate) fn offset(document: &Document, line: u64, column: Option<u64>) -> Result<usize, Failure> {
     let index = LineIndex::new(&document.text);
-    let bytes = line_bytes(&document, &index, line)?;
-    let offset = match column {
+    let bytes = line_bytes(document, &index, line)?;
+    Ok(match column {
         Some(column) => {
             let character = u32::try_from(column.saturating_sub(1)).unwrap_or(u32::MAX);
             let position = Position { line: u32::try_from(line - 1).unwrap_or(u32::MAX), character };
@@ -84,9 +91,67 @@ fn at(document: Document, line: u64, column: Option<u64>) -> Result<Target, Fail
             let content = &document.text[bytes.clone()];
             bytes.start + content.len() - content.trim_start().len()
         }
+    })
+}
+
+/// The bytes of a line, without its line end.
+pub(crate) fn line(document: &Document, line: u64) -> Result<Range<usize>, Failure> {
+    line_bytes(document, &LineIndex::new(&document.text), line)
+}
+
+/// What `range` names: `3-9` whole lines with the last one's end, `3:1-9:20` from one place to before
+/// the other. Letters behind a line's number, as lines are shown with, do not count.
+pub(crate) fn range(
+    kit: &Kit,
+    document: &Document,
+    args: &Arguments,
+) -> Result<Option<Range<usize>>, Failure> {
+    let Some(range) = &args.range else { return Ok(None) };
+    let bad = || {
+        let message = format!("`range` is {range:?}; write lines like `3-9`, or places like `3:1-9:20`");
+        Failure::new(ErrorCode::InvalidArguments, message)
     };
-    let range = word_at(&document.text, offset);
-    Ok(Target { document, range })
+    let place = |text: &str| -> Option<(u64, Option<u64>)> {
+        let (line, column) = match text.trim().split_once(':') {
+            Some((line, column)) => (line, Some(column.parse().ok()?)),
+            None => (text.trim(), None),
+        };
+        Some((line.trim_end_matches(|c: char| c.is_ascii_lowercase()).parse().ok()?, column))
+    };
+    let (from, to) = range.split_once('-').unwrap_or((range, range));
+    let ((from, first), (to, last)) = (place(from).ok_or_else(bad)?, place(to).ok_or_else(bad)?);
+    let start = match first {
+        None => line(document, from)?.start,
+        column => offset(document, from, column)?,
+    };
+    let end = match last {
+        None => {
+            line(document, to)?;
+            let index = LineIndex::new(&document.text);
+            let to = usize::try_from(to - 1).unwrap_or(usize::MAX);
+            index.line_with_end(to).map_or(document.text.len(), |bytes| bytes.end)
+        }
+        column => offset(document, to, column)?,
+    };
+    if end < start {
+        let shown = kit.shown(&document.path);
+        let message = format!("`range` {range:?} of {shown} ends before it begins");
+        return Err(Failure::new(ErrorCode::InvalidArguments, message));
+    }
+    Ok(Some(start..end))
+}
+
+/// The whole of what is declared at a place; `None` when its file's symbols do not hold it.
+pub(crate) async fn around(kit: &Kit, target: &Target, cx: &RequestCx) -> Option<Range<usize>> {
+    fn find(symbols: &[Symbol], at: &Range<usize>) -> Option<Range<usize>> {
+        symbols.iter().find_map(|symbol| {
+            let inside = |outer: &Range<usize>| outer.start <= at.start && at.end <= outer.end;
+            let own = inside(&symbol.selection).then(|| symbol.range.clone());
+            own.or_else(|| find(&symbol.children, at))
+        })
+    }
+    let symbols = kit.servers.symbols(&target.document, cx).await.ok()?;
+    find(&symbols.value, &target.range)
 }
 
 fn line_bytes(document: &Document, index: &LineIndex, line: u64) -> Result<Range<usize>, Failure> {
@@ -155,9 +220,11 @@ async fn in_file(kit: &Kit, document: Document, symbol: &str, cx: &RequestCx) ->
         return Ok(found);
     }
     // Not a symbol the server lists: a parameter, a local variable, an imported name.
+    // With a path before it only where it stands so: the name alone may be another's.
     let last = last_segment(name);
     let mut meanings: Vec<(Target, Vec<(String, usize)>)> = Vec::new();
-    for range in occurrences(&document.text, last).take(MAX_OCCURRENCES) {
+    let written = |range: &Range<usize>| document.text[..range.end].ends_with(name);
+    for range in occurrences(&document.text, last).filter(written).take(MAX_OCCURRENCES) {
         let answer = kit.servers.definition(&document, range.start, cx).await?;
         let mut means: Vec<(String, usize)> =
             answer.value.iter().map(|place| (place.path.to_string(), place.range.start)).collect();

@@ -38,6 +38,13 @@ pub enum Job {
         /// This file.
         file: String,
     },
+    /// `fix all diagnostics [of KIND] [in FILE[:LINE]]`
+    Fix {
+        /// A diagnostic's code, its tool, or `errors`; all without one.
+        kind: Option<String>,
+        /// There; everywhere without one.
+        place: Place,
+    },
     /// `explain the diagnostics [in FILE]`
     Diagnostics {
         /// This file, or all.
@@ -62,11 +69,14 @@ rename A to B [in FILE[:LINE]]
 move FILE to FILE
 find references of A [in FILE[:LINE]]
 find the definition of A [in FILE[:LINE]]
+find implementations, subtypes, supertypes or the type of A [in FILE[:LINE]]
+who calls A, what does A call [in FILE[:LINE]]
 describe A [in FILE[:LINE]]
 list symbols in FILE
 organize imports in FILE
 format FILE
 explain the diagnostics [in FILE]
+fix all diagnostics [of KIND] [in FILE[:LINE]]
 undo";
 
 /// The job that `prompt` asks for, or `None` when it is not in the grammar.
@@ -158,12 +168,76 @@ impl Cursor<'_> {
             self.skip(&["that", "it", "the", "last", "run", "change", "changes"]);
             return Some(Job::Undo);
         }
+        if self.take(&["fix"]) {
+            return self.fix();
+        }
+        if let Some(job) = self.calls() {
+            return Some(job);
+        }
         if self.take(&["describe"]) {
             self.noun();
             let symbol = self.name()?;
             return Some(Job::Find { action: "hover", symbol, place: self.place()? });
         }
         self.question()
+    }
+
+    /// `who calls A`, `what does A call`; nothing is read when it is another question.
+    fn calls(&mut self) -> Option<Job> {
+        let start = self.at;
+        let mut read = || {
+            if self.take(&["who", "what"]) && self.take(&["calls", "uses"]) {
+                let action = if self.words[self.at - 1].text.eq_ignore_ascii_case("calls") {
+                    "callers"
+                } else {
+                    "references"
+                };
+                self.noun();
+                let symbol = self.name()?;
+                return Some(Job::Find { action, symbol, place: self.place()? });
+            }
+            self.at = start;
+            self.expect(&["what"])?;
+            self.expect(&["does"])?;
+            self.noun();
+            let symbol = self.name()?;
+            self.expect(&["call"])?;
+            Some(Job::Find { action: "callees", symbol, place: self.place()? })
+        };
+        let job = read();
+        if job.is_none() {
+            self.at = start;
+        }
+        job
+    }
+
+    /// What follows `fix`. A plain word is no kind: it may be anything that a person wants mended.
+    fn fix(&mut self) -> Option<Job> {
+        let all = self.take(&["all", "every", "everything"]);
+        self.skip(&["the"]);
+        let noun = self.take(&["diagnostics", "diagnostic", "problems", "problem", "issues"]);
+        let severity = ["errors", "error", "warnings", "warning", "hints", "hint"];
+        let kind = if !noun
+            && self.words.get(self.at).is_some_and(|word| severity.contains(&word.text.as_str()))
+        {
+            self.name()
+        } else if self.words.get(self.at).is_some_and(|word| word.text.eq_ignore_ascii_case("of")) && all {
+            self.at += 1;
+            self.skip(&["kind", "code", "the"]);
+            Some(self.name()?)
+        } else if !noun && self.words.get(self.at).is_some_and(is_code) {
+            self.name()
+        } else {
+            None
+        };
+        self.skip(&["diagnostics", "problems"]);
+        if kind.is_none()
+            && !noun
+            && !(all && self.words[self.at - 1].text.eq_ignore_ascii_case("everything"))
+        {
+            return None;
+        }
+        Some(Job::Fix { kind, place: self.place()? })
     }
 
     /// Sentences that look something up.
@@ -177,8 +251,19 @@ impl Cursor<'_> {
         if self.take(&["references", "reference", "usages", "uses", "users"]) {
             return self.about("references");
         }
-        if self.take(&["definition", "declaration"]) {
-            return self.about("definition");
+        for (words, action) in [
+            (&["definition"][..], "definition"),
+            (&["declaration"], "declaration"),
+            (&["implementations", "implementation", "implementers"], "implementation"),
+            (&["callers", "calls"], "callers"),
+            (&["callees"], "callees"),
+            (&["supertypes", "bases"], "supertypes"),
+            (&["subtypes", "subclasses"], "subtypes"),
+            (&["type"], "type_definition"),
+        ] {
+            if self.take(words) {
+                return self.about(action);
+            }
         }
         if self.take(&["symbols", "outline"]) {
             let file = self.place()?.file?;
@@ -268,6 +353,14 @@ impl Cursor<'_> {
     }
 }
 
+/// Whether a word can only be the code of a diagnostic: quoted, or not written like one of a sentence.
+fn is_code(word: &Word) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c == '-' || c == '.' || c == '/';
+    word.quoted
+        || (!word.text.chars().all(plain)
+            && word.text.chars().skip(1).any(|c| c.is_ascii_digit() || c.is_uppercase()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,6 +407,45 @@ mod tests {
         check("where is foo used in a.py", find("references", "foo", place("a.py", None)));
         check("list symbols in a.py", find("symbols", "", place("a.py", None)));
         check("describe foo", find("hover", "foo", Place::default()));
+    }
+
+    #[test]
+    fn follows_calls_and_types() {
+        let find = |action, symbol: &str, place| Job::Find { action, symbol: symbol.to_owned(), place };
+        check("who calls parse", find("callers", "parse", Place::default()));
+        check(
+            "Who calls the function Foo.parse() in a.rs:3?",
+            find("callers", "Foo.parse", place("a.rs", Some(3))),
+        );
+        check("what does main call?", find("callees", "main", Place::default()));
+        check("find callers of foo", find("callers", "foo", Place::default()));
+        check(
+            "find all implementations of Shape in a.ts",
+            find("implementation", "Shape", place("a.ts", None)),
+        );
+        check("show subtypes of Shape", find("subtypes", "Shape", Place::default()));
+        check("what uses foo", find("references", "foo", Place::default()));
+        check("what is the type of x in a.rs:4", find("type_definition", "x", place("a.rs", Some(4))));
+        check("what does the code do", None);
+        check("who calls", None);
+    }
+
+    #[test]
+    fn fixes() {
+        let fix = |kind: Option<&str>, place| Job::Fix { kind: kind.map(str::to_owned), place };
+        check("fix all diagnostics", fix(None, Place::default()));
+        check("fix all diagnostics in a.py", fix(None, place("a.py", None)));
+        check("fix all diagnostics of F401 in a.py", fix(Some("F401"), place("a.py", None)));
+        check("fix all of kind `no-var`", fix(Some("no-var"), Place::default()));
+        check("fix all errors in src/a.ts:7", fix(Some("errors"), place("src/a.ts", Some(7))));
+        check("please fix reportUnusedImport in a.py", fix(Some("reportUnusedImport"), place("a.py", None)));
+        check("fix everything in a.py", fix(None, place("a.py", None)));
+        check("fix the problems in a.py", fix(None, place("a.py", None)));
+        check("fix the bug in a.py", None);
+        check("fix all bugs", None);
+        check("fix it", None);
+        check("fix", None);
+        check("fix all diagnostics and go home", None);
     }
 
     #[test]

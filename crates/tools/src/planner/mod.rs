@@ -147,6 +147,13 @@ fn call(job: &Job) -> Call {
             ("lsp", with_place(json!({ "action": action, "symbol": symbol }), place))
         }
         Job::Tidy { action, file } => ("lsp", json!({ "action": action, "file": file })),
+        Job::Fix { kind, place } => {
+            let mut arguments = with_place(json!({ "action": "fix_all" }), place);
+            if let Some(kind) = kind {
+                arguments["kind"] = json!(kind);
+            }
+            ("lsp", arguments)
+        }
         Job::Diagnostics { file } => {
             let place = Place { file: file.clone(), line: None };
             ("lsp", with_place(json!({ "action": "diagnostics" }), &place))

@@ -185,7 +185,9 @@ fn a_failure_on_the_disk_takes_the_editor_back() {
     let root = fixture.folder.as_path().join("root");
     let workspace = Workspace::open(&root, &state(fixture.folder.as_path()), Some(meddler)).unwrap().0;
     let operations = [all(&fixture), vec![fixture.create("new", "text")]].concat();
-    let plan = workspace.plan(WorkspaceEdit { label: String::new(), operations }).unwrap();
+    let plan = workspace
+        .plan(WorkspaceEdit { label: String::new(), operations, ..WorkspaceEdit::default() })
+        .unwrap();
     let permit = permit(&plan);
     let error = block_on(workspace.commit(plan, permit, &RunId::new())).unwrap_err();
     assert_eq!(error.code(), ErrorCode::PartlyReverted, "the folder in the way is somebody's: {error}");

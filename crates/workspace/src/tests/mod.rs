@@ -73,7 +73,11 @@ impl Fixture {
     }
 
     pub fn plan(&self, operations: Vec<Operation>) -> Result<Plan, PlanError> {
-        self.workspace.plan(WorkspaceEdit { label: "a change".to_owned(), operations })
+        self.workspace.plan(WorkspaceEdit {
+            label: "a change".to_owned(),
+            operations,
+            ..WorkspaceEdit::default()
+        })
     }
 
     pub fn commit_as(&self, run: &RunId, operations: Vec<Operation>) -> Result<Arc<Commit>, CommitError> {

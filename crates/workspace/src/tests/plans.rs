@@ -216,3 +216,22 @@ fn people_see_one_diff() {
     let paths = ["a", "b", "c", "d"].map(|path| fixture.path(path)).to_vec();
     assert_eq!(plan.effects().writes, Writes::Paths(paths));
 }
+
+#[test]
+fn a_folder_goes_with_all_that_is_in_it_or_only_when_it_is_empty() {
+    let fixture = Fixture::new(&[("d/a", "one"), ("d/e/b", "two"), ("c", "three")]);
+    fixture.write("d/e/picture", [0xff, 0xfe, 0]);
+    let gone = |path: &str, recursive| Operation::DeleteFolder { path: fixture.path(path), recursive };
+    let refused = fixture.plan(vec![gone("d", false)]).unwrap_err();
+    assert!(refused.to_string().contains("is not empty"), "{refused}");
+    assert!(matches!(fixture.plan(vec![gone("c", true)]), Err(PlanError::Read(ReadError::NotFound { .. }))));
+    let before = fixture.files();
+    fixture.commit(vec![fixture.rename("d/a", "kept"), gone("d", true)]).unwrap();
+    assert_eq!(fixture.files().keys().collect::<Vec<_>>(), ["c", "kept"]);
+    fixture.undo();
+    assert_eq!(fixture.files(), before);
+    // One that earlier operations emptied.
+    let empty = vec![fixture.rename("d/e/b", "b"), fixture.rename("d/e/picture", "p"), gone("d/e", false)];
+    fixture.commit(empty).unwrap();
+    assert_eq!(fixture.files().keys().collect::<Vec<_>>(), ["b", "c", "d/a", "p"]);
+}

@@ -131,7 +131,11 @@ impl Rig {
     }
 
     fn plan(&self, operations: Vec<Operation>) -> Result<Plan, PlanError> {
-        self.workspace.plan(WorkspaceEdit { label: "a change".to_owned(), operations })
+        self.workspace.plan(WorkspaceEdit {
+            label: "a change".to_owned(),
+            operations,
+            ..WorkspaceEdit::default()
+        })
     }
 
     async fn commit_plan(&self, plan: Plan) -> Result<Arc<Commit>, CommitError> {

@@ -1,0 +1,184 @@
+//! Commands of a server, whose edits arrive as requests of the server while the command runs.
+//!
+//! What must stay true: an edit is taken only while a question is open that may cause one, and it goes
+//! the way of every other edit; the server is told truly whether it was made.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use workspace::{Document, ErrorCode, WorkspaceEdit};
+
+use crate::answer::Answer;
+use crate::core::Core;
+use crate::error::ServerError;
+use crate::pool::{RequestCx, ServerPool};
+use crate::server::{Clock, Server};
+
+/// After a command that has changed nothing yet: an edit that the server sends behind its answer.
+const LATE: Duration = Duration::from_millis(300);
+
+/// Makes the edits that a server sends while it works. Implemented above.
+pub trait CommandEdits: Send + Sync {
+    /// Makes one edit. `Err` is the reason that the server is given.
+    fn apply<'a>(&'a self, server: &'a str, edit: WorkspaceEdit) -> BoxFuture<'a, Result<(), String>>;
+}
+
+/// A command that a server offers.
+#[derive(Clone)]
+pub struct ServerCommand {
+    /// Its name.
+    pub name: String,
+    /// What it is given; a JSON list.
+    pub arguments: Value,
+    owner: Arc<Server>,
+}
+
+/// A question that ran, whatever came of it.
+#[derive(Debug)]
+pub struct Ran {
+    /// Edits of the server that were made meanwhile.
+    pub applied: usize,
+    /// Why others were not.
+    pub refused: Vec<String>,
+    /// The answer.
+    pub outcome: Result<Value, ServerError>,
+}
+
+/// An edit that waits to be made.
+pub(crate) struct Arrived {
+    pub edit: WorkspaceEdit,
+    pub done: oneshot::Sender<Result<(), String>>,
+}
+
+impl std::fmt::Debug for ServerCommand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerCommand").field("name", &self.name).field("arguments", &self.arguments).finish()
+    }
+}
+
+impl ServerCommand {
+    pub(super) fn owner(&self) -> &Server {
+        &self.owner
+    }
+
+    pub(super) fn new(owner: &Arc<Server>, name: &str, arguments: Value) -> Self {
+        Self { name: name.to_owned(), arguments, owner: Arc::clone(owner) }
+    }
+}
+
+impl ServerPool {
+    /// Runs a command; edits that arrive before it ends go to `edits`.
+    ///
+    /// # Errors
+    /// [`ServerError`] when it was not sent: `Refused` as `unsupported` for one that the server leaves
+    /// to an editor. What happens after is in [`Ran`], since files may have changed by then.
+    pub async fn run_command(
+        self: &Arc<Self>,
+        command: &ServerCommand,
+        edits: &dyn CommandEdits,
+        cx: &RequestCx,
+    ) -> Result<Answer<Ran>, ServerError> {
+        let server = &command.owner;
+        if !server.is_running() {
+            return Err(server.crashed("workspace/executeCommand").await);
+        }
+        if !commands(&server.core).contains(&command.name) {
+            let message = format!("{:?} is a command for an editor, it does not carry it out", command.name);
+            return Err(server.refused(ErrorCode::Unsupported, message));
+        }
+        let arguments = match &command.arguments {
+            Value::Array(arguments) => arguments.clone(),
+            _ => Vec::new(),
+        };
+        let params = json!({"command": command.name, "arguments": arguments});
+        asked_with_edits(server, None, "workspace/executeCommand", &params, edits, cx.clock()).await
+    }
+}
+
+/// The commands that a server carries out.
+pub(super) fn commands(core: &Core) -> Vec<String> {
+    let capabilities = core.capabilities();
+    let fixed = capabilities.server("executeCommandProvider").into_iter();
+    let all = fixed.chain(capabilities.registrations("workspace/executeCommand"));
+    let names = all.flat_map(|options| options["commands"].as_array().into_iter().flatten());
+    names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+}
+
+/// Asks, and hands the server's edits on until the answer is there.
+pub(super) async fn asked_with_edits(
+    server: &Server,
+    document: Option<&Document>,
+    method: &str,
+    params: &Value,
+    edits: &dyn CommandEdits,
+    clock: Clock<'_>,
+) -> Result<Answer<Ran>, ServerError> {
+    // One at a time: an edit says nothing about what caused it.
+    let turn = tokio::select! {
+        () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
+        turn = tokio::time::timeout(clock.left(), server.core.commanding.acquire()) => turn,
+    };
+    let Ok(Ok(_turn)) = turn else { return Err(server.timeout(method, clock.total)) };
+    let (sender, mut arrived) = mpsc::channel(8);
+    let _inbox = Inbox::open(&server.core, sender);
+    let name = server.name();
+    let mut ran = Ran { applied: 0, refused: Vec::new(), outcome: Ok(Value::Null) };
+    let mut note = None;
+    let asking = server.ask(document, method, clock, |_, _| params.clone());
+    tokio::pin!(asking);
+    let mut ends: Option<Instant> = None;
+    loop {
+        let end = ends.unwrap_or_else(|| Instant::now() + clock.left());
+        // The question is pinned outside; receiving is cancel-safe, and so is sleeping.
+        tokio::select! {
+            biased;
+            Some(Arrived { edit, done }) = arrived.recv() => {
+                let made = edits.apply(name, edit).await;
+                match &made {
+                    Ok(()) => ran.applied += 1,
+                    Err(reason) => ran.refused.push(reason.clone()),
+                }
+                if done.send(made).is_err() {
+                    tracing::debug!(server = name, "it did not wait for its edit");
+                }
+            }
+            asked = &mut asking, if ends.is_none() => {
+                match asked {
+                    Ok(asked) => {
+                        ran.outcome = server.read(method, &asked.raw);
+                        note = asked.note;
+                    }
+                    Err(error) => ran.outcome = Err(error),
+                }
+                let late = if ran.applied == 0 && ran.outcome.is_ok() { LATE } else { Duration::ZERO };
+                ends = Some(Instant::now() + late.min(clock.left()));
+            }
+            () = tokio::time::sleep_until(end), if ends.is_some() => break,
+        }
+        if ends.is_some() && ran.applied > 0 {
+            break;
+        }
+    }
+    let note = note.or_else(|| server.note());
+    Ok(Answer { value: ran, server: name.to_owned(), note })
+}
+
+/// Edits are taken as long as this lives.
+struct Inbox<'a>(&'a Core);
+
+impl<'a> Inbox<'a> {
+    fn open(core: &'a Core, sender: mpsc::Sender<Arrived>) -> Self {
+        *core.edits() = Some(sender);
+        Self(core)
+    }
+}
+
+impl Drop for Inbox<'_> {
+    fn drop(&mut self) {
+        *self.0.edits() = None;
+    }
+}

@@ -1,0 +1,230 @@
+//! Code actions, commands and the edits that arrive with them, questions in a server's own words.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use lsp_client::{ActionQuery, CodeAction, CommandEdits, Feature};
+use serde_json::{Value, json};
+use testing::language_server::{Script, Step};
+use workspace::{ErrorCode, WorkspaceEdit};
+
+use crate::bench::{Bench, LONG, bench, build, cx, range};
+
+/// Takes every edit, or refuses all with a reason; keeps their labels.
+#[derive(Default)]
+struct Taking {
+    refuse: Option<&'static str>,
+    got: Mutex<Vec<WorkspaceEdit>>,
+}
+
+impl CommandEdits for Taking {
+    fn apply<'a>(&'a self, _: &'a str, edit: WorkspaceEdit) -> BoxFuture<'a, Result<(), String>> {
+        self.got.lock().unwrap().push(edit);
+        Box::pin(async move { self.refuse.map_or(Ok(()), |reason| Err(reason.to_owned())) })
+    }
+}
+
+fn edit(new: &str) -> Value {
+    json!({"changes": {"${root}/a.txt": [{"range": range(0, 0, 3), "newText": new}]}})
+}
+
+fn offers(actions: Value) -> Script {
+    Script::new(json!({
+        "textDocumentSync": 2,
+        "codeActionProvider": {"resolveProvider": true},
+        "executeCommandProvider": {"commands": ["do.it"]},
+    }))
+    .on("textDocument/codeAction", [Step::Result(actions)])
+}
+
+async fn asked(bench: &Bench, only: &[&str]) -> Vec<CodeAction> {
+    let doc = bench.doc("a.txt");
+    let diagnostics =
+        bench.pool.diagnostics(&doc, &cx(Duration::from_millis(300))).await.unwrap().value.items;
+    let query = ActionQuery { range: 0..3, only, diagnostics: &diagnostics };
+    bench.pool.code_actions(&doc, &query, &cx(LONG)).await.unwrap().value
+}
+
+#[tokio::test]
+async fn actions_are_asked_with_the_servers_own_problems_and_read_with_kind_and_state() {
+    let wrong = json!({"range": range(0, 0, 3), "message": "bad", "code": "E1", "data": {"fix": 7}});
+    let push = json!({"uri": "${params.textDocument.uri}", "version": "${version}", "diagnostics": [wrong]});
+    let script = offers(json!([
+        {"title": "fix", "kind": "quickfix", "isPreferred": true, "diagnostics": [wrong], "edit": edit("xyz")},
+        {"title": "extract", "kind": "refactor.extract.function", "disabled": {"reason": "nothing selected"}},
+        {"title": "bare", "command": "do.it", "arguments": [1]},
+        {"title": "other", "kind": "source.other"},
+    ]))
+    .on("textDocument/didOpen", [Step::notify("textDocument/publishDiagnostics", push)]);
+    let bench = bench(&[("a.txt", "abc")], script);
+    let all = asked(&bench, &[]).await;
+    let shown: Vec<_> = all.iter().map(|it| (it.title.as_str(), it.kind.as_str(), it.is_command)).collect();
+    assert_eq!(
+        shown,
+        [
+            ("fix", "quickfix", false),
+            ("extract", "refactor.extract.function", false),
+            ("bare", "", true),
+            ("other", "source.other", false)
+        ]
+    );
+    let context = &bench.got("scripted", "textDocument/codeAction")[0]["context"];
+    assert_eq!(context["diagnostics"], json!([wrong]), "as they came, data and all");
+    assert_eq!(context.get("only"), None);
+    let doc = bench.doc("a.txt");
+    let known = bench.pool.diagnostics(&doc, &cx(LONG)).await.unwrap().value.items;
+    assert_eq!((all[0].mends(&known[0]), all[2].mends(&known[0])), (Some(true), None));
+    assert!(all[0].preferred && all[1].disabled.as_deref() == Some("nothing selected"));
+    // A server that does not heed `only` is not believed.
+    let some = asked(&bench, &["refactor"]).await;
+    assert_eq!(some.iter().map(|it| it.title.as_str()).collect::<Vec<_>>(), ["extract"]);
+    let error = bench.pool.resolve_action(&doc, &all[1], &cx(LONG)).await.unwrap_err();
+    assert!(error.to_string().contains("cannot be done here: nothing selected"), "{error}");
+}
+
+#[tokio::test]
+async fn an_action_is_resolved_to_its_edit_and_its_command() {
+    let script = offers(json!([{"title": "late", "kind": "quickfix", "data": 1}])).on(
+        "codeAction/resolve",
+        [Step::Result(json!({"title": "late", "kind": "quickfix", "edit": edit("new"),
+            "command": {"title": "then", "command": "do.it", "arguments": ["x"]}}))],
+    );
+    let bench = bench(&[("a.txt", "abc")], script);
+    let actions = asked(&bench, &[]).await;
+    let doc = bench.doc("a.txt");
+    let resolved = bench.pool.resolve_action(&doc, &actions[0], &cx(LONG)).await.unwrap();
+    assert_eq!(bench.outcome(resolved.edit.unwrap()), ["a.txt: new"]);
+    assert_eq!(resolved.command.unwrap().name, "do.it");
+    assert_eq!(bench.got("scripted", "codeAction/resolve")[0]["data"], 1);
+}
+
+#[tokio::test]
+async fn edits_that_arrive_during_a_command_are_handed_on_and_answered() {
+    let apply = |id: &str, new: &str| {
+        Step::request(id, "workspace/applyEdit", json!({"label": "by command", "edit": edit(new)}))
+    };
+    let script = offers(json!([{"title": "bare", "command": "do.it", "arguments": [1]}]))
+        .on(
+            "workspace/executeCommand",
+            [apply("one", "new"), Step::wait_for("response", 1), Step::Result(json!("done"))],
+        )
+        .on("workspace/executeCommand", [apply("two", "no"), Step::Result(Value::Null)])
+        // Behind its answer.
+        .on("workspace/executeCommand", [Step::Result(Value::Null), apply("three", "late")])
+        .on("workspace/executeCommand", [Step::Error(json!({"code": -32603, "message": "it broke"}))]);
+    let bench = bench(&[("a.txt", "abc")], script);
+    let actions = asked(&bench, &[]).await;
+    let doc = bench.doc("a.txt");
+    let command = bench.pool.resolve_action(&doc, &actions[0], &cx(LONG)).await.unwrap().command.unwrap();
+    let answer_to = |id: &str| {
+        let record = bench.record("scripted");
+        let found = record.iter().find(|it| it.get("method").is_none() && it["id"] == id);
+        found.map(|it| it["result"].clone())
+    };
+
+    let taking = Taking::default();
+    let ran = bench.pool.run_command(&command, &taking, &cx(LONG)).await.unwrap().value;
+    assert_eq!((ran.applied, ran.outcome.unwrap()), (1, json!("done")));
+    let got = taking.got.lock().unwrap().remove(0);
+    assert_eq!(got.label, "by command");
+    assert_eq!(bench.outcome(got), ["a.txt: new"]);
+    assert_eq!(answer_to("one"), Some(json!({"applied": true})));
+    let sent = &bench.got("scripted", "workspace/executeCommand")[0];
+    assert_eq!(*sent, json!({"command": "do.it", "arguments": [1]}));
+
+    let refusing = Taking { refuse: Some("the person said no"), ..Taking::default() };
+    let ran = bench.pool.run_command(&command, &refusing, &cx(LONG)).await.unwrap().value;
+    assert_eq!((ran.applied, ran.refused), (0, vec!["the person said no".to_owned()]));
+
+    let late = Taking::default();
+    let ran = bench.pool.run_command(&command, &late, &cx(LONG)).await.unwrap().value;
+    assert_eq!(ran.applied, 1, "an edit right behind the answer is still its own");
+
+    let ran = bench.pool.run_command(&command, &Taking::default(), &cx(LONG)).await.unwrap().value;
+    assert!(ran.outcome.unwrap_err().to_string().contains("it broke"));
+    assert_eq!(
+        answer_to("two"),
+        Some(json!({"applied": false, "failureReason": "the person said no"})),
+        "the server is told truly"
+    );
+}
+
+#[tokio::test]
+async fn a_command_for_an_editor_is_refused() {
+    let script = offers(json!([{"title": "run", "command": "editor.show", "arguments": []}]));
+    let bench = bench(&[("a.txt", "abc")], script);
+    let actions = asked(&bench, &[]).await;
+    let doc = bench.doc("a.txt");
+    let command = bench.pool.resolve_action(&doc, &actions[0], &cx(LONG)).await.unwrap().command.unwrap();
+    let error = bench.pool.run_command(&command, &Taking::default(), &cx(LONG)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Unsupported);
+    assert!(bench.got("scripted", "workspace/executeCommand").is_empty());
+}
+
+#[tokio::test]
+async fn any_method_can_be_asked_but_not_what_keeps_servers_in_step() {
+    let script = offers(json!([]))
+        .on(
+            "custom/method",
+            [
+                Step::request("e", "workspace/applyEdit", json!({"edit": edit("new")})),
+                Step::wait_for("response", 1),
+                Step::Result(json!({"at": "${params.position.line}", "given": "${params.given}"})),
+            ],
+        )
+        .on("custom/bad", [Step::Error(json!({"code": -32602, "message": "no such thing"}))]);
+    let bench = bench(&[("a.txt", "abc\nd😀ef")], script);
+    let (doc, cx) = (bench.doc("a.txt"), cx(LONG));
+    let taking = Taking::default();
+    let ask = async |method: &str, params: Value, place| {
+        bench.pool.request(method, params, place, None, &taking, &cx).await
+    };
+    let answer = ask("custom/method", json!({"given": 5}), Some((&doc, Some(9)))).await.unwrap();
+    assert_eq!(answer.value.outcome.unwrap(), json!({"at": 1, "given": 5}));
+    assert_eq!(answer.value.applied, 1);
+    let sent = &bench.got("scripted", "custom/method")[0];
+    assert_eq!(sent["textDocument"]["uri"], bench.uri("a.txt"));
+    assert_eq!(sent["position"]["character"], 3, "in the server's own encoding");
+    let refused = ask("custom/bad", json!({}), None).await.unwrap().value.outcome.unwrap_err();
+    assert!(refused.to_string().contains("no such thing"), "{refused}");
+    for method in ["shutdown", "textDocument/didChange", "$/setTrace"] {
+        assert_eq!(
+            ask(method, json!({}), None).await.unwrap_err().code(),
+            ErrorCode::Unsupported,
+            "{method}"
+        );
+    }
+    let error = bench.pool.request("x", json!({}), None, Some("nobody"), &taking, &cx).await.unwrap_err();
+    assert_eq!(error.to_string(), "nobody: it is not running; name a `file` of its language");
+}
+
+#[tokio::test]
+async fn several_servers_are_told_apart_and_started_anew() {
+    let plain = |feature: &str| {
+        let mut capabilities = json!({"textDocumentSync": 1});
+        capabilities[feature] = json!(true);
+        Script::new(capabilities).on("x", [Step::Result(json!("y"))])
+    };
+    let servers = vec![("one", plain("hoverProvider"), ""), ("two", plain("renameProvider"), "")];
+    let bench = build(&[("a.txt", "abc")], servers, |_| ());
+    let (path, cx) = (bench.path("a.txt"), cx(LONG));
+    let offered = bench.pool.offered(Some(&path), None, &cx).await.unwrap();
+    let names: Vec<&str> = offered.iter().map(|it| it.server.as_str()).collect();
+    assert_eq!(names, ["one", "two"]);
+    assert!(offered[0].features.contains(&Feature::Hover) && offered[0].lacks.contains(&Feature::Rename));
+    assert_eq!(offered[1].raw["renameProvider"], true);
+    let error = bench.pool.request("x", json!({}), None, None, &Taking::default(), &cx).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Ambiguous);
+    let answer = bench.pool.request("x", json!({}), None, Some("two"), &Taking::default(), &cx).await;
+    assert_eq!(answer.unwrap().value.outcome.unwrap(), "y");
+
+    let before: Vec<_> = bench.pool.status().await.iter().map(|it| it.pid).collect();
+    assert_eq!(bench.pool.reload(None, Some("two"), &cx).await.unwrap(), ["two"]);
+    let after: Vec<_> = bench.pool.status().await.iter().map(|it| it.pid).collect();
+    assert_eq!(before[0], after[0]);
+    assert!(after[1].is_some() && before[1] != after[1], "{before:?} {after:?}");
+    let last: Vec<Value> = bench.record("two").iter().map(|it| it["method"].clone()).collect();
+    assert!(last.contains(&json!("shutdown")) && last.contains(&json!("exit")), "it was ended politely");
+    assert_eq!(bench.pool.reload(Some(&path), None, &cx).await.unwrap(), ["one", "two"]);
+}

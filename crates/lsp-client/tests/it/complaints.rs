@@ -1,0 +1,268 @@
+//! What users of other agents' language-server tools complain about, each as a test of ours, named
+//! after the project and the number of the complaint.
+//!
+//! Those about what the tool says and about processes of the executable are in the end-to-end tests.
+
+use std::time::{Duration, Instant};
+
+use lsp_client::{Definitions, Feature};
+use serde_json::{Value, json};
+use testing::language_server::{Script, Step};
+use workspace::ErrorCode;
+
+use crate::bench::{LONG, alive, bench, build, cx, range, until};
+
+const SHORT: Duration = Duration::from_millis(600);
+
+fn hovers() -> Script {
+    Script::new(json!({"hoverProvider": true, "textDocumentSync": 2}))
+        .on("textDocument/hover", [Step::Result(json!({"contents": "${text}"}))])
+}
+
+#[tokio::test]
+async fn omp_1648_servers_are_found_from_the_file_upward_not_in_the_current_folder_alone() {
+    let files = [("deep/er/package/mark", ""), ("deep/er/package/src/a.txt", "a"), ("b.txt", "b")];
+    let more = "[root]\nmarkers = [\"mark\"]\n";
+    let bench = build(&files, vec![("scripted", hovers(), more)], |_| ());
+    bench.pool.hover(&bench.doc("deep/er/package/src/a.txt"), 0, &cx(LONG)).await.unwrap();
+    bench.pool.hover(&bench.doc("b.txt"), 0, &cx(LONG)).await.unwrap();
+    let roots: Vec<Value> =
+        bench.got("scripted", "initialize").iter().map(|params| params["rootUri"].clone()).collect();
+    let whole = workspace::path_to_uri(bench.workspace.root().as_path());
+    assert_eq!(roots, [json!(bench.uri("deep/er/package")), json!(whole)]);
+}
+
+#[tokio::test]
+async fn omp_3001_a_lazy_start_that_hangs_ends_with_the_deadline() {
+    let bench = bench(&[("a.txt", "a")], hovers().on("initialize", [Step::Never]));
+    let started = Instant::now();
+    let error = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(SHORT)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ServerStarting);
+    assert!(started.elapsed() < Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn omp_9624_diagnostics_are_pulled_where_the_server_wants_to_be_asked() {
+    let items = json!([{"range": range(0, 0, 1), "message": "wrong", "severity": 1}]);
+    let script = Script::new(json!({"textDocumentSync": 2}))
+        .on(
+            "initialized",
+            [Step::request("r", "client/registerCapability", json!({"registrations": [
+                {"id": "d", "method": "textDocument/diagnostic", "registerOptions": {"identifier": "late"}}
+            ]}))],
+        )
+        .on("textDocument/didOpen", [Step::wait_for("response", 1)])
+        .on("textDocument/diagnostic", [Step::Result(json!({"kind": "full", "items": items}))]);
+    let bench = bench(&[("a.txt", "a")], script);
+    // One that registers late is asked as soon as it has.
+    let started = Instant::now();
+    loop {
+        let answer = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(SHORT)).await.unwrap().value;
+        if answer.items.len() == 1 {
+            break;
+        }
+        assert!(!answer.pending.is_empty(), "unknown was called clean");
+        assert!(started.elapsed() < LONG);
+    }
+}
+
+#[tokio::test]
+async fn omp_11416_a_change_from_outside_is_seen_before_the_next_answer() {
+    let bench = bench(&[("a.txt", "before")], hovers());
+    let hover = async || bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap().value.unwrap();
+    assert_eq!(hover().await, "before");
+    bench.write("a.txt", "changed by git");
+    assert_eq!(hover().await, "changed by git");
+}
+
+#[tokio::test]
+async fn omp_8380_a_server_that_fails_to_follow_a_file_stops_the_move_with_its_name() {
+    let filters = json!({"filters": [{"pattern": {"glob": "**/*"}}]});
+    let script =
+        Script::new(json!({"textDocumentSync": 2, "workspace": {"fileOperations": {"willRename": filters}}}))
+            .on("workspace/willRenameFiles", [Step::Error(json!({"code": -32603, "message": "no program"}))]);
+    let bench = bench(&[("a.txt", "a")], script);
+    let moved = bench.pool.rename_file(&bench.path("a.txt"), &bench.path("b.txt"), &cx(LONG)).await;
+    let error = moved.unwrap_err().to_string();
+    assert!(error.contains("scripted") && error.contains("no program"), "{error}");
+    assert!(bench.path("a.txt").as_path().exists(), "nothing moved");
+}
+
+#[tokio::test]
+async fn omp_8382_one_that_was_restarted_knows_the_documents_again() {
+    let bench = bench(&[("a.txt", "text")], hovers());
+    let doc = bench.doc("a.txt");
+    bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
+    bench.pool.reload(None, None, &cx(LONG)).await.unwrap();
+    assert_eq!(bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap().value.unwrap(), "text");
+    assert_eq!(bench.got("scripted", "textDocument/didOpen").len(), 2);
+}
+
+#[tokio::test]
+async fn omp_8571_a_reload_is_a_new_start_and_not_a_message_that_some_crash_on() {
+    let script = hovers()
+        .on("workspace/didChangeConfiguration", [])
+        .on("workspace/didChangeConfiguration", [])
+        .on("workspace/didChangeConfiguration", [Step::Crash(1)]);
+    let bench = bench(&[("a.txt", "text")], script);
+    bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(bench.pool.reload(None, None, &cx(LONG)).await.unwrap(), ["scripted"]);
+    }
+    bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    // Once in each life, behind `initialized`.
+    assert_eq!(bench.got("scripted", "workspace/didChangeConfiguration").len(), 4);
+}
+
+#[tokio::test]
+async fn omp_8390_a_reload_helps_a_server_that_gave_up_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mended = folder.path().join("mended");
+    let more = format!(
+        "[command]\ncandidates = [\"/bin/sh\"]\nargs = [\"-c\", \"test -e {} && exec {} $SCRIPT\"]\n",
+        mended.display(),
+        testing::language_server::executable().display(),
+    );
+    let bench = build(&[("a.txt", "a")], vec![("scripted", hovers(), more.as_str())], |_| ());
+    let doc = bench.doc("a.txt");
+    for _ in 0..4 {
+        bench.pool.hover(&doc, 0, &cx(SHORT)).await.unwrap_err();
+    }
+    std::fs::write(&mended, "").unwrap();
+    // No back-off of minutes: whoever reloads has done something about it.
+    bench.pool.reload(Some(&bench.path("a.txt")), None, &cx(LONG)).await.unwrap();
+    bench.pool.hover(&doc, 0, &cx(SHORT)).await.unwrap();
+}
+
+#[tokio::test]
+async fn omp_2329_a_file_is_formatted_with_the_indentation_that_it_has() {
+    let script = Script::new(json!({"textDocumentSync": 2, "documentFormattingProvider": true}))
+        .on("textDocument/formatting", [Step::Result(Value::Null)]);
+    let bench = bench(&[("a.txt", "a\n   b\n   c\n"), ("t.txt", "a\n\tb\n")], script);
+    bench.pool.format(&bench.doc("a.txt"), None, &cx(LONG)).await.unwrap();
+    bench.pool.format(&bench.doc("t.txt"), None, &cx(LONG)).await.unwrap();
+    let options: Vec<Value> =
+        bench.got("scripted", "textDocument/formatting").iter().map(|it| it["options"].clone()).collect();
+    assert_eq!(options[0], json!({"tabSize": 3, "insertSpaces": true}));
+    assert_eq!(options[1]["insertSpaces"], false);
+}
+
+#[tokio::test]
+async fn omp_1976_the_server_of_each_job_is_chosen_by_the_definitions() {
+    let script = |kind: &str| {
+        Script::new(json!({"textDocumentSync": 2, "hoverProvider": true}))
+            .on("textDocument/hover", [Step::Result(json!({"contents": kind}))])
+    };
+    let servers =
+        vec![("aaa", script("linter"), "[features]\ndiagnostics = 50\n"), ("zzz", script("types"), "")];
+    let bench = build(&[("a.txt", "a")], servers, |_| ());
+    let hover = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    assert_eq!((hover.server.as_str(), hover.value.as_deref()), ("zzz", Some("types")));
+    let built_in = Definitions::built_in();
+    let best = built_in.for_feature(std::path::Path::new("/a.py"), Feature::CallHierarchy);
+    assert_eq!(best[0].name, "basedpyright", "what is not listed is asked of whom it is like");
+}
+
+#[tokio::test]
+async fn opencode_17287_eleven_questions_start_one_server_and_end_it() {
+    let bench = bench(&[("a.txt", "a")], hovers());
+    let (doc, cx) = (bench.doc("a.txt"), cx(LONG));
+    let asks = (0..11).map(|_| bench.pool.hover(&doc, 0, &cx));
+    for answer in futures_util::future::join_all(asks).await {
+        answer.unwrap();
+    }
+    assert_eq!(bench.got("scripted", "initialize").len(), 1);
+    let pid = bench.pool.status().await[0].pid.unwrap().to_string();
+    bench.pool.shutdown(Duration::from_secs(5)).await;
+    assert_eq!(bench.got("scripted", "shutdown").len(), 1);
+    until(move || !alive(&pid), "the end of the server").await;
+}
+
+#[tokio::test]
+async fn serena_725_a_rename_that_changes_nothing_is_no_success() {
+    let script = Script::new(json!({"textDocumentSync": 2, "renameProvider": true}))
+        .on("textDocument/rename", [Step::Result(json!({"changes": {}}))]);
+    let bench = bench(&[("a.txt", "abc")], script);
+    let error = bench.pool.rename(&bench.doc("a.txt"), 0, "x", &cx(LONG)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::NotFound);
+}
+
+#[tokio::test]
+async fn serena_927_a_document_is_open_before_it_is_renamed_in() {
+    let edit = json!({"changes": {"${root}/a.txt": [{"range": range(0, 0, 3), "newText": "new"}]}});
+    let script = Script::new(json!({"textDocumentSync": 2, "renameProvider": true}))
+        .on("textDocument/rename", [Step::Result(edit)]);
+    let bench = bench(&[("a.txt", "abc")], script);
+    bench.pool.rename(&bench.doc("a.txt"), 0, "new", &cx(LONG)).await.unwrap();
+    let record = bench.record("scripted");
+    let at = |method: &str| record.iter().position(|it| it["method"] == method).unwrap();
+    assert!(at("textDocument/didOpen") < at("textDocument/rename"));
+}
+
+#[tokio::test]
+async fn serena_1833_an_edit_during_a_question_holds_up_neither() {
+    let script = hovers().on(
+        "textDocument/hover",
+        [Step::wait_for("textDocument/didChange", 1), Step::Result(json!({"contents": "late"}))],
+    );
+    let mut script = script;
+    script.methods.get_mut("textDocument/hover").unwrap().reverse();
+    let bench = bench(&[("a.txt", "abc")], script);
+    let (doc, cx) = (bench.doc("a.txt"), cx(LONG));
+    let record = bench.beside("scripted.record");
+    let edit = async {
+        let asked =
+            move || std::fs::read_to_string(&record).is_ok_and(|it| it.contains("textDocument/hover"));
+        until(asked, "the question").await;
+        bench.write("a.txt", "abd");
+        bench.pool.hover(&bench.doc("a.txt"), 0, &cx).await.unwrap()
+    };
+    let (first, _) = tokio::join!(bench.pool.hover(&doc, 0, &cx), edit);
+    assert_eq!(first.unwrap().value.unwrap(), "late");
+}
+
+#[tokio::test]
+async fn codeboarding_459_a_slow_server_is_explained_by_method_progress_and_log() {
+    let begin = json!({"token": "t", "value": {"kind": "begin", "title": "indexing", "percentage": 43}});
+    let script = hovers()
+        .on("initialized", [Step::notify("$/progress", begin), Step::Stderr("reading the world\n".into())])
+        .on("textDocument/definition", [Step::Never]);
+    let mut script = script;
+    script.capabilities["definitionProvider"] = json!(true);
+    let bench = bench(&[("a.txt", "abc")], script);
+    bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    let error = bench.pool.definition(&bench.doc("a.txt"), 0, &cx(SHORT)).await.unwrap_err().to_string();
+    assert!(error.contains("textDocument/definition") && error.contains("indexing 43%"), "{error}");
+    let pool = std::sync::Arc::clone(&bench.pool);
+    until(move || pool.logs(None)[0].stderr_tail.contains("reading the world"), "its words").await;
+}
+
+#[tokio::test]
+async fn typescript_language_server_1064_cleared_diagnostics_are_not_believed_too_early() {
+    let publish = |items: Value| {
+        Step::notify(
+            "textDocument/publishDiagnostics",
+            json!({"uri": "${params.textDocument.uri}", "diagnostics": items}),
+        )
+    };
+    let wrong = json!([{"range": range(0, 0, 1), "message": "wrong"}]);
+    let script = Script::new(json!({"textDocumentSync": 2}))
+        .on("textDocument/didOpen", [publish(wrong.clone())])
+        .on("textDocument/didChange", [publish(json!([])), publish(wrong)]);
+    let more = "[diagnostics]\nsettle_ms = 300\n";
+    let bench = build(&[("a.txt", "abc")], vec![("scripted", script, more)], |_| ());
+    for text in ["abc", "abd"] {
+        bench.write("a.txt", text);
+        let answer = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(LONG)).await.unwrap().value;
+        assert_eq!(answer.items.len(), 1, "an empty push right before the real one is not the answer");
+    }
+}
+
+#[tokio::test]
+async fn opencode_workspace_symbol_sends_the_query() {
+    let script = Script::new(json!({"textDocumentSync": 2, "workspaceSymbolProvider": true}))
+        .on("workspace/symbol", [Step::Result(json!([]))]);
+    let bench = bench(&[("a.txt", "abc")], script);
+    bench.pool.workspace_symbols("needle", None, &cx(LONG)).await.unwrap();
+    assert_eq!(bench.got("scripted", "workspace/symbol")[0]["query"], "needle");
+}

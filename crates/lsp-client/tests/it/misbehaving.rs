@@ -1,0 +1,250 @@
+//! Servers that do what they must not: the right answer, or an error that says what happened; nothing
+//! is left behind, nothing else is held up.
+
+use std::time::{Duration, Instant};
+
+use lsp_client::ServerError;
+use serde_json::{Value, json};
+use testing::language_server::{Script, Step};
+use workspace::ErrorCode;
+
+use crate::bench::{Bench, LONG, alive, bench, cx, range, until};
+
+const SHORT: Duration = Duration::from_millis(700);
+
+fn hovers() -> Script {
+    Script::new(json!({"hoverProvider": true, "definitionProvider": true, "textDocumentSync": 2}))
+        .on("textDocument/hover", [Step::Result(json!({"contents": "fine"}))])
+}
+
+async fn hover(bench: &Bench) -> Result<String, ServerError> {
+    let answer = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await?;
+    Ok(answer.value.unwrap_or_default())
+}
+
+#[tokio::test]
+async fn never_answers() {
+    let bench = bench(&[("a.txt", "abc")], hovers().on("textDocument/definition", [Step::Never]));
+    hover(&bench).await.unwrap();
+    let doc = bench.doc("a.txt");
+    let short = cx(SHORT);
+    // Another question beside it is answered at once.
+    let (stuck, other) = tokio::join!(bench.pool.definition(&doc, 0, &short), hover(&bench));
+    assert_eq!(stuck.unwrap_err().code(), ErrorCode::Timeout);
+    assert_eq!(other.unwrap(), "fine");
+    // What was sent before this is read before it.
+    hover(&bench).await.unwrap();
+    assert_eq!(bench.got("scripted", "$/cancelRequest").len(), 1, "it is told to stop");
+}
+
+#[tokio::test]
+async fn never_answers_initialize() {
+    let bench = bench(&[("a.txt", "abc")], hovers().on("initialize", [Step::Never]));
+    let started = Instant::now();
+    let error = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(SHORT)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ServerStarting);
+    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(error.to_string().contains("has not answered initialize"), "{error}");
+}
+
+#[tokio::test]
+async fn crashes_on_initialize() {
+    let script = hovers().on("initialize", [Step::Stderr("bad configuration\n".into()), Step::Crash(4)]);
+    let bench = bench(&[("a.txt", "abc")], script);
+    let error = hover(&bench).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ServerCrashed);
+    assert!(error.to_string().contains("bad configuration"), "{error}");
+}
+
+#[tokio::test]
+async fn crashes_in_a_request() {
+    let bench = bench(&[("a.txt", "abc")], hovers().on("textDocument/definition", [Step::Crash(1)]));
+    let doc = bench.doc("a.txt");
+    let error = bench.pool.definition(&doc, 0, &cx(LONG)).await.unwrap_err();
+    assert!(error.to_string().contains("ended unexpectedly during textDocument/definition"), "{error}");
+    assert_eq!(hover(&bench).await.unwrap(), "fine");
+}
+
+#[tokio::test]
+async fn crashes_on_shutdown() {
+    let bench = bench(&[("a.txt", "abc")], hovers().on("shutdown", [Step::Crash(9)]));
+    hover(&bench).await.unwrap();
+    let pid = bench.pool.status().await[0].pid.unwrap().to_string();
+    bench.pool.shutdown(Duration::from_secs(5)).await;
+    assert!(!alive(&pid));
+}
+
+#[tokio::test]
+async fn answers_twice_out_of_order_and_with_unknown_ids() {
+    let script = hovers().on(
+        "textDocument/definition",
+        [
+            Step::AnswerId { id: json!(123_456), result: Value::Null },
+            Step::AnswerId { id: Value::Null, result: Value::Null },
+            Step::wait_for("textDocument/hover", 1),
+            Step::Result(json!([])),
+            Step::Result(json!([{"uri": "file:///wrong", "range": range(0, 0, 1)}])),
+            Step::Error(json!({"code": 1, "message": "and an error"})),
+        ],
+    );
+    let bench = bench(&[("a.txt", "abc")], script);
+    let (doc, cx) = (bench.doc("a.txt"), cx(LONG));
+    let (first, second) = tokio::join!(bench.pool.definition(&doc, 0, &cx), hover(&bench));
+    assert!(first.unwrap().value.is_empty(), "the first answer counts");
+    assert_eq!(second.unwrap(), "fine");
+    assert_eq!(hover(&bench).await.unwrap(), "fine");
+}
+
+#[tokio::test]
+async fn writes_garbage_before_a_header() {
+    let noise = "Listening…\r\n\r\nwarning: Content-Length is a word\n".repeat(200);
+    let script = hovers()
+        .at_start(Step::Stdout(noise))
+        .on("textDocument/definition", [Step::Stdout("half a line".into()), Step::Result(json!([]))]);
+    let bench = bench(&[("a.txt", "abc")], script);
+    assert_eq!(hover(&bench).await.unwrap(), "fine");
+    assert!(bench.pool.definition(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap().value.is_empty());
+    let skipped = bench.pool.logs(None)[0].traffic.iter().filter(|entry| entry.direction.is_none()).count();
+    assert!(skipped >= 2, "what was skipped can be read in the log");
+}
+
+#[tokio::test]
+async fn sends_a_message_of_50_megabytes() {
+    const SIZE: usize = 50 << 20;
+    let script = Script::new(json!({"hoverProvider": true, "textDocumentSync": 2}))
+        .on("textDocument/hover", [Step::Big(SIZE)])
+        .on("textDocument/hover", [Step::Result(json!({"contents": "fine"}))]);
+    let bench = bench(&[("a.txt", "abc")], script);
+    assert_eq!(hover(&bench).await.unwrap().len(), SIZE);
+    assert_eq!(hover(&bench).await.unwrap(), "fine");
+    let kept: usize = bench.pool.logs(None)[0].traffic.iter().map(|entry| entry.body.len()).sum();
+    assert!(kept < 3 << 20, "{kept} bytes of traffic are kept");
+}
+
+#[tokio::test]
+async fn floods_progress_and_logs() {
+    let report =
+        json!({"token": "t", "value": {"kind": "report", "percentage": 5, "message": "x".repeat(200)}});
+    let flood = vec![
+        Step::notify("$/progress", report),
+        Step::notify("window/logMessage", json!({"type": 4, "message": "y".repeat(200)})),
+    ];
+    let begin = json!({"token": "t", "value": {"kind": "begin", "title": "w"}});
+    let script = hovers().on(
+        "textDocument/definition",
+        [
+            Step::notify("$/progress", begin),
+            Step::Repeat { count: 20_000, steps: flood },
+            Step::Result(json!([])),
+        ],
+    );
+    let bench = bench(&[("a.txt", "abc")], script);
+    let doc = bench.doc("a.txt");
+    bench.pool.definition(&doc, 0, &cx(LONG)).await.unwrap();
+    assert_eq!(hover(&bench).await.unwrap(), "fine");
+    let kept: usize = bench.pool.logs(None)[0].traffic.iter().map(|entry| entry.body.len()).sum();
+    assert!(kept < 3 << 20, "{kept} bytes of traffic are kept");
+}
+
+#[tokio::test]
+async fn lies_about_its_capabilities() {
+    // It offers rename and does not know it; it does not offer definition and is not asked.
+    let script = Script::new(json!({"renameProvider": true, "hoverProvider": true, "textDocumentSync": 2}))
+        .on("textDocument/hover", [Step::Result(json!({"contents": 5}))])
+        .on("textDocument/definition", [Step::Result(json!([]))]);
+    let bench = bench(&[("a.txt", "abc")], script);
+    let doc = bench.doc("a.txt");
+    let error = bench.pool.rename(&doc, 0, "x", &cx(LONG)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Unsupported, "{error}");
+    let error = bench.pool.definition(&doc, 0, &cx(LONG)).await.unwrap_err();
+    assert_eq!(error.to_string(), "scripted does not offer definition");
+    assert!(bench.got("scripted", "textDocument/definition").is_empty());
+    assert_eq!(hover(&bench).await.unwrap(), "", "contents that are no text are none");
+}
+
+#[tokio::test]
+async fn answers_with_what_cannot_be_read() {
+    let script = hovers().on("textDocument/definition", [Step::Result(json!({"somewhere": 1}))]);
+    let bench = bench(&[("a.txt", "abc")], script);
+    let error = bench.pool.definition(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
+    assert!(matches!(error, ServerError::Protocol { .. }), "{error}");
+    assert_eq!(hover(&bench).await.unwrap(), "fine");
+}
+
+#[tokio::test]
+async fn sends_requests_before_it_is_initialized() {
+    let ask = |id: &str, method: &str| Step::request(id, method, json!({"items": [{"section": "x"}]}));
+    let script =
+        hovers().at_start(ask("a", "workspace/configuration")).at_start(ask("b", "workspace/applyEdit")).on(
+            "initialize",
+            [
+                ask("c", "window/workDoneProgress/create"),
+                Step::wait_for("response", 3),
+                Step::Result(json!({"capabilities": {"hoverProvider": true, "textDocumentSync": 2}})),
+            ],
+        );
+    let bench = bench(&[("a.txt", "abc")], script);
+    assert_eq!(hover(&bench).await.unwrap(), "fine");
+    let record = bench.record("scripted");
+    let answer = |id: &str| record.iter().find(|it| it.get("method").is_none() && it["id"] == id).unwrap();
+    assert_eq!(answer("a")["result"], json!([null]));
+    assert_eq!(answer("b")["result"]["applied"], false);
+}
+
+#[tokio::test]
+async fn publishes_stale_diagnostics() {
+    let publish = |version: i64, message: &str| {
+        Step::notify(
+            "textDocument/publishDiagnostics",
+            json!({
+                "uri": "${params.textDocument.uri}", "version": version,
+                "diagnostics": [{"range": range(0, 0, 1), "message": message}],
+            }),
+        )
+    };
+    let script = Script::new(json!({"textDocumentSync": 2}))
+        .on("textDocument/didOpen", [publish(1, "old")])
+        .on("textDocument/didChange", [publish(1, "old again"), publish(7, "from the future")]);
+    let bench = bench(&[("a.txt", "abc")], script);
+    let ask = async |deadline| {
+        let answer = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(deadline)).await.unwrap().value;
+        (answer.items.len(), answer.pending.len())
+    };
+    assert_eq!(ask(LONG).await, (1, 0));
+    bench.write("a.txt", "abd");
+    assert_eq!(ask(SHORT).await, (0, 1), "unknown, not clean and not old");
+}
+
+#[tokio::test]
+async fn sends_an_edit_while_a_rename_is_pending() {
+    let edit = |new: &str| json!({"changes": {"${root}/a.txt": [{"range": range(0, 0, 3), "newText": new}]}});
+    let script = Script::new(json!({"renameProvider": true, "textDocumentSync": 2})).on(
+        "textDocument/rename",
+        [
+            Step::request("sly", "workspace/applyEdit", json!({"edit": edit("sly")})),
+            Step::wait_for("response", 1),
+            Step::Result(edit("new")),
+        ],
+    );
+    let bench = bench(&[("a.txt", "abc")], script);
+    let answer = bench.pool.rename(&bench.doc("a.txt"), 0, "new", &cx(LONG)).await.unwrap();
+    assert_eq!(bench.outcome(answer.value), ["a.txt: new"]);
+    let record = bench.record("scripted");
+    let told = record.iter().find(|it| it.get("method").is_none() && it["id"] == "sly").unwrap();
+    assert_eq!(told["result"]["applied"], false, "nobody asked for it");
+}
+
+#[tokio::test]
+async fn leaves_children_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let child = folder.path().join("pid");
+    let script = hovers()
+        .at_start(Step::Grandchild { own_group: true, pid_file: child.clone() })
+        .on("textDocument/definition", [Step::Crash(1)]);
+    let bench = bench(&[("a.txt", "abc")], script);
+    hover(&bench).await.unwrap();
+    let pid = std::fs::read_to_string(&child).unwrap();
+    assert!(alive(&pid));
+    bench.pool.shutdown(Duration::from_secs(2)).await;
+    until(move || !alive(&pid), "the end of the child").await;
+}

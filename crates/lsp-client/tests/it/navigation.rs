@@ -1,0 +1,183 @@
+//! From a place to other places, and what an editor would show: each question and its answers' forms.
+
+use lsp_client::{Calls, Navigate, Types};
+use serde_json::{Value, json};
+use testing::language_server::{Script, Step};
+use workspace::ErrorCode;
+
+use crate::bench::{LONG, bench, cx, range};
+
+const ALL: &str = "def outer(): inner()\ndef inner(): pass\n";
+
+fn at(line: u32, start: u32, end: u32) -> Value {
+    json!({"uri": "${root}/a.txt", "range": range(line, start, end)})
+}
+
+#[tokio::test]
+async fn each_way_to_go_is_its_own_question() {
+    let script = Script::new(json!({
+        "textDocumentSync": 2, "definitionProvider": true, "declarationProvider": {},
+        "typeDefinitionProvider": true, "implementationProvider": true,
+    }))
+    .on("textDocument/definition", [Step::Result(at(1, 4, 9))])
+    .on("textDocument/declaration", [Step::Result(json!([at(1, 4, 9)]))])
+    .on(
+        "textDocument/typeDefinition",
+        [Step::Result(json!([{
+            "targetUri": "${root}/a.txt", "targetRange": range(1, 0, 17), "targetSelectionRange": range(1, 4, 9),
+        }]))],
+    )
+    .on("textDocument/implementation", [Step::Result(Value::Null)]);
+    let bench = bench(&[("a.txt", ALL)], script);
+    let doc = bench.doc("a.txt");
+    for (to, expected) in [
+        (Navigate::Definition, 1),
+        (Navigate::Declaration, 1),
+        (Navigate::TypeDefinition, 1),
+        (Navigate::Implementation, 0),
+    ] {
+        let found = bench.pool.navigate(to, &doc, 13, &cx(LONG)).await.unwrap().value;
+        assert_eq!(found.len(), expected, "{to:?}");
+        assert!(found.iter().all(|it| &doc.text[it.range.clone()] == "inner"), "{found:?}");
+    }
+}
+
+fn item(name: &str, line: u32, start: u32) -> Value {
+    json!({
+        "name": name, "kind": 12, "uri": "${root}/a.txt", "range": range(line, 0, 17), "data": {"id": name},
+        "selectionRange": range(line, start, start + name.len() as u32),
+    })
+}
+
+#[tokio::test]
+async fn calls_are_followed_both_ways_with_their_places() {
+    let script = Script::new(json!({"textDocumentSync": 2, "callHierarchyProvider": true}))
+        .on("textDocument/prepareCallHierarchy", [Step::Result(json!([item("inner", 1, 4)]))])
+        .on("textDocument/prepareCallHierarchy", [Step::Result(json!([item("outer", 0, 4)]))])
+        .on("textDocument/prepareCallHierarchy", [Step::Result(Value::Null)])
+        .on(
+            "callHierarchy/incomingCalls",
+            [Step::Result(json!([{"from": item("outer", 0, 4), "fromRanges": [range(0, 13, 18)]}]))],
+        )
+        .on(
+            "callHierarchy/outgoingCalls",
+            [Step::Result(json!([{"to": item("inner", 1, 4), "fromRanges": [range(0, 13, 18)]}]))],
+        );
+    let bench = bench(&[("a.txt", ALL)], script);
+    let doc = bench.doc("a.txt");
+    for (way, other, line) in [(Calls::Incoming, "outer", 1), (Calls::Outgoing, "inner", 2)] {
+        let found = bench.pool.calls(way, &doc, 25, &cx(LONG)).await.unwrap().value;
+        assert_eq!((found[0].symbol.name.as_str(), found[0].symbol.line), (other, line));
+        // The call itself stands in the caller, whichever way it is followed.
+        assert_eq!((found[0].places[0].line, &doc.text[found[0].places[0].range.clone()]), (1, "inner"));
+    }
+    // The item goes back as it came.
+    assert_eq!(bench.got("scripted", "callHierarchy/incomingCalls")[0]["item"]["data"]["id"], "inner");
+    let error = bench.pool.calls(Calls::Incoming, &doc, 0, &cx(LONG)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::NotFound);
+    assert_eq!(error.to_string(), "scripted: it sees no function at \"def\"");
+}
+
+#[tokio::test]
+async fn types_are_followed_both_ways() {
+    let script = Script::new(json!({"textDocumentSync": 2, "typeHierarchyProvider": true}))
+        .on("textDocument/prepareTypeHierarchy", [Step::Result(json!([item("inner", 1, 4)]))])
+        .on("typeHierarchy/supertypes", [Step::Result(json!([item("outer", 0, 4)]))])
+        .on("typeHierarchy/subtypes", [Step::Result(Value::Null)]);
+    let bench = bench(&[("a.txt", ALL)], script);
+    let doc = bench.doc("a.txt");
+    let found = bench.pool.types(Types::Super, &doc, 25, &cx(LONG)).await.unwrap().value;
+    assert_eq!((found[0].name.as_str(), &doc.text[found[0].selection.clone()]), ("outer", "outer"));
+    assert!(bench.pool.types(Types::Sub, &doc, 25, &cx(LONG)).await.unwrap().value.is_empty());
+}
+
+#[tokio::test]
+async fn what_an_editor_would_show_can_be_asked() {
+    let script = Script::new(json!({
+        "textDocumentSync": 2, "signatureHelpProvider": {}, "documentHighlightProvider": true,
+        "completionProvider": {}, "inlayHintProvider": true,
+    }))
+    .on(
+        "textDocument/signatureHelp",
+        [Step::Result(json!({
+            "activeSignature": 1, "activeParameter": 0,
+            "signatures": [{"label": "f()"}, {"label": "f(a, b)", "documentation": {"kind": "markdown", "value": "Does f."},
+                "parameters": [{"label": [2, 3]}, {"label": "b"}]}],
+        }))],
+    )
+    .on("textDocument/signatureHelp", [Step::Result(Value::Null)])
+    .on(
+        "textDocument/documentHighlight",
+        [Step::Result(json!([{"range": range(1, 4, 9), "kind": 3}, {"range": range(0, 13, 18), "kind": 2}]))],
+    )
+    .on(
+        "textDocument/completion",
+        [Step::Result(json!({"isIncomplete": true, "items": [
+            {"label": "later", "sortText": "b", "kind": 3, "tags": [1]},
+            {"label": "first", "sortText": "a", "kind": 2, "labelDetails": {"description": "mod"}},
+        ]}))],
+    )
+    .on("textDocument/completion", [Step::Result(json!([{"label": "only"}]))])
+    .on(
+        "textDocument/inlayHint",
+        [Step::Result(json!([
+            {"position": {"line": 0, "character": 19}, "label": [{"value": "x"}, {"value": "="}], "paddingRight": true},
+            {"position": {"line": 0, "character": 11}, "label": ": int"},
+        ]))],
+    );
+    let bench = bench(&[("a.txt", ALL)], script);
+    let (doc, cx) = (bench.doc("a.txt"), cx(LONG));
+    let signatures = bench.pool.signature(&doc, 19, &cx).await.unwrap().value;
+    assert_eq!(signatures.iter().map(|it| it.active).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(signatures[1].parameter.as_deref(), Some("a"));
+    assert_eq!(signatures[1].documentation.as_deref(), Some("Does f."));
+    assert!(bench.pool.signature(&doc, 0, &cx).await.unwrap().value.is_empty());
+
+    let found = bench.pool.highlights(&doc, 13, &cx).await.unwrap().value;
+    assert_eq!(found.iter().map(|it| (it.line, it.kind)).collect::<Vec<_>>(), [(1, "read"), (2, "write")]);
+
+    let (items, whole) = bench.pool.completion(&doc, 18, &cx).await.unwrap().value;
+    let shown: Vec<_> = items.iter().map(|it| (it.label.as_str(), it.kind, it.deprecated)).collect();
+    assert_eq!((shown, whole), (vec![("first", "method", false), ("later", "function", true)], false));
+    assert_eq!(items[0].detail.as_deref(), Some("mod"));
+    assert!(bench.pool.completion(&doc, 18, &cx).await.unwrap().value.1);
+
+    let hints = bench.pool.inlay_hints(&doc, 0..doc.text.len(), &cx).await.unwrap().value;
+    let shown: Vec<_> = hints.iter().map(|it| (it.offset, it.label.as_str())).collect();
+    assert_eq!(shown, [(11, ": int"), (19, "x= ")]);
+}
+
+#[tokio::test]
+async fn an_empty_answer_from_a_loading_server_says_so_even_if_it_loaded_meanwhile() {
+    let work = |kind: &str| {
+        Step::notify(
+            "$/progress",
+            json!({"token": "t", "value": {"kind": kind, "title": "indexing", "percentage": 7}}),
+        )
+    };
+    let script = Script::new(json!({"textDocumentSync": 2, "implementationProvider": true}))
+        .on("initialized", [work("begin")])
+        .on("textDocument/implementation", [work("end"), Step::Result(json!([]))]);
+    let more = "[ready]\nprogress = true\ngrace_ms = 30000\n";
+    let bench = crate::bench::build(&[("a.txt", ALL)], vec![("scripted", script, more)], |_| ());
+    let doc = bench.doc("a.txt");
+    let short = cx(std::time::Duration::from_secs(2));
+    let answer = bench.pool.navigate(Navigate::Implementation, &doc, 4, &short).await.unwrap();
+    assert_eq!(answer.note.as_deref(), Some("scripted is still loading: indexing 7%"));
+    let answer = bench.pool.navigate(Navigate::Implementation, &doc, 4, &cx(LONG)).await.unwrap();
+    assert_eq!(answer.note, None);
+}
+
+#[tokio::test]
+async fn symbols_of_the_project_get_the_range_that_they_came_without() {
+    let bare = json!([{"name": "inner", "kind": 12, "location": {"uri": "${root}/a.txt"}, "data": 1}]);
+    let whole = json!({"name": "inner", "kind": 12, "location": at(1, 4, 9)});
+    let script =
+        Script::new(json!({"textDocumentSync": 2, "workspaceSymbolProvider": {"resolveProvider": true}}))
+            .on("workspace/symbol", [Step::Result(bare)])
+            .on("workspaceSymbol/resolve", [Step::Result(whole)]);
+    let bench = bench(&[("a.txt", ALL)], script);
+    let found = bench.pool.workspace_symbols("inn", None, &cx(LONG)).await.unwrap().value;
+    assert_eq!((found[0].line, found[0].range.clone()), (2, 25..30));
+    assert_eq!(bench.got("scripted", "workspace/symbol")[0]["query"], "inn");
+}

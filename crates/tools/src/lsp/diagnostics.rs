@@ -1,0 +1,64 @@
+//! The problems of files: of one, of those a glob matches, of all.
+
+use agent::{ToolCx, ToolResult};
+use globset::GlobBuilder;
+use lsp_client::ServerError;
+use workspace::{Document, ErrorCode};
+
+use super::{Arguments, report};
+use crate::{Failure, Kit};
+
+/// At most this many files are asked for diagnostics when none was named.
+const MAX_DIAGNOSED: usize = 50;
+
+pub(super) async fn diagnostics(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
+    let request = kit.request(&cx.cancel, args.timeout);
+    let (documents, unchecked) = documents(kit, args)?;
+    let mut answers = Vec::new();
+    for document in &documents {
+        match kit.servers.diagnostics(document, &request).await {
+            Ok(answer) => answers.push((document, answer)),
+            Err(error) if documents.len() == 1 => return Err(error.into()),
+            Err(ServerError::Cancelled) => return Err(ServerError::Cancelled.into()),
+            Err(error) => answers.push((document, report::unanswered(document.version, &error))),
+        }
+    }
+    let (text, details) = report::diagnostics(kit, &answers, unchecked);
+    Ok(ToolResult::text(text).with_details(details))
+}
+
+/// The files that are meant, at most [`MAX_DIAGNOSED`], and how many more there are.
+pub(super) fn documents(kit: &Kit, args: &Arguments) -> Result<(Vec<Document>, usize), Failure> {
+    let named: Vec<&String> = args.files.iter().flatten().chain(&args.file).collect();
+    let mut documents = Vec::new();
+    let mut patterns = Vec::new();
+    for name in &named {
+        match kit.document(name) {
+            Ok(document) => documents.push(document),
+            Err(failure) if name.contains(['*', '?', '{', '[']) => {
+                let glob = GlobBuilder::new(name).literal_separator(true).build();
+                patterns.push(glob.map_err(|_| failure)?.compile_matcher());
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    if !patterns.is_empty() || named.is_empty() {
+        let wanted = |path: &workspace::AbsPath| {
+            let shown = kit.shown(path);
+            kit.servers.serves(path)
+                && (patterns.is_empty() || patterns.iter().any(|glob| glob.is_match(&shown)))
+        };
+        let paths = kit.workspace.files(kit.workspace.root()).filter(wanted);
+        documents.extend(paths.filter_map(|path| kit.workspace.document(&path).ok()));
+    }
+    let unchecked = documents.len().saturating_sub(MAX_DIAGNOSED);
+    documents.truncate(MAX_DIAGNOSED);
+    if documents.is_empty() {
+        let message = match named.is_empty() {
+            true => "no file here is of a language that a server is defined for".to_owned(),
+            false => "no file that a server is defined for matches that".to_owned(),
+        };
+        return Err(Failure::new(ErrorCode::NotFound, message));
+    }
+    Ok((documents, unchecked))
+}

@@ -1,0 +1,422 @@
+//! `fix_all`: the fixes of which a server is sure, tried before they are made.
+//!
+//! Taken are only actions under `source.fixAll` and quick fixes that the server prefers, never one that
+//! silences a message. Each is shown to the servers first, and kept only if what it is for is gone and
+//! nothing is new; then all that is kept is made as one edit. What must stay true: what could not be
+//! seen to be right is not made, and is counted.
+
+use std::ops::Range;
+
+use agent::{ToolCx, ToolResult};
+use lsp_client::{ActionQuery, CodeAction, Diagnostic, RequestCx, ServerError, Severity};
+use serde_json::json;
+use text::TextEdit;
+use workspace::{ContentHash, Document, Operation, Version, WorkspaceEdit};
+
+use super::{Arguments, diagnostics, headline, target};
+use crate::change::{self, Change, Proposed};
+use crate::verify::difference;
+use crate::{Failure, Kit, counted};
+
+/// At most this many problems of a file are tried one by one.
+const MAX_TRIED: usize = 60;
+/// How often a file is looked at again after fixes were kept: one may uncover another.
+const ROUNDS: usize = 4;
+/// At most this many problems that are left are listed.
+const MAX_LISTED: usize = 20;
+
+/// What became of one file.
+struct Outcome {
+    document: Document,
+    /// Its text with what is kept.
+    text: String,
+    fixed: usize,
+    taken_back: usize,
+    left: Vec<Diagnostic>,
+    /// Why nothing could be said of it.
+    unknown: Option<String>,
+    servers: String,
+}
+
+/// The text that is being worked on, and what is known to be wrong with it.
+struct Trial<'a> {
+    kit: &'a Kit,
+    request: &'a RequestCx,
+    document: Document,
+    items: Vec<Diagnostic>,
+}
+
+pub(super) async fn fix_all(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
+    let request = kit.request(&cx.cancel, args.timeout);
+    let (documents, unchecked) = diagnostics::documents(kit, args)?;
+    let mut outcomes = Vec::new();
+    for document in documents {
+        let outcome = fix(kit, args, &document, &request).await;
+        // Whatever came of it, no server is left with a text that was only tried.
+        kit.servers.show(&document, &request).await;
+        outcomes.push(outcome?);
+    }
+    let label = match args.kind.as_deref() {
+        Some(kind) => format!("fix all of {kind}"),
+        None => "fix all".to_owned(),
+    };
+    let fixed: usize = outcomes.iter().map(|it| it.fixed).sum();
+    let taken_back: usize = outcomes.iter().map(|it| it.taken_back).sum();
+    let left: usize = outcomes.iter().map(|it| it.left.len()).sum();
+    let counts = format!("fixed {fixed}, left {left}, taken back {taken_back}");
+    let mut text = format!("{label}: {counts}\n");
+    let mut details = json!({ "files": [] });
+    if fixed > 0 {
+        let operations = || -> Vec<Operation> {
+            let changed = outcomes.iter().filter(|it| *it.document.text != *it.text);
+            changed
+                .map(|it| Operation::Edit {
+                    path: it.document.path.clone(),
+                    expected: it.document.version,
+                    edits: text::diff_edits(&it.document.text, &it.text),
+                })
+                .collect()
+        };
+        let mut servers: Vec<&str> =
+            outcomes.iter().flat_map(|it| it.servers.split(", ")).filter(|it| !it.is_empty()).collect();
+        servers.sort_unstable();
+        servers.dedup();
+        let servers = servers.join(", ");
+        let change = Change { label: &label, places: false, apply: args.apply != Some(false) };
+        let done = change::make(kit, cx, change, || {
+            let edit = WorkspaceEdit { operations: operations(), ..WorkspaceEdit::default() };
+            Box::pin(async { Ok(Proposed { edit, server: Some(servers.clone()), note: None }) })
+        })
+        .await?;
+        text.push_str(&done.text);
+        details = done.details;
+    }
+    let left_items = outcomes.iter().flat_map(|it| it.left.iter().map(move |item| (it, item)));
+    for (outcome, item) in left_items.take(MAX_LISTED) {
+        let place = format!("{}:{}", kit.shown(&outcome.document.path), item.line);
+        text.push_str(&format!("  left: {place}: {}\n", headline(item)));
+    }
+    if left > MAX_LISTED {
+        text.push_str(&format!("  … and {} more left\n", left - MAX_LISTED));
+    }
+    let unknown: Vec<String> = outcomes
+        .iter()
+        .filter_map(|it| Some(format!("{}: {}", kit.shown(&it.document.path), it.unknown.as_ref()?)))
+        .collect();
+    if !unknown.is_empty() {
+        text.push_str(&format!("not known, so nothing was tried:\n  {}\n", unknown.join("\n  ")));
+    }
+    if unchecked > 0 {
+        text.push_str(&format!("not checked: {}; name them as `files`\n", counted(unchecked, "more file")));
+    }
+    details["fixed"] = json!(fixed);
+    details["left"] = json!(left);
+    details["taken_back"] = json!(taken_back);
+    details["unknown"] = json!(unknown);
+    let result = ToolResult::text(text).with_details(details);
+    Ok(result)
+}
+
+/// One file.
+async fn fix(
+    kit: &Kit,
+    args: &Arguments,
+    document: &Document,
+    request: &RequestCx,
+) -> Result<Outcome, Failure> {
+    let mut outcome = Outcome {
+        document: document.clone(),
+        text: document.text.to_string(),
+        fixed: 0,
+        taken_back: 0,
+        left: Vec::new(),
+        unknown: None,
+        servers: String::new(),
+    };
+    let answer = match kit.servers.diagnostics(document, request).await {
+        Ok(answer) => answer,
+        Err(ServerError::Cancelled) => return Err(ServerError::Cancelled.into()),
+        Err(error) => {
+            outcome.unknown = Some(error.to_string());
+            return Ok(outcome);
+        }
+    };
+    if !answer.value.pending.is_empty() || !answer.value.failed.is_empty() {
+        let servers = [answer.value.pending, answer.value.failed].concat();
+        outcome.unknown = Some(format!("diagnostics are pending from {}", servers.join(", ")));
+        return Ok(outcome);
+    }
+    outcome.servers = answer.server;
+    let mut trial = Trial { kit, request, document: document.clone(), items: answer.value.items };
+    let range = target::range(kit, document, args)?;
+    // With its line end: what is missing at the end of a line is said of that place.
+    let line = args.line.map(|line| target::line(document, line)).transpose()?;
+    let line = line.map(|line| line.start..line.end + 1);
+    // Places move with what is fixed before them; what is meant is told by what it says.
+    let meant: Vec<Diagnostic> = trial
+        .items
+        .iter()
+        .filter(|item| args.kind.as_deref().is_none_or(|kind| is_of(item, kind)))
+        .filter(|item| {
+            let within = |range: &Range<usize>| {
+                item.range.start < range.end.max(range.start + 1) && range.start <= item.range.end
+            };
+            range.as_ref().is_none_or(within) && line.as_ref().is_none_or(within)
+        })
+        .cloned()
+        .collect();
+    let everything = args.kind.is_none() && range.is_none() && line.is_none();
+    if everything {
+        outcome.taken_back += trial.whole_file().await?;
+    }
+    let mut tried: Vec<Diagnostic> = Vec::new();
+    for _ in 0..ROUNDS {
+        let targets = trial.targets(&meant, everything, &tried);
+        if targets.is_empty() || tried.len() >= MAX_TRIED {
+            break;
+        }
+        outcome.taken_back += trial.round(&targets, &mut tried).await?;
+    }
+    // Of several that say the same as many are left as are there.
+    let mut open: Vec<&Diagnostic> = meant.iter().collect();
+    let mut left = Vec::new();
+    for item in &trial.items {
+        let known = open.iter().position(|it| alike(it, item));
+        if let Some(at) = known {
+            open.swap_remove(at);
+        }
+        if known.is_some() || everything {
+            left.push(item.clone());
+        }
+    }
+    outcome.fixed = open.len();
+    outcome.left = left;
+    outcome.text = trial.document.text.to_string();
+    Ok(outcome)
+}
+
+impl Trial<'_> {
+    /// The problems that are meant and were not tried yet, as they stand now.
+    fn targets(&self, meant: &[Diagnostic], everything: bool, tried: &[Diagnostic]) -> Vec<Diagnostic> {
+        let wanted = |item: &&Diagnostic| {
+            let again = tried.iter().any(|it| alike(it, item) && it.line == item.line);
+            (everything || meant.iter().any(|it| alike(it, item))) && !again
+        };
+        self.items.iter().filter(wanted).take(MAX_TRIED).cloned().collect()
+    }
+
+    /// The servers' own `source.fixAll`; how many were taken back.
+    async fn whole_file(&mut self) -> Result<usize, Failure> {
+        let mut taken_back = 0;
+        let mut done: Vec<(String, String)> = Vec::new();
+        loop {
+            let query = ActionQuery {
+                range: 0..self.document.text.len(),
+                only: &["source.fixAll"],
+                diagnostics: &self.items,
+            };
+            let actions = self.actions(&query).await?;
+            let next = actions.into_iter().find(|it| !done.contains(&(it.server.clone(), it.title.clone())));
+            let Some(action) = next else { return Ok(taken_back) };
+            done.push((action.server.clone(), action.title.clone()));
+            let Some(edits) = self.edits_of(&action).await? else { continue };
+            if !self.keeps(&edits, None).await? {
+                taken_back += 1;
+            }
+        }
+    }
+
+    /// Quick fixes for `targets`: all at once where they do not touch each other, then one by one.
+    async fn round(&mut self, targets: &[Diagnostic], tried: &mut Vec<Diagnostic>) -> Result<usize, Failure> {
+        let mut fixes: Vec<(Diagnostic, Vec<TextEdit>)> = Vec::new();
+        for target in targets {
+            match self.fix_of(target).await? {
+                Some(edits) => fixes.push((target.clone(), edits)),
+                None => tried.push(target.clone()),
+            }
+        }
+        let mut together: Vec<TextEdit> = Vec::new();
+        let mut members: Vec<&Diagnostic> = Vec::new();
+        for (target, edits) in &fixes {
+            let joined: Vec<TextEdit> = together.iter().chain(edits).cloned().collect();
+            if text::normalize(&self.document.text, &joined).is_ok() {
+                together = joined;
+                members.push(target);
+            }
+        }
+        if members.len() > 1 && self.keeps(&together, Some(&members)).await? {
+            return Ok(0);
+        }
+        let mut taken_back = 0;
+        for (target, _) in fixes {
+            // What was kept meanwhile may have moved it, or mended it too.
+            let now = self.items.iter().find(|item| alike(item, &target)).cloned();
+            let Some(now) = now else { continue };
+            let Some(edits) = self.fix_of(&now).await? else {
+                tried.push(now);
+                continue;
+            };
+            if !self.keeps(&edits, Some(&[&now])).await? {
+                taken_back += 1;
+                tried.push(now);
+            }
+        }
+        Ok(taken_back)
+    }
+
+    async fn actions(&self, query: &ActionQuery<'_>) -> Result<Vec<CodeAction>, Failure> {
+        match self.kit.servers.code_actions(&self.document, query, self.request).await {
+            Ok(answer) => Ok(answer.value),
+            Err(ServerError::Cancelled) => Err(ServerError::Cancelled.into()),
+            Err(error) => {
+                tracing::debug!(%error, "no code actions");
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// The fix that a server prefers for a problem, if it is one that may be tried.
+    async fn fix_of(&self, target: &Diagnostic) -> Result<Option<Vec<TextEdit>>, Failure> {
+        let query = ActionQuery {
+            range: target.range.clone(),
+            only: &["quickfix"],
+            diagnostics: std::slice::from_ref(target),
+        };
+        for action in self.actions(&query).await? {
+            if action.preferred
+                && action.mends(target) != Some(false)
+                && let Some(edits) = self.edits_of(&action).await?
+            {
+                return Ok(Some(edits));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The edits of an action that changes this file alone and silences nothing.
+    async fn edits_of(&self, action: &CodeAction) -> Result<Option<Vec<TextEdit>>, Failure> {
+        if action.disabled.is_some() || action.is_command || silences_by_name(&action.title) {
+            return Ok(None);
+        }
+        let resolved = match self.kit.servers.resolve_action(&self.document, action, self.request).await {
+            Ok(resolved) => resolved,
+            Err(ServerError::Cancelled) => return Err(ServerError::Cancelled.into()),
+            Err(error) => {
+                tracing::debug!(%error, "an action comes to nothing");
+                return Ok(None);
+            }
+        };
+        let (Some(edit), None) = (resolved.edit, resolved.command) else { return Ok(None) };
+        if !edit.confirm.is_empty() {
+            return Ok(None);
+        }
+        Ok(match &edit.operations[..] {
+            [Operation::Edit { path, edits, .. }] if *path == self.document.path => {
+                (!silences(&self.document.text, edits)).then(|| edits.clone())
+            }
+            _ => None,
+        })
+    }
+
+    /// Shows the servers the text with `edits`; whether it is better, and then it is kept. Better is:
+    /// every one of `targets` is gone (without any: something is), and nothing is new.
+    async fn keeps(&mut self, edits: &[TextEdit], targets: Option<&[&Diagnostic]>) -> Result<bool, Failure> {
+        let Ok(edits) = text::normalize(&self.document.text, edits) else { return Ok(false) };
+        let Ok(after) = text::apply(&self.document.text, &edits) else { return Ok(false) };
+        let tried = with_text(&self.document, after);
+        let answer = match self.kit.servers.diagnostics(&tried, self.request).await {
+            Ok(answer) if answer.value.pending.is_empty() && answer.value.failed.is_empty() => answer.value,
+            Err(ServerError::Cancelled) => return Err(ServerError::Cancelled.into()),
+            // What is not known is not kept.
+            _ => return Ok(false),
+        };
+        let (new, gone) =
+            difference(&self.document.text, &edits, &self.items, &tried.text, answer.items.clone());
+        let harmless = new.iter().all(|item| item.severity == Severity::Hint);
+        let same = |a: &Diagnostic, b: &Diagnostic| a.raw == b.raw && a.server == b.server;
+        let mended = match targets {
+            Some(targets) => targets.iter().all(|target| gone.iter().any(|it| same(it, target))),
+            None => !gone.is_empty(),
+        };
+        if !(harmless && mended) {
+            return Ok(false);
+        }
+        self.document = tried;
+        self.items = answer.items;
+        Ok(true)
+    }
+}
+
+fn with_text(document: &Document, text: String) -> Document {
+    let mut bytes = if document.bom { "\u{feff}".as_bytes().to_vec() } else { Vec::new() };
+    bytes.extend(text.as_bytes());
+    let version = Version { hash: ContentHash::of(&bytes), editor: None };
+    Document { text: text.into(), version, ..document.clone() }
+}
+
+/// Whether a problem is of the kind that a person named: its code, its tool, how bad it is.
+fn is_of(item: &Diagnostic, kind: &str) -> bool {
+    let is = |text: &Option<String>| text.as_ref().is_some_and(|text| text.eq_ignore_ascii_case(kind));
+    let severity = item.severity.to_string();
+    is(&item.code)
+        || is(&item.source)
+        || kind.eq_ignore_ascii_case(&severity)
+        || kind.eq_ignore_ascii_case(&format!("{severity}s"))
+}
+
+/// Whether two problems say the same.
+fn alike(a: &Diagnostic, b: &Diagnostic) -> bool {
+    a.code == b.code && a.message == b.message && a.server == b.server
+}
+
+/// Whether a fix only silences a message, by what it is called.
+fn silences_by_name(title: &str) -> bool {
+    let title = title.to_lowercase();
+    let words = ["disable", "suppress", "ignore", "silence", "noqa", "expect-error"];
+    words.iter().any(|word| title.contains(word))
+}
+
+/// Whether edits write a comment or an attribute that silences a message.
+fn silences(text: &str, edits: &[TextEdit]) -> bool {
+    const MARKS: [&str; 18] = [
+        "noqa",
+        "type: ignore",
+        "type:ignore",
+        "pyright: ignore",
+        "pyright:ignore",
+        "pylint: disable",
+        "ty: ignore",
+        "eslint-disable",
+        "@ts-ignore",
+        "@ts-expect-error",
+        "@ts-nocheck",
+        "biome-ignore",
+        "[allow(",
+        "[expect(",
+        "NOLINT",
+        "nolint",
+        "SuppressWarnings",
+        "pragma warning",
+    ];
+    let more = |edit: &TextEdit, mark: &str| {
+        let before = text.get(edit.range.clone()).unwrap_or_default();
+        edit.new_text.matches(mark).count() > before.matches(mark).count()
+    };
+    edits.iter().any(|edit| MARKS.iter().any(|mark| more(edit, mark)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_silences_is_told_from_what_mends() {
+        let insert = |new: &str| silences("import os\n", &[TextEdit::insert(9, new)]);
+        assert!(insert("  # noqa: F401") && insert(" # pyright: ignore[x]"));
+        assert!(!insert(", sys"));
+        assert!(!silences("a # noqa\n", &[TextEdit::replace(0..8, "b # noqa")]));
+        assert!(
+            silences_by_name("Disable no-var for this line") && !silences_by_name("Remove unused import")
+        );
+    }
+}

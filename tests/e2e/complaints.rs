@@ -1,0 +1,174 @@
+//! What users of other agents' language-server tools complain about, as far as it is seen from
+//! outside: each a test of ours, named after the project and the number of the complaint.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tests::{Batch, Sandbox, Scripted};
+
+fn range(line: u32, start: u32, end: u32) -> Value {
+    json!({"start": {"line": line, "character": start}, "end": {"line": line, "character": end}})
+}
+
+fn wrong() -> Value {
+    json!({"kind": "full", "items": [{"range": range(0, 0, 3), "severity": 1, "message": "wrong"}]})
+}
+
+const FILES: [(&str, &str); 3] = [("a.py", "one\n"), ("b.py", "two\n"), ("deep/c.py", "three\n")];
+
+#[test]
+fn omp_2247_errors_are_never_called_ok() {
+    let mut sandbox = Sandbox::with(&FILES);
+    Scripted::install(
+        &mut sandbox,
+        &[json!({"methods": {"textDocument/diagnostic": [[{"result": wrong()}]]}})],
+    );
+    let said = sandbox.tool("lsp", &json!({"action": "diagnostics", "file": "a.py"})).ok();
+    assert!(said.starts_with("1 error"), "{said}");
+}
+
+#[test]
+fn omp_10701_a_glob_waits_for_each_file_and_what_is_not_known_is_pending() {
+    let mut sandbox = Sandbox::with(&FILES);
+    let slow = json!([{"delay_ms": 900}, {"result": wrong()}]);
+    Scripted::install(
+        &mut sandbox,
+        &[json!({"methods": {"textDocument/diagnostic": [slow, slow, ["never"]]}})],
+    );
+    let said = sandbox.tool("lsp", &json!({"action": "diagnostics", "file": "**/*.py", "timeout": 4})).ok();
+    assert!(said.starts_with("2 errors") && said.contains("in 3 files"), "{said}");
+    let unknown = said.contains("pending, so not known yet") || said.contains("not asked:");
+    assert!(unknown && said.contains("deep/c.py: basedpyright"), "{said}");
+}
+
+#[test]
+fn omp_10702_a_glob_means_the_files_that_it_names() {
+    let mut sandbox = Sandbox::with(&FILES);
+    let scripted = Scripted::install(
+        &mut sandbox,
+        &[json!({"methods": {"textDocument/diagnostic": [[{"result": wrong()}]]}})],
+    );
+    let said = sandbox.tool("lsp", &json!({"action": "diagnostics", "file": "*.py"})).ok();
+    assert!(said.contains("2 errors") && !said.contains("deep"), "{said}");
+    assert_eq!(scripted.got("textDocument/diagnostic"), 2);
+    sandbox.tool("lsp", &json!({"action": "diagnostics", "file": "*.nothing"})).fails("not_found");
+    let said = sandbox.tool("lsp", &json!({"action": "diagnostics", "files": ["a.py", "deep/c.py"]})).ok();
+    assert!(said.contains("2 errors") && said.contains("deep/c.py") && !said.contains("b.py"), "{said}");
+}
+
+#[test]
+fn omp_10703_all_files_of_the_project_are_looked_at_not_twenty() {
+    let names: Vec<String> = (0..30).map(|number| format!("f{number}.py")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x\n")).collect();
+    let mut sandbox = Sandbox::with(&files);
+    Scripted::install(
+        &mut sandbox,
+        &[json!({"methods": {"textDocument/diagnostic": [[{"result": wrong()}]]}})],
+    );
+    let said = sandbox.tool("lsp", &json!({"action": "diagnostics"})).ok();
+    assert!(said.contains("30 errors") && said.contains("in 30 files"), "{said}");
+}
+
+#[test]
+fn omp_4910_an_edit_does_not_wait_for_ever_on_a_server() {
+    let mut sandbox = Sandbox::with(&FILES);
+    let methods = json!({
+        "textDocument/diagnostic": [["never"]],
+        "textDocument/documentSymbol": [[{"result": []}]],
+    });
+    Scripted::install(&mut sandbox, &[json!({"methods": methods})]);
+    let mut batch = Batch::start(&sandbox);
+    batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
+    let view = batch.view("a.py");
+    let started = Instant::now();
+    let said = batch.edit(&view.put("one", "uno")).ok();
+    assert!(started.elapsed() < Duration::from_secs(30), "{said}");
+    assert!(said.contains("pending"), "what is not known is said: {said}");
+    assert_eq!(sandbox.read("a.py"), "uno\n");
+    assert!(batch.end().0.success());
+}
+
+#[test]
+fn omp_6800_nothing_that_was_started_is_left() {
+    let mut sandbox = Sandbox::with(&FILES);
+    let pid_file = sandbox.beside("grandchild");
+    let script = json!({
+        "stay": true,
+        "start": [{"grandchild": {"own_group": true, "pid_file": pid_file}}],
+        "methods": {"textDocument/documentSymbol": [[{"result": []}]], "shutdown": [["never"]]},
+    });
+    Scripted::install(&mut sandbox, &[script]);
+    sandbox.tool("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
+    sandbox.mark().none_left(Duration::from_secs(5));
+}
+
+#[test]
+fn omp_3029_a_program_that_is_not_there_is_named_with_what_installs_it() {
+    let mut sandbox = Sandbox::with(&FILES);
+    sandbox.variables.insert("PATH".to_owned(), "/usr/bin:/bin".to_owned());
+    sandbox.variables.insert("PILCROW_TOOLS".to_owned(), sandbox.beside("none").display().to_string());
+    let said = sandbox.tool("lsp", &json!({"action": "symbols", "file": "a.py"})).fails("missing_tool");
+    assert!(said.contains("is not installed; install it: "), "{said}");
+}
+
+#[test]
+fn zed_45685_the_first_match_does_not_win() {
+    let mut sandbox = Sandbox::with(&[("a.py", "x = x + x\n")]);
+    Scripted::install(&mut sandbox, &[json!({"methods": {}})]);
+    let ask = |symbol: &str| json!({"action": "references", "file": "a.py", "line": 1, "symbol": symbol});
+    let said = sandbox.tool("lsp", &ask("x")).fails("ambiguous");
+    assert!(said.contains("3 times") && said.contains("`x#1` to `x#3`"), "{said}");
+}
+
+#[test]
+fn zed_55744_a_rename_is_saved_and_counted_truly() {
+    let mut sandbox = Sandbox::with(&FILES);
+    let edit = |file: &str, end: u32| {
+        json!({"textDocument": {"uri": format!("${{root}}/{file}"), "version": null},
+            "edits": [{"range": range(0, 0, end), "newText": "new"}]})
+    };
+    // One edit changes nothing, and is given twice.
+    let mut nothing = edit("b.py", 3);
+    nothing["edits"] =
+        json!([{"range": range(0, 0, 3), "newText": "two"}, {"range": range(0, 0, 3), "newText": "two"}]);
+    let changes = json!({"documentChanges": [edit("a.py", 3), nothing]});
+    Scripted::install(&mut sandbox, &[json!({"methods": {"textDocument/rename": [[{"result": changes}]]}})]);
+    let ask = json!({"action": "rename", "file": "a.py", "line": 1, "symbol": "one", "new_name": "new"});
+    let said = sandbox.tool("lsp", &ask).ok();
+    assert!(said.contains("1 places in 1 file"), "{said}");
+    assert_eq!((sandbox.read("a.py").as_str(), sandbox.read("b.py").as_str()), ("new\n", "two\n"));
+}
+
+#[test]
+fn zed_60117_diagnostics_of_the_project_end() {
+    let mut sandbox = Sandbox::with(&FILES);
+    Scripted::install(&mut sandbox, &[json!({"methods": {"textDocument/diagnostic": [["never"]]}})]);
+    let started = Instant::now();
+    let said = sandbox.tool("lsp", &json!({"action": "diagnostics", "timeout": 1})).text();
+    assert!(started.elapsed() < Duration::from_secs(30), "{said}");
+    assert!(said.contains("pending") || said.contains("not asked"), "{said}");
+}
+
+#[test]
+fn serena_653_a_server_that_floods_its_output_before_it_speaks_is_understood() {
+    let mut sandbox = Sandbox::with(&FILES);
+    let script = json!({
+        "start": [{"repeat": {"count": 2000, "steps": [{"stdout": "Downloading…\n"}, {"stderr": "still here\n"}]}}],
+        "methods": {"textDocument/documentSymbol": [[{"result": []}]]},
+    });
+    Scripted::install(&mut sandbox, &[script]);
+    let said = sandbox.tool("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
+    assert!(said.contains("0 symbols in a.py"), "{said}");
+}
+
+#[test]
+fn omp_983_a_language_server_is_not_needed_to_read_and_edit() {
+    let mut sandbox = Sandbox::with(&FILES);
+    let scripted = Scripted::install(&mut sandbox, &[json!({"start": [{"crash": 1}]})]);
+    let mut batch = Batch::start(&sandbox);
+    let view = batch.view("a.py");
+    batch.edit(&view.put("one", "uno")).ok();
+    assert_eq!(scripted.got("initialize"), 0, "no server is asked before somebody needs one");
+    batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).fails("server_crashed");
+    assert!(batch.end().0.success());
+}

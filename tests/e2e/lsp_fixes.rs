@@ -1,0 +1,186 @@
+//! Fixes: only those of which a server is sure, each tried before it is made; and what the editor is
+//! offered from memory.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tests::editor::uri;
+use tests::{Editor, Sandbox, Scripted};
+
+const FILE: &str = "import os\nx = y\n";
+
+fn range(line: u32, start: u32, end: u32) -> Value {
+    json!({"start": {"line": line, "character": start}, "end": {"line": line, "character": end}})
+}
+
+fn wrong(line: u32, message: &str) -> Value {
+    json!({"range": range(line, 0, 5), "severity": 1, "code": "E1", "message": message})
+}
+
+fn report(items: &[Value]) -> Value {
+    json!([{"result": {"kind": "full", "items": items}}])
+}
+
+fn fix(title: &str, preferred: bool, line: u32, length: u32, new: &str) -> Value {
+    json!([{"result": [{"title": title, "kind": "quickfix", "isPreferred": preferred,
+        "edit": {"changes": {"${root}/a.py": [{"range": range(line, 0, length), "newText": new}]}}}]}])
+}
+
+fn project(diagnostics: Value, actions: Value) -> (Sandbox, Scripted) {
+    let mut sandbox = Sandbox::with(&[("a.py", FILE)]);
+    let script = json!({
+        "capabilities": {"codeActionProvider": true},
+        "methods": {"textDocument/diagnostic": diagnostics, "textDocument/codeAction": actions},
+    });
+    let scripted = Scripted::install(&mut sandbox, &[script]);
+    (sandbox, scripted)
+}
+
+#[test]
+fn a_fix_is_kept_only_if_its_problem_is_gone_and_none_is_new() {
+    let (first, second, new) =
+        (wrong(0, "unused"), wrong(1, "y is not defined"), wrong(1, "broken by the fix"));
+    let diagnostics = json!([
+        report(&[first.clone(), second.clone()]),
+        // Both fixes together, the first alone, the second alone: the second breaks something.
+        report(std::slice::from_ref(&new)),
+        report(&[
+            json!({"range": range(0, 0, 5), "severity": 1, "code": "E1", "message": "y is not defined"})
+        ]),
+        report(std::slice::from_ref(&new)),
+        // Before and after the edit that is made.
+        report(&[first, second]),
+        report(&[
+            json!({"range": range(0, 0, 5), "severity": 1, "code": "E1", "message": "y is not defined"})
+        ]),
+    ]);
+    let remove = || fix("Remove import", true, 0, 10, "");
+    let define = |line| fix("Define y", true, line, 5, "y = x");
+    let mut whole_line = remove();
+    whole_line[0]["result"][0]["edit"]["changes"]["${root}/a.py"][0]["range"] =
+        json!({"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 0}});
+    let actions = json!([whole_line, define(1), whole_line, define(0)]);
+    let (sandbox, scripted) = project(diagnostics, actions);
+    let answer = sandbox.tool("lsp", &json!({"action": "fix_all", "file": "a.py", "kind": "E1"}));
+    let said = answer.ok();
+    assert!(said.starts_with("fix all of E1: fixed 1, left 1, taken back 1\n"), "{said}");
+    assert!(said.contains("left: a.py:1: error: y is not defined"), "{said}");
+    assert_eq!(sandbox.read("a.py"), "x = y\n", "one fix was made, the other was not");
+    let shown: Vec<Value> = scripted
+        .sent("textDocument/didChange")
+        .iter()
+        .map(|it| it["contentChanges"][0]["text"].clone())
+        .collect();
+    assert!(shown.contains(&json!("y = x\n")), "the bad fix was tried: {shown:?}");
+    assert_eq!(shown.last(), Some(&json!("x = y\n")), "and the server sees the file as it is");
+    sandbox.run(&["undo"]).expect(0);
+    assert_eq!(sandbox.read("a.py"), FILE);
+}
+
+#[test]
+fn what_silences_is_not_preferred_or_is_not_known_is_left() {
+    for (action, what) in [
+        (fix("Add noqa", true, 0, 9, "import os  # noqa"), "writes a comment that silences"),
+        (fix("Ignore this", true, 0, 9, "import os2"), "is called so"),
+        (fix("Remove import", false, 0, 9, "x = 1"), "the server is not sure"),
+        (
+            json!([{"result": [{"title": "Run", "kind": "quickfix", "isPreferred": true, "command": {"title": "x", "command": "x"}}]}]),
+            "is a command",
+        ),
+    ] {
+        let (sandbox, _) = project(json!([report(&[wrong(0, "unused")])]), json!([action]));
+        let said = sandbox.tool("lsp", &json!({"action": "fix_all", "file": "a.py", "kind": "E1"})).ok();
+        assert!(said.starts_with("fix all of E1: fixed 0, left 1, taken back 0\n"), "{what}: {said}");
+        assert_eq!(sandbox.read("a.py"), FILE, "{what}");
+    }
+    // Diagnostics that never come: unknown is not clean, and nothing is tried.
+    let (sandbox, scripted) = project(json!([["never"]]), json!([]));
+    let said = sandbox.tool("lsp", &json!({"action": "fix_all", "file": "a.py", "timeout": 1})).ok();
+    assert!(said.contains("not known, so nothing was tried") && said.contains("a.py"), "{said}");
+    assert_eq!(scripted.got("textDocument/codeAction"), 0);
+}
+
+#[test]
+fn source_fix_all_is_taken_and_the_planner_knows_the_sentence() {
+    let actions = json!([
+        [{"result": [{"title": "Fix all", "kind": "source.fixAll.x",
+            "edit": {"changes": {"${root}/a.py": [{"range": range(0, 0, 9), "newText": "y = 1"}]}}}]}],
+        [{"result": []}],
+    ]);
+    let both = [wrong(0, "unused"), wrong(1, "y is not defined")];
+    let diagnostics = json!([report(&both), report(&[]), report(&both), report(&[])]);
+    let (sandbox, scripted) = project(diagnostics, actions);
+    let said = sandbox.run(&["run", "fix all diagnostics in a.py", "--yes"]).expect(0).stdout;
+    assert!(said.contains("fix all: fixed 2, left 0, taken back 0"), "{said}");
+    assert_eq!(sandbox.read("a.py"), "y = 1\nx = y\n");
+    assert_eq!(scripted.sent("textDocument/codeAction")[0]["context"]["only"], json!(["source.fixAll"]));
+}
+
+#[test]
+fn nothing_is_changed_when_only_shown() {
+    let actions = json!([fix("Mend", true, 0, 9, "y = 1")]);
+    let diagnostics = json!([report(&[wrong(0, "unused")]), report(&[])]);
+    let (sandbox, _) = project(diagnostics, actions);
+    let ask = json!({"action": "fix_all", "file": "a.py", "kind": "errors", "apply": false});
+    let said = sandbox.tool("lsp", &ask).ok();
+    assert!(said.contains("not applied") && said.contains("+y = 1"), "{said}");
+    assert_eq!(sandbox.read("a.py"), FILE);
+}
+
+#[test]
+fn the_editor_is_offered_fixes_from_memory_while_the_server_hangs() {
+    let mut sandbox = Sandbox::with(&[("a.py", FILE)]);
+    let scripted = Scripted::install(
+        &mut sandbox,
+        &[json!({"methods": {"initialize": [["never"]]}}), json!({"methods": {}})],
+    );
+    let mut editor = Editor::start(&sandbox);
+    let file = uri(&sandbox, "a.py");
+    editor.open(&file, "python", FILE);
+    let known = json!({"range": range(0, 7, 9), "code": "F401", "source": "ruff", "message": "`os` imported but unused"});
+    let ask =
+        json!({"textDocument": {"uri": file}, "range": range(0, 7, 7), "context": {"diagnostics": [known]}});
+    let mut best = Duration::MAX;
+    let mut actions = Value::Null;
+    for _ in 0..20 {
+        let started = Instant::now();
+        actions = editor.request("textDocument/codeAction", ask.clone())["result"].clone();
+        best = best.min(started.elapsed());
+    }
+    let found = |kind: &str| {
+        let all = actions.as_array().expect("a list");
+        all.iter().find(|it| it["kind"] == kind).unwrap_or_else(|| panic!("no {kind} in {actions:#}")).clone()
+    };
+    let fix = found("quickfix.pilcrow.fix");
+    assert_eq!(fix["title"], "Fix this: `os` imported but unused");
+    assert_eq!(
+        fix["command"]["arguments"][0],
+        json!({"kind": "fix", "uri": file, "range": range(0, 7, 9), "code": "F401"})
+    );
+    assert_eq!(found("quickfix.pilcrow.fixAll")["title"], "Fix all F401 in this file");
+    assert_eq!(scripted.got("initialize"), 0, "no server was started for a list");
+    assert!(best < Duration::from_millis(20), "a list from memory took {best:?} at best");
+    // Nothing of ours is offered where nothing is known to be wrong, and nothing is preferred: what is
+    // preferred may run when a file is saved.
+    let quiet =
+        json!({"textDocument": {"uri": file}, "range": range(0, 7, 7), "context": {"diagnostics": []}});
+    let actions = editor.request("textDocument/codeAction", quiet)["result"].clone();
+    assert!(!actions.to_string().contains("quickfix.pilcrow"), "{actions:#}");
+    assert!(fix.get("isPreferred").is_none());
+}
+
+#[test]
+fn a_fix_that_the_editor_chose_lands_in_its_buffer() {
+    let diagnostics =
+        json!([report(&[wrong(0, "unused")]), report(&[]), report(&[wrong(0, "unused")]), report(&[])]);
+    let (sandbox, _) = project(diagnostics, json!([fix("Mend", true, 0, 9, "y = 1")]));
+    let mut editor = Editor::start(&sandbox);
+    editor.answers.push_back(Some("Once"));
+    let file = uri(&sandbox, "a.py");
+    editor.open(&file, "python", FILE);
+    let argument = json!({"kind": "fix", "uri": file, "range": range(0, 0, 5), "code": "E1"});
+    let session = editor.run("pilcrow.refactor", argument);
+    let end = editor.ended(&session);
+    assert_eq!(editor.text(&file), "y = 1\nx = y\n", "{end}");
+    assert_eq!(sandbox.read("a.py"), FILE, "nothing is saved");
+}
