@@ -227,9 +227,7 @@ impl Lab<'_> {
         // Not offered: refused as such, or another server would have to be installed for it; or answered
         // with nothing by one that says that it could.
         let nothing = answer.error().is_none()
-            && ["none found", "says nothing about", "no code action"]
-                .iter()
-                .any(|it| answer.text().contains(it));
+            && ["none found", "says nothing about", ": none ("].iter().any(|it| answer.text().contains(it));
         let refused = nothing || matches!(answer.error(), Some("unsupported" | "missing_tool"));
         let wrong = match expected {
             None if refused => {
