@@ -206,7 +206,7 @@ fn typescript_zod() {
         code: &[".ts"],
         declared: ("src/v3/ZodError.ts", "export const ZodIssueCode"),
         rename: ("ZodIssueCode", "ZodProblemCode", 10),
-        either: &[],
+        either: &["//"],
         moved: Some((
             "src/v3/helpers/parseUtil.ts",
             "src/v3/helpers/parsing.ts",
@@ -292,12 +292,16 @@ fn c_bzip2() {
     let mut sandbox = Sandbox::new();
     let source = tools().join("lib/bzip2-sys/bzip2-1.0.8");
     copy(&source, &sandbox.project());
+    // What `bear -- make` would write: without it clangd takes a header for C++ and finds no use of it.
+    let commands: Vec<serde_json::Value> = code(&sandbox, &[".c"])
+        .keys()
+        .map(|file| json!({"directory": sandbox.project(), "file": file, "arguments": ["cc", "-D_FILE_OFFSET_BITS=64", "-c", file]}))
+        .collect();
+    sandbox.write("compile_commands.json", json!(commands).to_string());
     let project = Project {
         server: &["clangd"],
         code: &[".c", ".h"],
-        // Asked for at the header's line clangd knows nothing of the others: without a compilation
-        // database it takes a header for C++.
-        declared: ("huffman.c", "void BZ2_hbMakeCodeLengths ("),
+        declared: ("bzlib_private.h", "BZ2_hbMakeCodeLengths ("),
         rename: ("BZ2_hbMakeCodeLengths", "BZ2_makeCodeLengths", 3),
         either: &[],
         moved: None,

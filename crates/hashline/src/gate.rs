@@ -258,12 +258,18 @@ fn at_tail(hunk: &Hunk, lines: &Lines) -> Vec<(Hunk, String)> {
     if let Place::Lines { first, last } = hunk.place
         && first < last
         && is_lost(last, &hunk.rows, lines)
-        && only_closes(lines.content(last))
+        && (only_closes(lines.content(last)) || opens(last, lines))
     {
         let done = format!("line {last} `{}` was kept", lines.content(last).trim());
         out.push((Hunk { place: Place::Lines { first, last: last - 1 }, rows: hunk.rows.clone() }, done));
     }
     out
+}
+
+/// Whether what follows a line stands within it, as a body within its function.
+fn opens(line: usize, lines: &Lines) -> bool {
+    let below = (line + 1..=lines.count()).find(|line| !lines.content(*line).trim().is_empty());
+    below.is_some_and(|below| indent(lines.content(below)) > indent(lines.content(line)))
 }
 
 /// Whether a line of the range is written nowhere in the body at its own edge.

@@ -213,16 +213,6 @@ impl Capabilities {
         self.provider(key, method).is_some()
     }
 
-    /// How a server wants to hear that a document was saved; `None`: not at all.
-    pub fn save(&self) -> Option<Value> {
-        let fixed = match &self.server["textDocumentSync"]["save"] {
-            Value::Bool(true) => Some(json!({})),
-            options @ Value::Object(_) => Some(options.clone()),
-            _ => None,
-        };
-        fixed.or_else(|| self.registrations("textDocument/didSave").first().map(|options| (*options).clone()))
-    }
-
     /// Whether folders can be added while it runs.
     pub fn takes_folders(&self) -> bool {
         let folders = &self.server["workspace"]["workspaceFolders"];
@@ -232,6 +222,16 @@ impl Capabilities {
             _ => !self.registrations("workspace/didChangeWorkspaceFolders").is_empty(),
         };
         folders["supported"] == Value::Bool(true) && told
+    }
+
+    /// How a server wants to hear that a document was saved; `None`: not at all.
+    pub fn save(&self) -> Option<Value> {
+        let fixed = match &self.server["textDocumentSync"]["save"] {
+            Value::Bool(true) => Some(json!({})),
+            options @ Value::Object(_) => Some(options.clone()),
+            _ => None,
+        };
+        fixed.or_else(|| self.registrations("textDocument/didSave").first().map(|options| (*options).clone()))
     }
 
     /// Whether documents are to be opened at all, and whether changes may be sent as ranges.

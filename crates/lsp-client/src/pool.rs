@@ -292,9 +292,14 @@ impl ServerPool {
         let top = self.workspace.root();
         self.definitions.for_path(path.as_path()).iter().any(|definition| {
             discovery::find_root(&definition.root, path, top).is_some()
-                && (definition.verified.is_some()
-                    || !self.limits.search.find(definition, top, top).is_empty())
+                && (definition.verified.is_some() || self.is_there(definition))
         })
+    }
+
+    /// Whether some program for a definition is there.
+    pub(crate) fn is_there(&self, definition: &ServerDefinition) -> bool {
+        let top = self.workspace.root();
+        !self.limits.search.find(definition, top, top).is_empty()
     }
 
     pub(crate) fn is_verified(&self, name: &str) -> bool {
@@ -443,6 +448,8 @@ impl ServerPool {
         clock: Clock<'_>,
     ) -> Result<Vec<Arc<Server>>, ServerError> {
         let mut definitions = self.definitions.for_path(path.as_path());
+        let top = self.workspace.root();
+        definitions.retain(|it| discovery::find_root(&it.root, path, top).is_some());
         if definitions.is_empty() {
             return Err(ServerError::NoServer { path: self.workspace.relative(path) });
         }

@@ -148,11 +148,9 @@ impl Lab<'_> {
         let (file_of, line_of) = case.action.map_or((file, line), |it| (it.0, it.1));
         let answer =
             self.ask(json!({"action": "code_actions", "file": file_of, "line": line_of, "timeout": 120}));
-        if answer.error() != Some("invalid_arguments") {
-            self.judge("code action", &answer, case.action, |answer, (_, _, title)| {
-                missing(&answer.text(), &[title])
-            });
-        }
+        self.judge("code action", &answer, case.action, |answer, (_, _, title)| {
+            missing(&answer.text(), &[title])
+        });
 
         self.mend();
 
@@ -229,7 +227,7 @@ impl Lab<'_> {
         // Not offered: refused as such, or another server would have to be installed for it; or answered
         // with nothing by one that says that it could.
         let nothing = answer.error().is_none()
-            && ["none found", "says nothing about"].iter().any(|it| answer.text().contains(it));
+            && ["none found", "says nothing about", ": none ("].iter().any(|it| answer.text().contains(it));
         let refused = nothing || matches!(answer.error(), Some("unsupported" | "missing_tool"));
         let wrong = match expected {
             None if refused => {

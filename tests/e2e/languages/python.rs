@@ -55,7 +55,8 @@ fn types(server: &'static str, programs: &'static [&'static str]) -> Case {
 
 #[test]
 fn basedpyright() {
-    check("basedpyright", &types("basedpyright", &["basedpyright-langserver"]));
+    let case = types("basedpyright", &["basedpyright-langserver"]);
+    check("basedpyright", &Case { action: Some(("broken.py", 3, "pyright: ignore")), ..case });
 }
 
 #[test]
@@ -65,7 +66,8 @@ fn pyright() {
 
 #[test]
 fn ty() {
-    check("ty", &Case { rename_file: None, ..types("ty", &["ty"]) });
+    let case = types("ty", &["ty"]);
+    check("ty", &Case { rename_file: None, action: Some(("broken.py", 3, "unresolved-reference")), ..case });
 }
 
 #[test]

@@ -81,6 +81,7 @@ fn clangd() {
                 ),
                 ("broken.c", "#include \"shapes.h\"\n\nint none(void) {\n  return total(nothing, 0);\n}\n"),
                 ("ugly.c", "int   x ( void ) ;\n"),
+                ("fixable.c", "int f(int a) {\n  if (a = 1)\n    return 2;\n  return 3;\n}\n"),
             ],
             used: ("main.c", 5, "total"),
             symbols: Some(("shapes.h", &["square", "square.side", "total"])),
@@ -107,7 +108,7 @@ fn clangd() {
                 ],
             )),
             rename_file: None,
-            action: Some(("shapes.c", 6, "Extract")),
+            action: Some(("fixable.c", 2, "equality comparison")),
             format: Some(("ugly.c", "int x(void);")),
         },
     );

@@ -56,7 +56,7 @@ fn typescript(server: &'static str, programs: &'static [&'static str]) -> Case {
                 ("lib/figures.ts", "class Square"),
             ],
         )),
-        action: Some(("broken.ts", 3, "Add missing function declaration")),
+        action: Some(("broken.ts", 3, "Convert named export to default export")),
         format: Some(("ugly.ts", "export const x = 1")),
     }
 }

@@ -75,7 +75,16 @@ impl ServerPool {
         if servers.is_empty() {
             let root = self.workspace.root();
             let mut files = self.workspace.files(root).take(LOOKED_AT);
-            let known = files.find(|path| !self.definitions.for_feature(path.as_path(), feature).is_empty());
+            // Better a server that is there than the one of whatever file comes first.
+            let mut first = None;
+            let known = files.find(|path| {
+                let found = self.applying(path, feature);
+                if first.is_none() && !found.is_empty() {
+                    first = Some(path.clone());
+                }
+                found.iter().any(|definition| self.is_there(definition))
+            });
+            let known = known.or(first);
             let known = known.ok_or_else(|| ServerError::NoServer { path: root.to_string() })?;
             servers.push(self.pick(&known, feature, clock).await?);
         }
