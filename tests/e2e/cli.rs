@@ -57,6 +57,21 @@ fn json_output_is_json_lines() {
 }
 
 #[test]
+fn edits_in_batch_need_no_project_and_no_trust() {
+    let sandbox = Sandbox::with(&[("a.txt", "on disk\n")]);
+    let start = sandbox.tree();
+    let row = json!({
+        "id": 1, "path": "a.txt", "base": "a\nb\n", "current": "a\nb\n", "patch": "[a.txt#TAG]\nPUT 2:\n+B\n",
+    });
+    let ran = sandbox.run_with_input(&["edit", "--batch"], &format!("{row}\nno row\n{row}\n")).expect(0);
+    let answers: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let said: Vec<&str> = answers.iter().filter_map(|answer| answer["status"].as_str()).collect();
+    assert_eq!(said, ["applied", "error", "applied"]);
+    assert_eq!((&answers[0]["text"], &answers[1]["line"]), (&json!("a\nB\n"), &json!(2)));
+    assert_eq!(sandbox.tree(), start);
+}
+
+#[test]
 fn the_schema_is_a_schema_and_settings_have_origins() {
     let sandbox = Sandbox::with(&[("a.txt", "x\n")]);
     let schema: Value =

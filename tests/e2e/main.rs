@@ -7,6 +7,7 @@ mod cancel;
 mod cli;
 mod complaints;
 mod crash;
+mod dialects;
 mod editors;
 mod front;
 mod in_editor;

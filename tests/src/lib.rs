@@ -26,7 +26,7 @@ pub use scripted::Scripted;
 pub fn in_editors(test: &str) -> bool {
     let on = std::env::var_os("RUN_EDITOR_TESTS").is_some();
     if !on {
-        eprintln!("skipped: {test} (needs real editors; cargo xtask test --editors)");
+        eprintln!("skipped: {test} (needs real editors; set RUN_EDITOR_TESTS=1, or use cargo xtask test)");
     }
     on
 }

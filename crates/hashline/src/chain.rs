@@ -8,6 +8,10 @@ use std::ops::Range;
 use text::TextEdit;
 
 use crate::Lines;
+use crate::surgery::Place;
+
+/// An edit that replaces so many lines besides those asked about says nothing about these.
+const WHOLE: usize = 8;
 
 /// The later text as pieces of the old one and new text between.
 #[derive(Debug)]
@@ -88,6 +92,23 @@ impl Chain {
         let kept = self.kept.get(at).filter(|kept| kept.old <= range.start)?;
         let start = kept.new + (range.start - kept.old);
         Some(start..start + range.len())
+    }
+
+    /// Whether the edits wrote a large part around a place anew, as one piece, so that they tell
+    /// nothing about its lines: an editor may replace everything to change one word.
+    pub(crate) fn is_rewritten(&self, old: &Lines, new: &Lines, place: Place) -> bool {
+        let (first, last) = place.lines().unwrap_or(match place {
+            Place::End => (old.count(), old.count()),
+            _ => (1, 1),
+        });
+        let at = self.kept.partition_point(|kept| kept.old + kept.len <= old.start(first));
+        let above = at.checked_sub(1).map(|at| self.kept[at]);
+        let from = above.map_or((0, 0), |kept| (kept.old + kept.len, kept.new + kept.len));
+        let to = self.kept.get(at).map_or((old.text().len(), new.text().len()), |kept| (kept.old, kept.new));
+        let old_count = old.line_of(to.0) - old.line_of(from.0);
+        let new_count = new.line_of(to.1) - new.line_of(from.1);
+        let named = last + 1 - first;
+        to.0 >= old.content_range(last).end && old_count >= named + WHOLE && 2 * new_count >= old_count
     }
 
     /// First of the lines of `new` that are, untouched, the lines `first..=last` of `old`.

@@ -5,9 +5,9 @@
 //! like furniture is refused only where the file itself has no line of that form.
 
 use crate::lines::Lines;
-use crate::{LineCheck, Tag, operation};
+use crate::{LineCheck, Tag, arrow, operation};
 
-/// A row as a read shows it: `12kq:text`, or `12:text`.
+/// A row as a read shows it in any dialect: `12kq:text`, `12:text` or `12#KQ:text`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Numbered {
     pub line: usize,
@@ -22,9 +22,22 @@ pub(crate) fn numbered(row: &str) -> Option<Numbered> {
     let (word, text) = row[digits..].split_once(':')?;
     let check = match word {
         "" => None,
-        word => Some(word.parse().ok()?),
+        word => Some(word.strip_prefix('#').unwrap_or(word).parse().ok()?),
     };
     Some(Numbered { line, check, text: text.to_owned() })
+}
+
+/// The number of a row as other tools show it: `12|text`, `12 | text`, `12→text`, and with blanks
+/// before the number also `12` and a tab.
+fn numbered_elsewhere(row: &str) -> Option<usize> {
+    let number = row.trim_start_matches(' ');
+    let rest = number.trim_start_matches(|c: char| c.is_ascii_digit());
+    let line = number[..number.len() - rest.len()].parse().ok().filter(|line| *line > 0)?;
+    let padded = number.len() < row.len();
+    let word = rest.trim_start_matches(|c: char| c.is_ascii_lowercase());
+    let check = &rest[..rest.len() - word.len()];
+    let bar = word.trim_start_matches(' ').starts_with(['|', '│', '→']) || padded && word.starts_with('\t');
+    (bar && (check.is_empty() || check.parse::<LineCheck>().is_ok())).then_some(line)
 }
 
 /// The row that stands for lines left out.
@@ -44,14 +57,20 @@ fn kind(row: &str) -> Option<Kind> {
     if is_elision(row) {
         return Some(Kind::Elision);
     }
-    let header =
-        row.strip_prefix('[').and_then(|row| row.strip_suffix(']')).and_then(|row| row.rsplit_once('#'));
+    let bracketed = row.strip_prefix('[').and_then(|row| row.strip_suffix(']'));
+    let header = bracketed.or(row.strip_prefix('¶')).and_then(|row| row.rsplit_once('#'));
     if header.is_some_and(|(path, tag)| !path.is_empty() && tag.parse::<Tag>().is_ok()) {
         return Some(Kind::Header);
     }
     let upper = row.starts_with("PUT ") || row.starts_with("CUT ");
     let operation = upper && matches!(operation::parse(row), Some(Ok(it)) if it.repairs.is_empty());
-    operation.then_some(Kind::Operation)
+    (operation || is_arrow(row)).then_some(Kind::Operation)
+}
+
+/// A bare operation of the arrow dialect that can hardly be anything else: `12..14:`, `12↓`.
+fn is_arrow(row: &str) -> bool {
+    let distinct = row.ends_with(['↑', '↓']) || row.contains("..") && row.ends_with([':', '!']);
+    distinct && matches!(arrow::parse(row), Some(Ok(it)) if it.repairs.is_empty() && it.inline.is_none())
 }
 
 /// `… 3..=9 not shown`, and what other tools show: `3-9: …`, `3..9: ...`.
@@ -104,12 +123,16 @@ fn numbered_rows(body: &[String], first: usize, lines: &Lines) -> bool {
     if rows.iter().flatten().any(shown) {
         return true;
     }
-    let Some(rows) = rows.into_iter().collect::<Option<Vec<Numbered>>>() else { return false };
-    let Some(start) = rows.first() else { return false };
-    let in_order = rows.windows(2).all(|pair| pair[0].line + 1 == pair[1].line);
-    let here = start.line.abs_diff(first) <= 1;
     let around = first.saturating_sub(1).max(1)..=(first + 1).min(lines.count());
-    in_order && here && !around.clone().any(is_numbered)
+    let count_here = |number: &dyn Fn(&str) -> Option<usize>| {
+        let Some(rows) = body.iter().map(|row| number(row)).collect::<Option<Vec<usize>>>() else {
+            return false;
+        };
+        let in_order = rows.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+        let here = rows.first().is_some_and(|start| start.abs_diff(first) <= 1);
+        in_order && here && !around.clone().any(|line| number(lines.content(line)).is_some())
+    };
+    count_here(&|row| numbered(row).map(|row| row.line)) || count_here(&numbered_elsewhere)
 }
 
 #[cfg(test)]
@@ -135,8 +158,30 @@ mod tests {
             (12, "kq", "a: b")
         );
         assert_eq!(numbered("3:").unwrap().text, "");
-        for row in ["a", "12", "12px x: y", "12pxx: y", ":x", "0:x"] {
+        assert_eq!(numbered("12#KQ:a: b"), Some(row));
+        for row in ["a", "12", "12px x: y", "12pxx: y", ":x", "0:x", "12#:x", "12##kq:x"] {
             assert_eq!(numbered(row), None, "{row}");
         }
+    }
+
+    #[test]
+    fn rows_of_other_tools() {
+        for row in ["12|x", "12 | x", "12kq|x", "  12→x", "   12\tx", "12│x"] {
+            assert_eq!(numbered_elsewhere(row), Some(12), "{row}");
+        }
+        for row in ["12\tx", "12 x", "|12|", "0|x", "12il|x", "12"] {
+            assert_eq!(numbered_elsewhere(row), None, "{row}");
+        }
+    }
+
+    #[test]
+    fn operations_of_both_dialects_that_have_lines() {
+        for row in ["PUT 3kq:", "CUT 3..=4", "3..4:", "3kq..4mz!", "12↓", "1↑"] {
+            assert_eq!(kind(row), Some(Kind::Operation), "{row}");
+        }
+        for row in ["3:", "3!", "12: x", "1..2", "a..b:", "PUT", "x↓", "1..3: x"] {
+            assert_eq!(kind(row), None, "{row}");
+        }
+        assert_eq!(kind("¶src/a.rs#3f2a"), Some(Kind::Header));
     }
 }

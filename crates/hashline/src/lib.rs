@@ -7,7 +7,7 @@
 //! **It never makes a silent wrong edit**: where two readings are possible, it refuses and shows.
 //!
 //! Pure: text in, plan out. No file, no clock, no async; it never looks anything up. What it does
-//! not do: guess by likeness, repair bodies, parse source code.
+//! not do: guess by likeness, or parse source code itself: who can is handed in as [`Syntax`].
 //!
 //! # How it goes
 //!
@@ -16,19 +16,19 @@
 //! 2. [`Patch::parse`] reads the edit. Small slips of form are repaired, each with a [`Note`]
 //!    ([`TOLERATED`] lists them); what could become wrong content is not ([`REFUSED`]).
 //! 3. [`plan()`] checks tag, numbers, checks, overlap and that the lines were shown, follows them
-//!    into the current text, and gives a [`Plan`] or a [`Refusal`].
+//!    into the current text ([`Recovery`] says how), and gives a [`Plan`] or a [`Refusal`].
 //! 4. The caller writes the files, and [`outcome`] records what was read back and says what changed.
 //!
 //! # Example
 //!
 //! ```
 //! use std::sync::Arc;
-//! use hashline::{Options, Patch, SnapshotStore, outcome, plan};
+//! use hashline::{Options, Patch, SnapshotStore, View, outcome, plan};
 //!
 //! let text: Arc<str> = "def greet(name):\n    msg = \"Hello, \" + name\n    print(msg)\n".into();
 //! let mut store = SnapshotStore::default();
 //! let tag = store.record("src/greet.py", text.clone());
-//! let shown = store.show("src/greet.py", tag, &[1..=3], true).expect("just recorded");
+//! let shown = store.show("src/greet.py", tag, &[1..=3], View::default()).expect("just recorded");
 //! assert_eq!(
 //!     shown,
 //!     "[src/greet.py#8894]\n1ve:def greet(name):\n2yf:    msg = \"Hello, \" + name\n3cv:    print(msg)\n"
@@ -41,7 +41,7 @@
 //! assert!(section.new_text.contains("f\"Hello, {name}\""));
 //!
 //! // … the caller writes the file and reads it back …
-//! let outcome = outcome(&mut store, section, section.new_text.clone(), true);
+//! let outcome = outcome(&mut store, section, section.new_text.clone(), View::default());
 //! assert!(outcome.text.contains("\n-    msg = \"Hello, \" + name\n+2"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -53,19 +53,19 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use hashline::{NoteKind, Options, Patch, SnapshotStore, Strategy, outcome, plan};
+//! use hashline::{NoteKind, Options, Patch, SnapshotStore, Strategy, View, outcome, plan};
 //!
 //! let mut store = SnapshotStore::default();
 //! let mut text: Arc<str> = "a\nb\nc\nd\ne\n".into();
 //! let tag = store.record("f", text.clone());
-//! let shown = store.show("f", tag, &[1..=5], true).expect("just recorded");
+//! let shown = store.show("f", tag, &[1..=5], View::default()).expect("just recorded");
 //! let old_anchor = shown.lines().nth(4).and_then(|row| row.split(':').next()).expect("line 4");
 //!
 //! // The first edit adds two lines above.
 //! let (patch, _) = Patch::parse(&format!("[f#{tag}]\nPUT <1:\n+x\n+y\n"))?;
 //! let first = plan(&patch, &mut store, &|_: &str| Some(text.clone()), Options::default())?;
 //! text = first.sections[0].new_text.clone();
-//! let fresh = outcome(&mut store, &first.sections[0], text.clone(), true).tag.expect("not deleted");
+//! let fresh = outcome(&mut store, &first.sections[0], text.clone(), View::default()).tag.expect("not deleted");
 //!
 //! // The second names line `d` by its number from before.
 //! let (patch, _) = Patch::parse(&format!("[f#{fresh}]\nPUT {old_anchor}:\n+D\n"))?;
@@ -104,40 +104,90 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # A text that changed elsewhere
+//!
+//! Each operation is followed by itself, where the lines that did not change prove its place:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use hashline::{Options, Patch, SnapshotStore, Strategy, plan};
+//!
+//! let mut store = SnapshotStore::default();
+//! let tag = store.record("f", "a\nb\nc\nd\n");
+//! store.see("f", tag, 1..=4);
+//! let (patch, _) = Patch::parse(&format!("[f#{tag}]\nPUT 1:\n+A\nPUT 4:\n+D\n"))?;
+//!
+//! // Someone wrote two lines in the middle.
+//! let now: Arc<str> = "a\nb\nx\ny\nc\nd\n".into();
+//! let plan = plan(&patch, &mut store, &|_: &str| Some(now.clone()), Options::default())?;
+//! let section = &plan.sections[0];
+//! assert_eq!(&*section.new_text, "A\nb\nx\ny\nc\nD\n");
+//! assert_eq!(section.strategy, Strategy::Remap);
+//! assert_eq!((section.recovery[1].lines, section.recovery[1].now), (Some((4, 4)), Some((6, 6))));
+//! assert!(section.notes[0].message.ends_with("line 4 was found at 6"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! The grammar is in the crate's `README.md`.
 
+mod align;
+mod applied;
+mod arrow;
+mod block;
 mod boundary;
 mod chain;
 mod check;
+mod current;
+mod describe;
+mod draft;
 mod furniture;
+mod gate;
+mod hunks;
+mod json;
 mod lines;
+mod merge;
+mod naming;
 mod note;
 mod operation;
 mod parse;
+mod parse_error;
 mod patch;
 mod plan;
+mod print;
+mod recover;
+mod recovery;
 mod refusal;
+mod refuse;
+mod remap;
 mod render;
 mod resolve;
 mod snapshot;
+mod source;
 mod store;
 mod surgery;
+mod syntax;
 mod tag;
 mod tolerance;
+mod unseen;
+mod view;
 
 pub use check::{ALPHABET, LineCheck, NotACheck};
+pub use current::{Current, Documents, MAX_BYTES};
+pub use describe::edit_description;
 pub use lines::Lines;
 pub use note::{Note, NoteKind};
-pub use parse::{ParseError, ParseErrorKind, Parser};
+pub use parse::Parser;
+pub use parse_error::{ParseError, ParseErrorKind};
 pub use patch::{Anchor, FileOp, Op, Patch, Section, Span, Target};
-pub use plan::{Current, Documents, MAX_BYTES, MAX_UNSEEN, Options, Plan, SectionPlan, Strategy, plan};
+pub use plan::{Options, Plan, SectionPlan, Strategy, plan};
+pub use print::Unsayable;
+pub use recovery::Recovery;
 pub use refusal::{AnchorLines, CurrentLine, Reason, Refusal, SectionRefusal};
-pub use render::{Outcome, compact_diff, header, outcome, render, row};
+pub use render::{Outcome, compact_diff, outcome, render};
 pub use snapshot::Snapshot;
 pub use store::{Limits, SnapshotStore};
+pub use syntax::{Block, Broken, Judgement, NoBlock, ParseRegression, Syntax};
 pub use tag::{NotATag, Tag};
 pub use tolerance::{REFUSED, TOLERATED, Tolerance};
-
-/// What a model is told of the format: the description of an `edit` tool, in the canonical
-/// dialect, at most 900 tokens.
-pub const EDIT_DESCRIPTION: &str = include_str!("edit.md");
+pub use unseen::MAX_UNSEEN;
+pub use view::{Dialect, NotADialect, View};

@@ -71,6 +71,14 @@ impl Lines {
         &self.text[self.content_range(line)]
     }
 
+    /// A line without its line end and without blanks before that.
+    pub(crate) fn bytes_without_blanks(&self, line: usize) -> &[u8] {
+        let bytes = &self.text.as_bytes()[self.range(line)];
+        let blank = |byte: &u8| matches!(byte, b'\n' | b'\r' | b' ' | b'\t');
+        let len = bytes.iter().rposition(|byte| !blank(byte)).map_or(0, |at| at + 1);
+        &bytes[..len]
+    }
+
     /// The line end of a line; empty for a last line that has none.
     pub fn ending(&self, line: usize) -> &str {
         &self.text[self.content_range(line).end..self.range(line).end]

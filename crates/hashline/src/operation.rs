@@ -1,6 +1,6 @@
 //! One operation line of the canonical dialect: `PUT 2kq..=4mz:`, `CUT 7 @r`, `MV DEST`.
 
-use crate::parse::ParseErrorKind as Kind;
+use crate::parse_error::{ParseErrorKind as Kind, excerpt};
 use crate::patch::{Anchor, Span, Target, normal_path};
 use crate::tolerance::SEPARATORS;
 use crate::{LineCheck, NoteKind};
@@ -35,7 +35,7 @@ pub(crate) fn parse(line: &str) -> Option<Result<Operation, Kind>> {
         "PUT" => put(rest, &mut repairs),
         "CUT" => cut(rest, &mut repairs),
         "REM" if rest.is_empty() => Ok(Verb::Remove),
-        "REM" => Err(Kind::Trailing(rest.to_owned())),
+        "REM" => Err(Kind::Trailing(excerpt(rest))),
         "MV" if normal_path(rest).is_empty() => Err(Kind::NoDestination),
         "MV" => Ok(Verb::Rename(normal_path(rest))),
         _ => return None,
@@ -54,7 +54,7 @@ fn put(rest: &str, repairs: &mut Vec<NoteKind>) -> Result<Verb, Kind> {
         rest => match rest.strip_prefix('@') {
             Some(name) => Ok(Verb::Paste(target, register(name)?)),
             None if rest.starts_with(':') => Err(Kind::InlineBody),
-            None => Err(Kind::Trailing(rest.to_owned())),
+            None => Err(Kind::Trailing(excerpt(rest))),
         },
     }
 }
@@ -63,7 +63,7 @@ fn cut(rest: &str, repairs: &mut Vec<NoteKind>) -> Result<Verb, Kind> {
     if rest.starts_with(['<', '>']) {
         return Err(Kind::CutPoint);
     }
-    let (span, rest) = span(rest, repairs)?;
+    let (span, rest) = span(rest, SEPARATORS[0], repairs)?;
     let mut rest = rest.trim();
     if let Some(before) = rest.strip_suffix(':') {
         repairs.push(NoteKind::ExtraColon);
@@ -72,13 +72,13 @@ fn cut(rest: &str, repairs: &mut Vec<NoteKind>) -> Result<Verb, Kind> {
     match rest.strip_prefix('@') {
         Some(name) => Ok(Verb::Cut(span, Some(register(name)?))),
         None if rest.is_empty() => Ok(Verb::Cut(span, None)),
-        None => Err(Kind::Trailing(rest.to_owned())),
+        None => Err(Kind::Trailing(excerpt(rest))),
     }
 }
 
 fn register(name: &str) -> Result<String, Kind> {
     let fits = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-    if fits { Ok(name.to_owned()) } else { Err(Kind::BadRegister(name.to_owned())) }
+    if fits { Ok(name.to_owned()) } else { Err(Kind::BadRegister(excerpt(name))) }
 }
 
 fn target<'a>(rest: &'a str, repairs: &mut Vec<NoteKind>) -> Result<(Target, &'a str), Kind> {
@@ -101,11 +101,17 @@ fn target<'a>(rest: &'a str, repairs: &mut Vec<NoteKind>) -> Result<(Target, &'a
             None => (Target::After(anchor), rest),
         });
     }
-    let (span, rest) = span(rest, repairs)?;
+    let (span, rest) = span(rest, SEPARATORS[0], repairs)?;
     Ok((Target::Replace(span), rest))
 }
 
-fn span<'a>(rest: &'a str, repairs: &mut Vec<NoteKind>) -> Result<(Span, &'a str), Kind> {
+/// Lines at the beginning of `rest`, and what follows. `between` is what the dialect writes between
+/// the ends of a range; other separators are repairs.
+pub(crate) fn span<'a>(
+    rest: &'a str,
+    between: &str,
+    repairs: &mut Vec<NoteKind>,
+) -> Result<(Span, &'a str), Kind> {
     let (first, rest) = anchor(rest)?;
     if let Some(rest) = rest.strip_prefix('*') {
         return Ok((Span::Block(first), rest));
@@ -115,7 +121,7 @@ fn span<'a>(rest: &'a str, repairs: &mut Vec<NoteKind>) -> Result<(Span, &'a str
     let Some((word, after)) = found else {
         return Ok((Span::Lines { first, last: first }, rest));
     };
-    if word != SEPARATORS[0] {
+    if word != between {
         repairs.push(NoteKind::Separator);
     }
     let (last, rest) = anchor(after.trim_start())?;
@@ -132,22 +138,23 @@ fn span<'a>(rest: &'a str, repairs: &mut Vec<NoteKind>) -> Result<(Span, &'a str
     Ok((Span::Lines { first, last }, rest))
 }
 
-fn anchor(rest: &str) -> Result<(Anchor, &str), Kind> {
+/// A line's name at the beginning of `rest`, and what follows.
+pub(crate) fn anchor(rest: &str) -> Result<(Anchor, &str), Kind> {
     let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, rest) = rest.split_at(digits);
     if number.is_empty() {
-        return Err(Kind::NoNumber(rest.to_owned()));
+        return Err(Kind::NoNumber(excerpt(rest)));
     }
-    let line: usize = number.parse().map_err(|_| Kind::BadNumber(number.to_owned()))?;
+    let line: usize = number.parse().map_err(|_| Kind::BadNumber(excerpt(number)))?;
     // Room for the neighbours' numbers, so that no sum of ours can run over.
     if line == 0 || line > usize::MAX / 4 {
-        return Err(Kind::BadNumber(number.to_owned()));
+        return Err(Kind::BadNumber(excerpt(number)));
     }
     let letters = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
     let (word, rest) = rest.split_at(letters);
     let check = match word {
         "" => None,
-        word => Some(word.parse::<LineCheck>().map_err(|_| Kind::BadCheck(word.to_owned()))?),
+        word => Some(word.parse::<LineCheck>().map_err(|_| Kind::BadCheck(excerpt(word)))?),
     };
     Ok((Anchor { line, check }, rest))
 }

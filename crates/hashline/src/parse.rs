@@ -1,16 +1,18 @@
 //! From what a model wrote to a [`Patch`], line by line, so that it may come in pieces.
 //!
-//! Reads the canonical dialect and the forms of [`TOLERATED`](crate::TOLERATED), each with a note.
-//! Refuses what it would have to guess. Never looks at a file.
+//! Tells the dialects apart by the first line, and reads the forms of
+//! [`TOLERATED`](crate::TOLERATED), each with a note. Refuses what it would have to guess. Never
+//! looks at a file.
 
-use crate::furniture;
+use crate::draft::{Draft, OpenKind};
 use crate::operation::{self, Verb};
-use crate::patch::{FileOp, Op, Patch, Section, Target, normal_path};
+use crate::parse_error::{ParseErrorKind as Kind, excerpt};
+use crate::patch::{FileOp, Op, Patch};
 use crate::tolerance::ENVELOPES;
-use crate::{Note, NoteKind, Tag};
+use crate::{Dialect, Note, NoteKind, ParseError, Tag, arrow, json};
 
 impl Patch {
-    /// Reads a whole patch. The notes name what had to be repaired.
+    /// Reads a whole patch in any dialect. The notes name what had to be repaired.
     ///
     /// # Errors
     /// The first line that cannot be read, with what to write instead.
@@ -21,125 +23,19 @@ impl Patch {
     }
 }
 
-/// Why an input is no patch. As a reason of refusal it is
-/// [`Reason::InvalidPatch`](crate::Reason::InvalidPatch).
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} of the patch: {kind}")]
-pub struct ParseError {
-    /// 1-based line of the input.
-    pub line: usize,
-    /// What is wrong with it.
-    #[source]
-    pub kind: ParseErrorKind,
-}
-
-/// What can be wrong with a line of a patch. Each message says what to write instead.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each says it")]
-pub enum ParseErrorKind {
-    #[error("there is no operation; begin with a header `[PATH#TAG]` as the read showed it")]
-    Empty,
-    #[error("`{0}` stands before the first header; begin with `[PATH#TAG]` as the read showed it")]
-    BeforeHeader(String),
-    #[error("`{0}` stands after the end of the patch")]
-    AfterEnd(String),
-    #[error("the header has no tag; write `[PATH#TAG]` with the tag that the read showed")]
-    NoTag,
-    #[error("{0}")]
-    BadTag(#[from] crate::NotATag),
-    #[error("the header names no path")]
-    NoPath,
-    #[error("the section of `{0}` has no operation")]
-    EmptySection(String),
-    #[error("`{path}` appears under two tags; use the newest for all its operations")]
-    TwoTags { path: String },
-    #[error("`{0}` is neither an operation (PUT, CUT, REM, MV), nor a header, nor a body row with `+`")]
-    Unknown(String),
-    #[error("a line number is expected at `{0}`")]
-    NoNumber(String),
-    #[error("`{0}` is not a line number; lines count from 1")]
-    BadNumber(String),
-    #[error("`{0}` after a line number is no line check; copy the two letters shown, or leave them out")]
-    BadCheck(String),
-    #[error(
-        "the range {first} to {last} runs backwards; write first and last line, both included, as `A..=B`"
-    )]
-    Reversed { first: usize, last: usize },
-    #[error("line {line} is named with two different checks")]
-    TwoChecks { line: usize },
-    #[error("`A*` stands alone; a range of blocks does not exist")]
-    BlockInRange,
-    #[error("write `<A` with the line the block begins on, without `*`")]
-    BeforeBlock,
-    #[error("CUT takes lines, `A` or `A..=B`, not a point between lines")]
-    CutPoint,
-    #[error("`{0}` is not understood after the operation")]
-    Trailing(String),
-    #[error("the body goes on the lines below, each row after a `+`")]
-    InlineBody,
-    #[error("the operation has no body rows; write them below, each after a `+`, or CUT to delete lines")]
-    EmptyBody,
-    #[error("an insertion replaces nothing; leave the `-` rows out")]
-    OldRowsAtInsertion,
-    #[error("`@{0}` is not a register; use letters, digits, `-` and `_`")]
-    BadRegister(String),
-    #[error("the row `{0}` belongs to no `PUT …:`")]
-    StrayRow(String),
-    #[error("the body row `{0}` does not begin with `+`")]
-    RowWithoutPlus(String),
-    #[error(
-        "rows pasted from a read must be complete, in order and without `+` rows beside them; write the body with `+` rows"
-    )]
-    PastedRows,
-    #[error("a blank line stands between body rows; write a lone `+` for an empty line")]
-    BlankRow,
-    #[error("a body row holds a carriage return; a row is one line")]
-    CarriageReturn,
-    #[error("REM deletes the file; leave the section's other operations out")]
-    RemoveAndEdit,
-    #[error("a section takes one of REM and MV, once")]
-    TwoFileOps,
-    #[error("MV names no destination")]
-    NoDestination,
-}
-
-/// Reads a patch that comes in pieces; how it is cut makes no difference.
+/// Reads a patch that comes in pieces; how it is cut makes no difference. The time is linear in
+/// the length of the input.
 #[derive(Debug, Default)]
 pub struct Parser {
     unfinished: String,
-    line: usize,
-    sections: Vec<OpenSection>,
-    op: Option<OpenOp>,
-    notes: Vec<Note>,
+    dialect: Option<Dialect>,
+    draft: Draft,
+    /// The text of a patch in the json dialect, and its first line.
+    json: String,
+    json_line: usize,
     closing: Vec<&'static str>,
     ended: bool,
     error: Option<ParseError>,
-}
-
-#[derive(Debug)]
-struct OpenSection {
-    section: Section,
-    line: usize,
-}
-
-/// An operation to which rows may still come.
-#[derive(Debug)]
-struct OpenOp {
-    line: usize,
-    kind: OpenKind,
-    body: Vec<String>,
-    old: Vec<String>,
-    pasted: Vec<furniture::Numbered>,
-    blank: bool,
-}
-
-#[derive(Debug)]
-enum OpenKind {
-    Put(Target),
-    /// Without colon: a paste, unless rows come.
-    PutBare(Target),
-    /// Takes no rows.
-    Closed(Op),
 }
 
 impl Parser {
@@ -148,13 +44,23 @@ impl Parser {
         Self::default()
     }
 
-    /// Reads on. Complete lines are understood at once; an error is kept for [`finish`](Self::finish).
+    /// The dialect, once its first line is complete. An input without a patch has none.
+    pub fn dialect(&self) -> Option<Dialect> {
+        self.dialect
+    }
+
+    /// Reads on. Complete lines are understood at once (json at the end); an error is kept for
+    /// [`finish`](Self::finish).
     pub fn push(&mut self, chunk: &str) {
         let mut rest = chunk;
         while let Some(at) = rest.find('\n') {
-            let mut line = std::mem::take(&mut self.unfinished);
-            line.push_str(&rest[..at]);
-            self.take_line(&line);
+            if self.unfinished.is_empty() {
+                self.take_line(&rest[..at]);
+            } else {
+                let mut line = std::mem::take(&mut self.unfinished);
+                line.push_str(&rest[..at]);
+                self.take_line(&line);
+            }
             rest = &rest[at + 1..];
         }
         self.unfinished.push_str(rest);
@@ -169,29 +75,24 @@ impl Parser {
         if !last.is_empty() {
             self.take_line(&last);
         }
-        if self.error.is_none()
-            && let Err(error) = self.close_section()
-        {
-            self.error = Some(error);
-        }
         if let Some(error) = self.error {
             return Err(error);
         }
-        if self.sections.is_empty() {
-            return Err(ParseError { line: self.line.max(1), kind: ParseErrorKind::Empty });
+        if self.dialect == Some(Dialect::Json) {
+            json::read(&self.json, self.json_line, &mut self.draft)?;
         }
-        Ok((Patch { sections: self.sections.into_iter().map(|open| open.section).collect() }, self.notes))
+        self.draft.finish()
     }
 
     fn take_line(&mut self, line: &str) {
         if self.error.is_some() {
             return;
         }
-        self.line += 1;
+        self.draft.line += 1;
         let mut line = line;
         if let Some(stripped) = line.strip_suffix('\r') {
             line = stripped;
-            self.note_once(NoteKind::CarriageReturns, "CRLF line ends of the patch were read as LF");
+            self.draft.note_once(NoteKind::CarriageReturns, "CRLF line ends of the patch were read as LF");
         }
         if let Err(error) = self.line(line) {
             self.error = Some(error);
@@ -203,28 +104,64 @@ impl Parser {
         if self.envelope(trimmed)? {
             return Ok(());
         }
+        if self.dialect.is_none() && !trimmed.is_empty() {
+            self.dialect = Some(dialect(trimmed));
+            self.json_line = self.draft.line;
+        }
+        match self.dialect {
+            None => Ok(()),
+            Some(Dialect::Json) => {
+                if !self.json.is_empty() {
+                    self.json.push('\n');
+                }
+                self.json.push_str(line);
+                Ok(())
+            }
+            Some(dialect) => self.row(line, trimmed, dialect),
+        }
+    }
+
+    /// A line of a dialect that has lines.
+    fn row(&mut self, line: &str, trimmed: &str, dialect: Dialect) -> Result<(), ParseError> {
         if let Some(row) = line.strip_prefix('+') {
-            return self.body_row(row);
+            return self.draft.body_row(row);
         }
         if trimmed.is_empty() {
-            if let Some(op) = &mut self.op {
-                op.blank |= !op.body.is_empty() || !op.old.is_empty() || !op.pasted.is_empty();
-            }
+            self.draft.blank();
             return Ok(());
         }
-        if let Some(header) = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            return self.header(header);
+        let bracketed = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        match (dialect, bracketed, arrow::header_text(trimmed)) {
+            (Dialect::Arrow, _, Some((header, copied))) => return self.arrow_header(header, copied),
+            (Dialect::Put, Some(header), _) => return self.header(header),
+            (Dialect::Put, _, Some(_)) | (Dialect::Arrow, Some(_), _) if is_header(trimmed) => {
+                return Err(self.draft.error(Kind::Mixed(excerpt(trimmed))));
+            }
+            _ => {}
         }
-        if self.sections.is_empty() {
-            return Err(self.error(ParseErrorKind::BeforeHeader(excerpt(line))));
+        if self.draft.is_empty() {
+            return Err(self.draft.error(Kind::BeforeHeader(excerpt(line))));
         }
-        if let Some(operation) = operation::parse(line) {
-            return self.operation(operation.map_err(|kind| self.error(kind))?);
+        let fail = |kind| self.draft.error(kind);
+        if dialect == Dialect::Arrow {
+            if let Some(operation) = arrow::parse(line) {
+                let operation = operation.map_err(fail)?;
+                self.repaired(&operation.repairs, dialect);
+                return self.draft.operation(operation.kind, operation.inline);
+            }
+        } else if let Some(operation) = operation::parse(line) {
+            let operation = operation.map_err(fail)?;
+            self.repaired(&operation.repairs, dialect);
+            return self.operation(operation.verb);
         }
         if let Some(row) = line.strip_prefix('-') {
-            return self.old_row(row, line);
+            return self.draft.old_row(row);
         }
-        self.bare_row(line)
+        let unknown = match dialect {
+            Dialect::Arrow => Kind::UnknownArrow(excerpt(line)),
+            _ => Kind::Unknown(excerpt(line)),
+        };
+        self.draft.bare_row(line, unknown)
     }
 
     /// Opens or closes an envelope; whether the line was one of its edges.
@@ -232,13 +169,13 @@ impl Parser {
         if self.closing.last() == Some(&line) {
             self.closing.pop();
             self.ended = true;
-            self.close_section()?;
+            self.draft.close()?;
             return Ok(true);
         }
         if self.ended && !line.is_empty() {
-            return Err(self.error(ParseErrorKind::AfterEnd(excerpt(line))));
+            return Err(self.draft.error(Kind::AfterEnd(excerpt(line))));
         }
-        if !self.sections.is_empty() {
+        if self.dialect.is_some() {
             return Ok(false);
         }
         for (opening, closing, kind) in ENVELOPES {
@@ -248,7 +185,8 @@ impl Parser {
             };
             if opens {
                 self.closing.push(closing);
-                self.note_once(*kind, format!("the envelope `{line}` around the patch was left out"));
+                let message = format!("the envelope `{}` around the patch was left out", excerpt(line));
+                self.draft.note_once(*kind, message);
                 return Ok(true);
             }
         }
@@ -256,234 +194,57 @@ impl Parser {
     }
 
     fn header(&mut self, header: &str) -> Result<(), ParseError> {
-        self.close_section()?;
-        let (path, tag) = header.rsplit_once('#').ok_or_else(|| self.error(ParseErrorKind::NoTag))?;
-        let tag: Tag = tag.trim().parse().map_err(|error| self.error(ParseErrorKind::BadTag(error)))?;
-        let path = normal_path(path.trim());
-        if path.is_empty() {
-            return Err(self.error(ParseErrorKind::NoPath));
-        }
-        let section = Section { path, tag, ops: Vec::new(), file_op: FileOp::Keep };
-        self.sections.push(OpenSection { section, line: self.line });
-        Ok(())
+        let (path, tag) = header.rsplit_once('#').ok_or_else(|| self.draft.error(Kind::NoTag))?;
+        let tag: Tag = tag.trim().parse().map_err(|error| self.draft.error(Kind::BadTag(error)))?;
+        self.draft.header(path, tag)
     }
 
-    fn operation(&mut self, operation: operation::Operation) -> Result<(), ParseError> {
-        self.close_op()?;
-        for repair in operation.repairs {
-            let message = match repair {
-                NoteKind::Separator => "the range was read as `A..=B`, both ends included",
-                NoteKind::VerbCase => "verbs are written in upper case",
+    fn arrow_header(&mut self, header: &str, copied: bool) -> Result<(), ParseError> {
+        let (path, tag) = arrow::header(header).map_err(|kind| self.draft.error(kind))?;
+        if !copied {
+            self.draft.note_once(NoteKind::HeaderSign, "the sign before the path was read as `¶`");
+        }
+        self.draft.header(path, tag)
+    }
+
+    fn repaired(&mut self, repairs: &[NoteKind], dialect: Dialect) {
+        for repair in repairs {
+            let message = match (repair, dialect) {
+                (NoteKind::Separator, Dialect::Arrow) => "the range was read as `A..B`, both ends included",
+                (NoteKind::Separator, _) => "the range was read as `A..=B`, both ends included",
+                (NoteKind::VerbCase, _) => "verbs are written in upper case",
                 _ => "CUT takes no colon",
             };
-            self.note(repair, message);
+            self.draft.note(*repair, message);
         }
-        let kind = match operation.verb {
+    }
+
+    fn operation(&mut self, verb: Verb) -> Result<(), ParseError> {
+        let kind = match verb {
             Verb::Put(target) => OpenKind::Put(target),
             Verb::PutBare(target) => OpenKind::PutBare(target),
             Verb::Paste(target, name) => OpenKind::Closed(Op::Paste { target, register: Some(name) }),
             Verb::Cut(span, register) => OpenKind::Closed(Op::Cut { span, register }),
-            Verb::Remove => return self.file_op(FileOp::Remove),
-            Verb::Rename(to) => return self.file_op(FileOp::Rename { to }),
+            Verb::Remove => return self.draft.file_op(FileOp::Remove),
+            Verb::Rename(to) => return self.draft.file_op(FileOp::Rename { to }),
         };
-        self.op = Some(OpenOp {
-            line: self.line,
-            kind,
-            body: Vec::new(),
-            old: Vec::new(),
-            pasted: Vec::new(),
-            blank: false,
-        });
-        Ok(())
-    }
-
-    fn file_op(&mut self, file_op: FileOp) -> Result<(), ParseError> {
-        let error = self.error(ParseErrorKind::TwoFileOps);
-        match self.sections.last_mut() {
-            Some(open) if open.section.file_op == FileOp::Keep => open.section.file_op = file_op,
-            _ => return Err(error),
-        }
-        Ok(())
-    }
-
-    fn body_row(&mut self, row: &str) -> Result<(), ParseError> {
-        if row.contains('\r') {
-            return Err(self.error(ParseErrorKind::CarriageReturn));
-        }
-        self.open_body(row)?;
-        let line = self.line;
-        let stray = self.error(ParseErrorKind::StrayRow(excerpt(row)));
-        let op = self.op.as_mut().ok_or(stray)?;
-        if op.blank {
-            return Err(ParseError { line, kind: ParseErrorKind::BlankRow });
-        }
-        if !op.pasted.is_empty() {
-            return Err(ParseError { line, kind: ParseErrorKind::PastedRows });
-        }
-        op.body.push(row.to_owned());
-        Ok(())
-    }
-
-    fn old_row(&mut self, row: &str, line: &str) -> Result<(), ParseError> {
-        if row.contains('\r') {
-            return Err(self.error(ParseErrorKind::CarriageReturn));
-        }
-        self.open_body(line)?;
-        let error = self.error(ParseErrorKind::OldRowsAtInsertion);
-        match &mut self.op {
-            Some(OpenOp { kind: OpenKind::Put(Target::Replace(_)), old, .. }) => {
-                old.push(row.to_owned());
-                self.note_once(
-                    NoteKind::OldRows,
-                    "`-` rows are not needed; they were compared with the lines replaced",
-                );
-                Ok(())
-            }
-            _ => Err(error),
-        }
-    }
-
-    /// A row without `+`: only a complete run of rows as a read shows them is understood.
-    fn bare_row(&mut self, line: &str) -> Result<(), ParseError> {
-        let numbered = furniture::numbered(line).filter(|row| !row.text.contains('\r'));
-        let number = self.line;
-        let Some(op) = self.op.as_mut().filter(|op| !matches!(op.kind, OpenKind::Closed(_))) else {
-            return Err(self.error(ParseErrorKind::Unknown(excerpt(line))));
-        };
-        let Some(row) = numbered else {
-            let pasted = !op.pasted.is_empty();
-            let kind = if pasted {
-                ParseErrorKind::PastedRows
-            } else {
-                ParseErrorKind::RowWithoutPlus(excerpt(line))
-            };
-            return Err(ParseError { line: number, kind });
-        };
-        let follows = op.pasted.last().is_none_or(|last| last.line + 1 == row.line);
-        let named = match &op.kind {
-            OpenKind::Put(target) | OpenKind::PutBare(target) => first_line(target),
-            OpenKind::Closed(_) => None,
-        };
-        // Without its check a row `2: x` may be the text itself; it is a pasted row for certain
-        // only where it bears the number of the line named.
-        let certain = row.check.is_some() || !op.pasted.is_empty() || named == Some(row.line);
-        if !follows || !certain || op.blank || !op.body.is_empty() || !op.old.is_empty() {
-            return Err(ParseError { line: number, kind: ParseErrorKind::PastedRows });
-        }
-        op.pasted.push(row);
-        self.open_body(line)?;
-        self.note_once(NoteKind::PastedRows, "numbers and checks of pasted rows were left out of the body");
-        Ok(())
-    }
-
-    /// A row comes: an operation without colon turns out to have forgotten it.
-    fn open_body(&mut self, row: &str) -> Result<(), ParseError> {
-        let stray = self.error(ParseErrorKind::StrayRow(excerpt(row)));
-        let op = self.op.as_mut().ok_or(stray.clone())?;
-        match &op.kind {
-            OpenKind::Put(_) => Ok(()),
-            OpenKind::PutBare(target) => {
-                op.kind = OpenKind::Put(target.clone());
-                let line = op.line;
-                self.notes.push(Note {
-                    kind: NoteKind::MissingColon,
-                    message: "the colon before the body was missing".into(),
-                    patch_line: Some(line),
-                });
-                Ok(())
-            }
-            OpenKind::Closed(_) => Err(stray),
-        }
-    }
-
-    fn close_op(&mut self) -> Result<(), ParseError> {
-        let Some(op) = self.op.take() else { return Ok(()) };
-        let fail = |kind| Err(ParseError { line: op.line, kind });
-        let op = match op.kind {
-            OpenKind::Closed(closed) => closed,
-            OpenKind::PutBare(Target::Replace(_)) => return fail(ParseErrorKind::EmptyBody),
-            OpenKind::PutBare(target) => Op::Paste { target, register: None },
-            OpenKind::Put(target) => {
-                let body: Vec<String> = if op.body.is_empty() {
-                    op.pasted.into_iter().map(|row| row.text).collect()
-                } else {
-                    op.body
-                };
-                if body.is_empty() {
-                    return fail(ParseErrorKind::EmptyBody);
-                }
-                Op::Put { target, body, old: op.old }
-            }
-        };
-        if let Some(open) = self.sections.last_mut() {
-            open.section.ops.push(op);
-        }
-        Ok(())
-    }
-
-    fn close_section(&mut self) -> Result<(), ParseError> {
-        self.close_op()?;
-        let Some(OpenSection { section, line }) = self.sections.last() else { return Ok(()) };
-        let line = *line;
-        let fail = |kind| Err(ParseError { line, kind });
-        match (&section.file_op, section.ops.is_empty()) {
-            (FileOp::Keep, true) => return fail(ParseErrorKind::EmptySection(section.path.clone())),
-            (FileOp::Remove, false) => return fail(ParseErrorKind::RemoveAndEdit),
-            _ => {}
-        }
-        let (path, tag) = (section.path.clone(), section.tag);
-        let same = self.sections[..self.sections.len() - 1].iter().position(|open| open.section.path == path);
-        let Some(same) = same else { return Ok(()) };
-        if self.sections[same].section.tag != tag {
-            return fail(ParseErrorKind::TwoTags { path });
-        }
-        let Some(OpenSection { section, .. }) = self.sections.pop() else { return Ok(()) };
-        let first = &mut self.sections[same].section;
-        match (&first.file_op, &section.file_op) {
-            (FileOp::Keep, _) if section.file_op == FileOp::Remove => {
-                return fail(ParseErrorKind::RemoveAndEdit);
-            }
-            (FileOp::Keep, _) => first.file_op = section.file_op,
-            (FileOp::Remove, FileOp::Keep) => return fail(ParseErrorKind::RemoveAndEdit),
-            (FileOp::Rename { .. }, FileOp::Keep) => {}
-            _ => return fail(ParseErrorKind::TwoFileOps),
-        }
-        first.ops.extend(section.ops);
-        self.notes.push(Note {
-            kind: NoteKind::MergedSections,
-            message: format!("both sections of `{path}` were read as one"),
-            patch_line: Some(line),
-        });
-        Ok(())
-    }
-
-    fn error(&self, kind: ParseErrorKind) -> ParseError {
-        ParseError { line: self.line, kind }
-    }
-
-    fn note(&mut self, kind: NoteKind, message: impl Into<String>) {
-        self.notes.push(Note { kind, message: message.into(), patch_line: Some(self.line) });
-    }
-
-    fn note_once(&mut self, kind: NoteKind, message: impl Into<String>) {
-        if !self.notes.iter().any(|note| note.kind == kind) {
-            self.note(kind, message);
-        }
+        self.draft.operation(kind, None)
     }
 }
 
-fn first_line(target: &Target) -> Option<usize> {
-    match target {
-        Target::Replace(crate::Span::Lines { first, .. } | crate::Span::Block(first)) => Some(first.line),
-        _ => None,
+/// The dialect of a patch, by its first line.
+fn dialect(line: &str) -> Dialect {
+    if arrow::header_text(line).is_some() {
+        return Dialect::Arrow;
     }
+    let array = line.strip_prefix('[').map(str::trim_start);
+    let opens = line.starts_with('{') || array.is_some_and(|rest| rest.is_empty() || rest.starts_with('{'));
+    if opens && !is_header(line) { Dialect::Json } else { Dialect::Put }
 }
 
-/// The beginning of a line, for a message.
-fn excerpt(line: &str) -> String {
-    const LONGEST: usize = 60;
-    match line.char_indices().nth(LONGEST) {
-        Some((at, _)) => format!("{}…", &line[..at]),
-        None => line.to_owned(),
-    }
+/// Whether a line is a header of any dialect, its tag included.
+fn is_header(line: &str) -> bool {
+    let bracketed = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let text = bracketed.or_else(|| arrow::header_text(line).map(|(text, _)| text));
+    text.is_some_and(|text| arrow::header(text).is_ok())
 }

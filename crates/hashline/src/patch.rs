@@ -3,6 +3,7 @@
 //! Every dialect parses to these types. A patch says what its author wants, in lines of the text
 //! that its tag names; whether that can be had is for [`plan`](crate::plan()) to find out.
 
+use std::collections::VecDeque;
 use std::fmt;
 
 use crate::{LineCheck, Tag};
@@ -19,8 +20,9 @@ pub struct Patch {
 pub struct Section {
     /// Path as written, lexically normal (`./a` is `a`).
     pub path: String,
-    /// The version whose lines the operations name.
-    pub tag: Tag,
+    /// The version whose lines the operations name; `None` is the newest that was shown, and then
+    /// every operation must name its lines with their checks. (Only the json dialect says that.)
+    pub tag: Option<Tag>,
     /// In the order written.
     pub ops: Vec<Op>,
     /// What becomes of the file itself, after the operations.
@@ -202,7 +204,10 @@ impl fmt::Display for Op {
 
 impl fmt::Display for Section {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "[{}#{}]", self.path, self.tag)?;
+        match self.tag {
+            Some(tag) => writeln!(f, "[{}#{tag}]", self.path)?,
+            None => writeln!(f, "[{}]", self.path)?,
+        }
         self.ops.iter().try_for_each(|op| write!(f, "{op}"))?;
         match &self.file_op {
             FileOp::Keep => Ok(()),
@@ -214,7 +219,7 @@ impl fmt::Display for Section {
 
 impl fmt::Display for Patch {
     /// The canonical dialect; what it prints parses to the same patch, without notes unless it
-    /// holds `-` rows.
+    /// holds `-` rows. (A section without a tag has no canonical form and does not parse.)
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.sections.iter().try_for_each(|section| write!(f, "{section}"))
     }
@@ -222,21 +227,40 @@ impl fmt::Display for Patch {
 
 /// The path in lexically normal form: `/` between parts, no `.`, no `a/..`, no blanks around it.
 pub(crate) fn normal_path(path: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
     let path = path.trim();
+    let is_absolute = path.starts_with('/');
+    let mut parts: VecDeque<&str> = VecDeque::new();
     for part in path.split('/') {
         match part {
             "" | "." => {}
-            ".." if parts.last().is_some_and(|last| *last != "..") => {
-                parts.pop();
+            ".." if parts.back().is_some_and(|last| *last != "..") => {
+                parts.pop_back();
             }
-            part => parts.push(part),
+            part => parts.push_back(part),
         }
     }
-    let root = if path.starts_with('/') { "/" } else { "" };
-    let normal = format!("{root}{}", parts.join("/"));
     // Leaving parts out may bring blanks to an end, and with them parts to leave out.
-    if normal == path { normal } else { normal_path(&normal) }
+    while let Some(last) = parts.pop_back().map(str::trim_end) {
+        match last {
+            "" | "." => {}
+            ".." if parts.back().is_some_and(|last| *last != "..") => {
+                parts.pop_back();
+            }
+            last => {
+                parts.push_back(last);
+                break;
+            }
+        }
+    }
+    while let Some(first) = parts.front_mut().filter(|_| !is_absolute) {
+        *first = first.trim_start();
+        if !matches!(*first, "" | ".") {
+            break;
+        }
+        parts.pop_front();
+    }
+    let root = if is_absolute { "/" } else { "" };
+    format!("{root}{}", parts.make_contiguous().join("/"))
 }
 
 #[cfg(test)]
@@ -252,6 +276,10 @@ mod tests {
             ("../a", "../a"),
             ("a b", "a b"),
             ("./ ./a", "a"),
+            ("a/b/.. /.. ", "a/b"),
+            ("a/b/c /.. /", "a/b"),
+            ("b /.", "b"),
+            ("/ ./a", "/ ./a"),
         ] {
             assert_eq!(normal_path(path), normal);
         }

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
-use crate::{LineCheck, ParseError, Tag, furniture, render};
+use crate::{LineCheck, ParseError, Tag, View, furniture, render};
 
 /// The closed list of reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -83,7 +83,7 @@ pub struct Refusal {
     /// How often this same patch was refused by now, this time included.
     pub times: usize,
     #[serde(skip)]
-    pub(crate) checks: bool,
+    pub(crate) view: View,
 }
 
 /// Why one section was refused.
@@ -95,8 +95,8 @@ pub struct SectionRefusal {
     pub reason: Reason,
     /// What is wrong and what to do next, in one sentence.
     pub message: String,
-    /// The tag that the patch named.
-    pub expected: Tag,
+    /// The tag that the patch named; `None` where it named none.
+    pub expected: Option<Tag>,
     /// The tag of the text as it is now, valid for the next edit; `None` when there is no text.
     pub actual: Option<Tag>,
     /// Number of lines of the text as it is now.
@@ -134,7 +134,7 @@ impl Refusal {
     }
 
     /// What the model is told: per section what is wrong and what to do, then the current lines
-    /// under their tag, as a read shows them.
+    /// under their tag, as a read shows them in the view of the plan's [`Options`](crate::Options).
     pub fn render(&self) -> String {
         let mut out = String::from("Not applied, nothing was changed.\n");
         if self.times >= 3 {
@@ -149,7 +149,7 @@ impl Refusal {
         for section in &self.sections {
             render::push_line(&mut out, format!("{}: {}", section.path, section.message));
             let Some(tag) = section.actual else { continue };
-            render::push_line(&mut out, render::header(&section.path, tag));
+            render::push_line(&mut out, self.view.header(&section.path, tag));
             let mut lines: Vec<&CurrentLine> =
                 section.anchors.iter().flat_map(|anchor| &anchor.lines).collect();
             lines.sort_by_key(|line| line.line);
@@ -157,8 +157,7 @@ impl Refusal {
             let mut next = 1;
             for line in lines {
                 gap(&mut out, next..=line.line - 1);
-                let check = if self.checks { line.check.to_string() } else { String::new() };
-                render::push_line(&mut out, format!("{}{check}:{}", line.line, line.text));
+                render::push_line(&mut out, self.view.numbered(line.line, Some(line.check), &line.text));
                 next = line.line + 1;
             }
             gap(&mut out, next..=section.line_count);

@@ -7,34 +7,20 @@ use std::sync::Arc;
 
 use text::TextEdit;
 
-use crate::{FileOp, Lines, SectionPlan, Snapshot, SnapshotStore, Tag, furniture};
+use crate::{FileOp, Lines, SectionPlan, Snapshot, SnapshotStore, Tag, View, furniture};
 
-/// Lines of a snapshot under its header, `[PATH#TAG]`. What lies between, before and after the
+/// Lines of a snapshot under its header, as `view` has it. What lies between, before and after the
 /// ranges is named in rows of its own (`… 3..=9 not shown`). Ranges may come in any order and may
-/// overlap. `checks`: `12kq:text`, else `12:text`.
+/// overlap.
 ///
 /// This only renders; [`SnapshotStore::show`] also marks the lines as seen.
-pub fn render(path: &str, snapshot: &Snapshot, ranges: &[RangeInclusive<usize>], checks: bool) -> String {
-    let mut out = format!("{}\n", header(path, snapshot.tag()));
-    rows(&mut out, snapshot.lines(), ranges, checks);
+pub fn render(path: &str, snapshot: &Snapshot, ranges: &[RangeInclusive<usize>], view: View) -> String {
+    let mut out = format!("{}\n", view.header(path, snapshot.tag()));
+    rows(&mut out, snapshot.lines(), ranges, view);
     out
 }
 
-/// `[PATH#TAG]`.
-pub fn header(path: &str, tag: Tag) -> String {
-    format!("[{path}#{tag}]")
-}
-
-/// One line as the model sees it, without line end: `12kq:text`, or `12:text`.
-pub fn row(lines: &Lines, line: usize, checks: bool) -> String {
-    if checks {
-        format!("{line}{}:{}", lines.check(line), lines.content(line))
-    } else {
-        format!("{line}:{}", lines.content(line))
-    }
-}
-
-pub(crate) fn rows(out: &mut String, lines: &Lines, ranges: &[RangeInclusive<usize>], checks: bool) {
+pub(crate) fn rows(out: &mut String, lines: &Lines, ranges: &[RangeInclusive<usize>], view: View) {
     let count = lines.count();
     let mut sorted: Vec<&RangeInclusive<usize>> = ranges.iter().collect();
     sorted.sort_by_key(|range| *range.start());
@@ -47,7 +33,7 @@ pub(crate) fn rows(out: &mut String, lines: &Lines, ranges: &[RangeInclusive<usi
         }
         gap(out, next, first - 1);
         for line in first..=last {
-            out.push_str(&row(lines, line, checks));
+            out.push_str(&view.row(lines, line));
             out.push('\n');
         }
         next = last + 1;
@@ -83,7 +69,7 @@ pub fn outcome(
     store: &mut SnapshotStore,
     section: &SectionPlan,
     read_back: impl Into<Arc<str>>,
-    checks: bool,
+    view: View,
 ) -> Outcome {
     let read_back = read_back.into();
     let tag = store.committed(section, read_back.clone());
@@ -94,10 +80,10 @@ pub fn outcome(
         }
         (FileOp::Rename { to }, Some(tag)) => {
             push_line(&mut text, format!("renamed {} to {to}", section.path));
-            changes(store, &mut text, section, to, tag, read_back, checks);
+            changes(store, &mut text, section, to, tag, read_back, view);
         }
         (FileOp::Keep, Some(tag)) => {
-            changes(store, &mut text, section, &section.path, tag, read_back, checks);
+            changes(store, &mut text, section, &section.path, tag, read_back, view);
         }
     }
     for note in &section.notes {
@@ -113,9 +99,9 @@ fn changes(
     path: &str,
     tag: Tag,
     read_back: Arc<str>,
-    checks: bool,
+    view: View,
 ) {
-    push_line(text, header(path, tag));
+    push_line(text, view.header(path, tag));
     let as_planned = read_back == section.new_text;
     let (old, new) = (Lines::new(section.before.clone()), Lines::new(read_back));
     let mut edits = section.edits.clone();
@@ -126,7 +112,7 @@ fn changes(
         );
     }
     let mut shown = Vec::new();
-    diff(text, &old, &new, &edits, checks, &mut shown);
+    diff(text, &old, &new, &edits, view, &mut shown);
     for range in shown {
         store.see(path, tag, range);
     }
@@ -134,9 +120,9 @@ fn changes(
 
 /// A compact diff of two texts, of which `edits` (in order of place) made the second: lines gone
 /// with `-`, new lines with `+` and their numbers, two lines of context with a blank.
-pub fn compact_diff(old: &Lines, new: &Lines, edits: &[TextEdit], checks: bool) -> String {
+pub fn compact_diff(old: &Lines, new: &Lines, edits: &[TextEdit], view: View) -> String {
     let mut out = String::new();
-    diff(&mut out, old, new, edits, checks, &mut Vec::new());
+    diff(&mut out, old, new, edits, view, &mut Vec::new());
     out
 }
 
@@ -151,7 +137,7 @@ fn diff(
     old: &Lines,
     new: &Lines,
     edits: &[TextEdit],
-    checks: bool,
+    view: View,
     shown: &mut Vec<RangeInclusive<usize>>,
 ) {
     let changes = line_changes(old, new, edits);
@@ -165,7 +151,7 @@ fn diff(
         }
         let mut show = |out: &mut String, sign: char, lines: RangeInclusive<usize>| {
             for line in lines.clone() {
-                push_line(out, format!("{sign}{}", row(new, line, checks)));
+                push_line(out, format!("{sign}{}", view.row(new, line)));
             }
             if !lines.is_empty() {
                 shown.push(lines);

@@ -15,7 +15,7 @@ use crate::chain::Chain;
 use crate::lines::{Lines, identity, short_hash};
 use crate::patch::normal_path;
 use crate::snapshot::{Seen, Snapshot};
-use crate::{SectionPlan, Tag, render};
+use crate::{SectionPlan, Tag, View, render};
 
 /// How much a [`SnapshotStore`] keeps. Settings `hashline.snapshots.paths`, `.versions`, `.bytes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,13 +144,13 @@ impl SnapshotStore {
         path: &str,
         tag: Tag,
         ranges: &[RangeInclusive<usize>],
-        checks: bool,
+        view: View,
     ) -> Option<String> {
         let snapshot = self.get(path, tag)?;
         for range in ranges {
             self.see(path, tag, range.clone());
         }
-        Some(render::render(path, &snapshot, ranges, checks))
+        Some(render::render(path, &snapshot, ranges, view))
     }
 
     /// The version that `tag` names; `None` when it is not kept, or never was.

@@ -84,7 +84,17 @@ pub(crate) fn overlap(hunks: &[Hunk], count: usize) -> Option<(usize, usize)> {
     None
 }
 
-fn sorted(hunks: &[Hunk], count: usize) -> Vec<(usize, &Hunk)> {
+/// Line above the hunk's place, and number of lines it takes away.
+pub(crate) fn extent(place: &Place, count: usize) -> (usize, usize) {
+    let removed = match *place {
+        Place::Lines { first, last } => last + 1 - first,
+        _ => 0,
+    };
+    (place.order(count).0, removed)
+}
+
+/// The hunks in order of place, each with its index.
+pub(crate) fn sorted(hunks: &[Hunk], count: usize) -> Vec<(usize, &Hunk)> {
     let mut sorted: Vec<(usize, &Hunk)> = hunks.iter().enumerate().collect();
     sorted.sort_by_key(|(_, hunk)| hunk.place.order(count));
     sorted

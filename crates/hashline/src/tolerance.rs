@@ -1,13 +1,13 @@
-//! What models write instead of the canonical form, as data: what is read all the same, and what
-//! never is.
+//! What models write instead of the form they are taught, as data: what is read all the same, and
+//! what never is.
 //!
 //! Each repair leaves a note. A form that could turn into wrong file content has no place in the
 //! first table.
 
-use crate::NoteKind;
+use crate::{Dialect, NoteKind};
 
-/// Words between the two ends of a range, tried in this order. All but the first leave a note;
-/// all are inclusive.
+/// Words between the two ends of a range, tried in this order; all are inclusive. All but a
+/// dialect's own (the first, in the canonical one) leave a note.
 pub(crate) const SEPARATORS: &[&str] = &["..=", "..", ".=", "-", "to "];
 
 /// First lines that open an envelope, with the line that may close it.
@@ -17,11 +17,13 @@ pub(crate) const ENVELOPES: &[(&str, &str, NoteKind)] = &[
     ("*** Begin Patch", "*** End Patch", NoteKind::Envelope),
 ];
 
-/// A form that is read although it is not canonical.
+/// A form that is read although it is not the one taught.
 #[derive(Debug, Clone, Copy)]
 pub struct Tolerance {
     /// Short name.
     pub name: &'static str,
+    /// The dialect it is a form of.
+    pub dialect: Dialect,
     /// A patch in that form.
     pub written: &'static str,
     /// The canonical patch it is read as.
@@ -30,89 +32,128 @@ pub struct Tolerance {
     pub note: NoteKind,
 }
 
-/// Every form that is read although it is not canonical; each row is a test and a line of the manual.
+const fn put(name: &'static str, written: &'static str, read_as: &'static str, note: NoteKind) -> Tolerance {
+    Tolerance { name, dialect: Dialect::Put, written, read_as, note }
+}
+
+const fn arrow(
+    name: &'static str,
+    written: &'static str,
+    read_as: &'static str,
+    note: NoteKind,
+) -> Tolerance {
+    Tolerance { name, dialect: Dialect::Arrow, written, read_as, note }
+}
+
+const fn json(name: &'static str, written: &'static str, read_as: &'static str, note: NoteKind) -> Tolerance {
+    Tolerance { name, dialect: Dialect::Json, written, read_as, note }
+}
+
+/// Every form that is read although it is not the one taught; each row is a test and a line of
+/// the manual.
+#[rustfmt::skip]
 pub const TOLERATED: &[Tolerance] = &[
-    Tolerance {
-        name: "range with two dots",
-        written: "[a#3F2A]\nCUT 2..4\n",
-        read_as: "[a#3F2A]\nCUT 2..=4\n",
-        note: NoteKind::Separator,
-    },
-    Tolerance {
-        name: "range with a dash",
-        written: "[a#3F2A]\nCUT 2kq-4mz\n",
-        read_as: "[a#3F2A]\nCUT 2kq..=4mz\n",
-        note: NoteKind::Separator,
-    },
-    Tolerance {
-        name: "range with dot and equals sign",
-        written: "[a#3F2A]\nCUT 2.=4\n",
-        read_as: "[a#3F2A]\nCUT 2..=4\n",
-        note: NoteKind::Separator,
-    },
-    Tolerance {
-        name: "range with the word to",
-        written: "[a#3F2A]\nCUT 2 to 4\n",
-        read_as: "[a#3F2A]\nCUT 2..=4\n",
-        note: NoteKind::Separator,
-    },
-    Tolerance {
-        name: "lower-case verb",
-        written: "[a#3F2A]\nput 2:\n+x\n",
-        read_as: "[a#3F2A]\nPUT 2:\n+x\n",
-        note: NoteKind::VerbCase,
-    },
-    Tolerance {
-        name: "code fence",
-        written: "```hashline\n[a#3F2A]\nPUT 2:\n+x\n```\n",
-        read_as: "[a#3F2A]\nPUT 2:\n+x\n",
-        note: NoteKind::Fence,
-    },
-    Tolerance {
-        name: "patch envelope",
-        written: "*** Begin Patch\n[a#3F2A]\nPUT 2:\n+x\n*** End Patch\n",
-        read_as: "[a#3F2A]\nPUT 2:\n+x\n",
-        note: NoteKind::Envelope,
-    },
-    Tolerance {
-        name: "rows pasted from a read",
-        written: "[a#3F2A]\nPUT 2:\n2kq:x\n3mz:  y\n",
-        read_as: "[a#3F2A]\nPUT 2:\n+x\n+  y\n",
-        note: NoteKind::PastedRows,
-    },
-    Tolerance {
-        name: "CRLF",
-        written: "[a#3F2A]\r\nPUT 2:\r\n+x\r\n",
-        read_as: "[a#3F2A]\nPUT 2:\n+x\n",
-        note: NoteKind::CarriageReturns,
-    },
-    Tolerance {
-        name: "old rows of a diff",
-        written: "[a#3F2A]\nPUT 2:\n-old\n+x\n",
-        read_as: "[a#3F2A]\nPUT 2:\n-old\n+x\n",
-        note: NoteKind::OldRows,
-    },
-    Tolerance {
-        name: "missing colon",
-        written: "[a#3F2A]\nPUT 2\n+x\n",
-        read_as: "[a#3F2A]\nPUT 2:\n+x\n",
-        note: NoteKind::MissingColon,
-    },
-    Tolerance {
-        name: "colon after CUT",
-        written: "[a#3F2A]\nCUT 2:\n",
-        read_as: "[a#3F2A]\nCUT 2\n",
-        note: NoteKind::ExtraColon,
-    },
-    Tolerance {
-        name: "two sections of one file",
-        written: "[a#3F2A]\nCUT 2\n[./a#3f2a]\nCUT 4\n",
-        read_as: "[a#3F2A]\nCUT 2\nCUT 4\n",
-        note: NoteKind::MergedSections,
-    },
+    put("range with two dots",
+        "[a#3F2A]\nCUT 2..4\n",
+        "[a#3F2A]\nCUT 2..=4\n", NoteKind::Separator),
+    put("range with a dash",
+        "[a#3F2A]\nCUT 2kq-4mz\n",
+        "[a#3F2A]\nCUT 2kq..=4mz\n", NoteKind::Separator),
+    put("range with dot and equals sign",
+        "[a#3F2A]\nCUT 2.=4\n",
+        "[a#3F2A]\nCUT 2..=4\n", NoteKind::Separator),
+    put("range with the word to",
+        "[a#3F2A]\nCUT 2 to 4\n",
+        "[a#3F2A]\nCUT 2..=4\n", NoteKind::Separator),
+    put("lower-case verb",
+        "[a#3F2A]\nput 2:\n+x\n",
+        "[a#3F2A]\nPUT 2:\n+x\n", NoteKind::VerbCase),
+    put("code fence",
+        "```hashline\n[a#3F2A]\nPUT 2:\n+x\n```\n",
+        "[a#3F2A]\nPUT 2:\n+x\n", NoteKind::Fence),
+    put("patch envelope",
+        "*** Begin Patch\n[a#3F2A]\nPUT 2:\n+x\n*** End Patch\n",
+        "[a#3F2A]\nPUT 2:\n+x\n", NoteKind::Envelope),
+    put("rows pasted from a read",
+        "[a#3F2A]\nPUT 2:\n2kq:x\n3mz:  y\n",
+        "[a#3F2A]\nPUT 2:\n+x\n+  y\n", NoteKind::PastedRows),
+    put("CRLF",
+        "[a#3F2A]\r\nPUT 2:\r\n+x\r\n",
+        "[a#3F2A]\nPUT 2:\n+x\n", NoteKind::CarriageReturns),
+    put("old rows of a diff",
+        "[a#3F2A]\nPUT 2:\n-old\n+x\n",
+        "[a#3F2A]\nPUT 2:\n-old\n+x\n", NoteKind::OldRows),
+    put("missing colon",
+        "[a#3F2A]\nPUT 2\n+x\n",
+        "[a#3F2A]\nPUT 2:\n+x\n", NoteKind::MissingColon),
+    put("colon after CUT",
+        "[a#3F2A]\nCUT 2:\n",
+        "[a#3F2A]\nCUT 2\n", NoteKind::ExtraColon),
+    put("two sections of one file",
+        "[a#3F2A]\nCUT 2\n[./a#3f2a]\nCUT 4\n",
+        "[a#3F2A]\nCUT 2\nCUT 4\n", NoteKind::MergedSections),
+    arrow("range with dots and equals sign",
+        "¶a#3f2a\n2..=4!\n",
+        "[a#3F2A]\nCUT 2..=4\n", NoteKind::Separator),
+    arrow("range with a dash",
+        "¶a#3f2a\n2-4:\n+x\n",
+        "[a#3F2A]\nPUT 2..=4:\n+x\n", NoteKind::Separator),
+    arrow("range with dot and equals sign",
+        "¶a#3f2a\n2.=4!\n",
+        "[a#3F2A]\nCUT 2..=4\n", NoteKind::Separator),
+    arrow("range with the word to",
+        "¶a#3f2a\n2 to 4!\n",
+        "[a#3F2A]\nCUT 2..=4\n", NoteKind::Separator),
+    arrow("code fence",
+        "```\n¶a#3f2a\n2:x\n```\n",
+        "[a#3F2A]\nPUT 2:\n+x\n", NoteKind::Fence),
+    arrow("patch envelope",
+        "*** Begin Patch\n¶a#3f2a\n2:x\n*** End Patch\n",
+        "[a#3F2A]\nPUT 2:\n+x\n", NoteKind::Envelope),
+    arrow("CRLF",
+        "¶a#3f2a\r\n2:x\r\n",
+        "[a#3F2A]\nPUT 2:\n+x\n", NoteKind::CarriageReturns),
+    arrow("old rows of a diff",
+        "¶a#3f2a\n2:\n-old\n+x\n",
+        "[a#3F2A]\nPUT 2:\n-old\n+x\n", NoteKind::OldRows),
+    arrow("two sections of one file",
+        "¶a#3f2a\n2!\n¶./a#3F2A\n4!\n",
+        "[a#3F2A]\nCUT 2\nCUT 4\n", NoteKind::MergedSections),
+    arrow("sign read through Latin-1",
+        "Â¶a#3f2a\n2!\n",
+        "[a#3F2A]\nCUT 2\n", NoteKind::HeaderSign),
+    arrow("sign lost in decoding",
+        "\u{fffd}a#3f2a\n2!\n",
+        "[a#3F2A]\nCUT 2\n", NoteKind::HeaderSign),
+    arrow("sign that looks like it",
+        "§a#3f2a\n2!\n",
+        "[a#3F2A]\nCUT 2\n", NoteKind::HeaderSign),
+    json("upper-case op",
+        "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"Replace\", \"pos\": \"2\", \"lines\": [\"x\"]}]}\n",
+        "[a#3F2A]\nPUT 2:\n+x\n", NoteKind::VerbCase),
+    json("code fence",
+        "```json\n{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2\", \"lines\": [\"x\"]}]}\n```\n",
+        "[a#3F2A]\nPUT 2:\n+x\n", NoteKind::Fence),
+    json("patch envelope",
+        "*** Begin Patch\n{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2\", \"lines\": [\"x\"]}]}\n*** End Patch\n",
+        "[a#3F2A]\nPUT 2:\n+x\n", NoteKind::Envelope),
+    json("CRLF",
+        "{\"path\": \"a\", \r\n\"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2\", \"lines\": [\"x\"]}]}\r\n",
+        "[a#3F2A]\nPUT 2:\n+x\n", NoteKind::CarriageReturns),
+    json("CRLF in a text",
+        "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2\", \"lines\": \"x\\r\\ny\"}]}\n",
+        "[a#3F2A]\nPUT 2:\n+x\n+y\n", NoteKind::CarriageReturns),
+    json("text that ends its last line",
+        "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2\", \"lines\": \"x\\ny\\n\"}]}\n",
+        "[a#3F2A]\nPUT 2:\n+x\n+y\n", NoteKind::FinalNewline),
+    json("two objects of one file",
+        "[{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2\", \"lines\": [\"x\"]}]}, {\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"4\", \"lines\": null}]}]\n",
+        "[a#3F2A]\nPUT 2:\n+x\nCUT 4\n", NoteKind::MergedSections),
 ];
 
-/// Forms that are refused, since a guess could become wrong file content: a name and a patch.
+/// Forms that are refused in every dialect, since a guess could become wrong file content: a name
+/// and a patch.
+#[rustfmt::skip]
 pub const REFUSED: &[(&str, &str)] = &[
     ("nothing", "  \n"),
     ("text before the first header", "Here is the edit:\n[a#3F2A]\nCUT 2\n"),
@@ -159,4 +200,77 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("two file operations", "[a#3F2A]\nREM\nMV b\n"),
     ("rename to nowhere", "[a#3F2A]\nMV\n"),
     ("words after REM", "[a#3F2A]\nREM b\n"),
+    ("arrow: header without tag", "¶a\n2!\n"),
+    ("arrow: tag that is none", "¶a#TAG\n2!\n"),
+    ("arrow: header without path", "¶#3f2a\n2!\n"),
+    ("arrow: section without operation", "¶a#3f2a\n¶b#3f2a\n2!\n"),
+    ("arrow: one file under two tags", "¶a#3f2a\n2!\n¶a#3f2b\n4!\n"),
+    ("arrow: sign left out", "a#3f2a\n2!\n"),
+    ("arrow: brackets around the sign", "[¶a#3f2a]\n2!\n"),
+    ("arrow: sign left out of the second header", "¶a#3f2a\n2!\nb#3f2a\n3!\n"),
+    ("arrow: canonical header below", "¶a#3f2a\n2!\n[b#3f2a]\n3!\n"),
+    ("arrow header below a canonical one", "[a#3F2A]\nCUT 2\n¶b#3f2a\n3!\n"),
+    ("arrow: canonical verb", "¶a#3f2a\nPUT 2:\n+x\n"),
+    ("arrow: register", "¶a#3f2a\nCUT 2 @r\n"),
+    ("arrow: delete the file", "¶a#3f2a\nREM\n"),
+    ("arrow: rename", "¶a#3f2a\nMV b\n"),
+    ("arrow: block", "¶a#3f2a\n2*:\n+x\n"),
+    ("arrow: end sign", "¶a#3f2a\n$↓\n+x\n"),
+    ("arrow: no sign", "¶a#3f2a\n2\n+x\n"),
+    ("arrow: two signs", "¶a#3f2a\n2!:\n+x\n"),
+    ("arrow: colon after an arrow", "¶a#3f2a\n2↓: x\n"),
+    ("arrow: insertion at a range", "¶a#3f2a\n2..4↓x\n"),
+    ("arrow: reversed range", "¶a#3f2a\n4..2:x\n"),
+    ("arrow: range as a count", "¶a#3f2a\n12-3:\n+x\n"),
+    ("arrow: line zero", "¶a#3f2a\n0↑x\n"),
+    ("arrow: empty body", "¶a#3f2a\n2:\n3!\n"),
+    ("arrow: blank body", "¶a#3f2a\n2:  \n"),
+    ("arrow: empty body at the end", "¶a#3f2a\n2..4:\n"),
+    ("arrow: body on the line and below", "¶a#3f2a\n2:x\n+y\n"),
+    ("arrow: text after a deletion", "¶a#3f2a\n2!x\n"),
+    ("arrow: rows under a deletion", "¶a#3f2a\n2!\n+x\n"),
+    ("arrow: rows pasted from a read below an operation", "¶a#3f2a\n2..3:\n2:x\n3:y\n"),
+    ("arrow: elision row", "¶a#3f2a\n2:x\n… 3..=9 not shown\n"),
+    ("arrow: context rows of a diff", "¶a#3f2a\n2..3:\n a\n-b\n+c\n"),
+    ("arrow: row of a result, with its blank", "¶a#3f2a\n 2:x\n"),
+    ("arrow: old rows at an insertion", "¶a#3f2a\n2↓\n-x\n+y\n"),
+    ("arrow: blank line between body rows", "¶a#3f2a\n2:\n+x\n\n+y\n"),
+    ("arrow: text after the envelope", "```\n¶a#3f2a\n2!\n```\nDone.\n"),
+    ("json: not complete", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [\n"),
+    ("json: a comma too many", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2\", \"lines\": [\"x\"]},]}\n"),
+    ("json: text after the object", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2\", \"lines\": [\"x\"]}]} Done.\n"),
+    ("json: nothing in the array", "[\n]\n"),
+    ("json: no edits", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": []}\n"),
+    ("json: no path", "{\"tag\": \"3F2A\", \"edits\": [{\"op\": \"append\", \"lines\": \"x\"}]}\n"),
+    ("json: a path that is none", "{\"path\": \"./\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"append\", \"lines\": \"x\"}]}\n"),
+    ("json: a path of two lines", "{\"path\": \"a\\nb\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"append\", \"lines\": \"x\"}]}\n"),
+    ("json: tag that is none", "{\"path\": \"a\", \"tag\": \"TAG\", \"edits\": [{\"op\": \"append\", \"lines\": \"x\"}]}\n"),
+    ("json: tag as a number", "{\"path\": \"a\", \"tag\": 1234, \"edits\": [{\"op\": \"append\", \"lines\": \"x\"}]}\n"),
+    ("json: unknown key", "{\"path\": \"a\", \"tag\": \"3F2A\", \"rename\": \"b\", \"edits\": [{\"op\": \"append\", \"lines\": \"x\"}]}\n"),
+    ("json: key given twice", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"append\", \"lines\": \"x\"}], \"edits\": [{\"op\": \"append\", \"lines\": \"y\"}]}\n"),
+    ("json: rows given twice", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"append\", \"lines\": \"x\", \"lines\": \"y\"}]}\n"),
+    ("json: unknown op", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"delete\", \"pos\": \"2\"}]}\n"),
+    ("json: block", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2*\", \"lines\": [\"x\"]}]}\n"),
+    ("json: register", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"append\", \"pos\": \"2\", \"register\": \"r\"}]}\n"),
+    ("json: no position to replace", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"lines\": [\"x\"]}]}\n"),
+    ("json: end without position", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"end\": \"2\", \"lines\": [\"x\"]}]}\n"),
+    ("json: end of an insertion", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"append\", \"pos\": \"2\", \"end\": \"3\", \"lines\": [\"x\"]}]}\n"),
+    ("json: reversed range", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"4\", \"end\": \"2\", \"lines\": [\"x\"]}]}\n"),
+    ("json: range as position", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2-4\", \"lines\": [\"x\"]}]}\n"),
+    ("json: one line under two checks", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"4#KQ\", \"end\": \"4#MZ\", \"lines\": [\"x\"]}]}\n"),
+    ("json: line zero", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"0\", \"lines\": [\"x\"]}]}\n"),
+    ("json: a row for a position", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2#KQ:x\", \"lines\": [\"x\"]}]}\n"),
+    ("json: letters that are no check", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2#IL\", \"lines\": [\"x\"]}]}\n"),
+    ("json: the older check of two digits", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2#7F\", \"lines\": [\"x\"]}]}\n"),
+    ("json: no rows", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2\"}]}\n"),
+    ("json: empty rows", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2\", \"lines\": []}]}\n"),
+    ("json: empty text", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2\", \"lines\": \"\"}]}\n"),
+    ("json: insertion of nothing", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"append\", \"pos\": \"2\", \"lines\": null}]}\n"),
+    ("json: line end inside a row", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2\", \"lines\": [\"x\\ny\"]}]}\n"),
+    ("json: rows with plus", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2\", \"lines\": [\"+x\", \"+y\"]}]}\n"),
+    ("json: rows that are no words", "{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2\", \"lines\": [1]}]}\n"),
+    ("json: no tag and no check", "{\"path\": \"a\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2\", \"lines\": [\"x\"]}]}\n"),
+    ("json: no tag and no check at the end", "{\"path\": \"a\", \"edits\": [{\"op\": \"replace\", \"pos\": \"2#KQ\", \"end\": \"4\", \"lines\": [\"x\"]}]}\n"),
+    ("json: no tag and no position", "{\"path\": \"a\", \"edits\": [{\"op\": \"append\", \"lines\": [\"x\"]}]}\n"),
+    ("json: one file under two tags", "[{\"path\": \"a\", \"tag\": \"3F2A\", \"edits\": [{\"op\": \"append\", \"lines\": \"x\"}]}, {\"path\": \"a\", \"tag\": \"3F2B\", \"edits\": [{\"op\": \"append\", \"lines\": \"x\"}]}]\n"),
 ];

@@ -116,6 +116,9 @@ pub enum Command {
     },
     /// Apply a hashline patch from standard input
     Edit {
+        /// Answer JSON lines, each with texts and a patch, by what the engine makes of them; touches no file
+        #[arg(long)]
+        batch: bool,
         /// The project
         #[command(flatten)]
         project: Project,

@@ -19,6 +19,7 @@ mod value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use hashline::View;
 use workspace::{AbsPath, Mode, Rule};
 
 pub use schema::schema;
@@ -175,9 +176,12 @@ impl Config {
         self.set("edit.diagnostics_wait").duration()
     }
 
-    /// `hashline.line_checks`: whether lines are shown with their checks.
-    pub fn line_checks(&self) -> bool {
-        self.set("hashline.line_checks").bool()
+    /// `hashline.dialect` and `hashline.line_checks`: how lines are shown, and edits are written.
+    pub fn view(&self) -> View {
+        View {
+            dialect: self.set("hashline.dialect").text().parse().unwrap_or_default(),
+            checks: self.set("hashline.line_checks").bool(),
+        }
     }
 
     /// `hashline.snapshots.paths`: files whose shown text is kept.

@@ -64,7 +64,10 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
         Command::Read { file, offset, limit, project, carried, json } => {
             block_on(commands::edit::read(&file, offset, limit, &project, &carried, json))
         }
-        Command::Edit { project, carried, json } => block_on(commands::edit::edit(&project, &carried, json)),
+        Command::Edit { batch: true, .. } => commands::edit_batch::run(),
+        Command::Edit { project, carried, json, .. } => {
+            block_on(commands::edit::edit(&project, &carried, json))
+        }
         Command::Undo { list: true, project, json, .. } => within(|| commands::undo::list(&project, json)),
         Command::Undo { commit, project, carried, json, .. } => {
             block_on(commands::undo::take_back(commit, false, &project, &carried, json))

@@ -210,7 +210,7 @@ fn kit(
         snapshots: Mutex::new(SnapshotStore::new(limits)),
         kept: if keep { Some(KeptSnapshots::new(workspace.state())?) } else { None },
         settings: tools::Settings {
-            line_checks: config.line_checks(),
+            view: config.view(),
             diagnostics_wait: config.diagnostics_wait(),
             ..tools::Settings::default()
         },

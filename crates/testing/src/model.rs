@@ -1,7 +1,8 @@
 //! A scripted model server on loopback: answers each request with the bytes it was given, in the pieces and with the
 //! faults it was given, and records what it got. It speaks HTTP/1.1 as far as a client of `POST /v1/chat/completions` needs it.
 //!
-//! The n-th request gets the n-th reply; a request beyond the last is answered with status 500.
+//! The n-th request gets the n-th reply; a request beyond the last is answered with status 500. Or a function of the test
+//! answers each.
 
 use std::io;
 use std::net::SocketAddr;
@@ -56,11 +57,23 @@ pub struct ModelServer {
     task: JoinHandle<()>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Shared {
     replies: Vec<Reply>,
     next: usize,
+    mind: Option<Mind>,
     received: Vec<Received>,
+}
+
+type Mind = Box<dyn FnMut(&Received) -> Reply + Send>;
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("replies", &self.replies)
+            .field("next", &self.next)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Reply {
@@ -79,6 +92,20 @@ impl Reply {
         };
         let start = chunk(json!({"role": "assistant", "content": text}), Value::Null);
         let end = chunk(json!({}), json!("stop"));
+        Reply::stream(format!("{start}{end}data: [DONE]\n\n"), usize::MAX)
+    }
+
+    /// A chat completion that calls one tool.
+    pub fn call(id: &str, name: &str, arguments: &Value) -> Reply {
+        let function = json!({"name": name, "arguments": arguments.to_string()});
+        let call = json!({"index": 0, "id": id, "type": "function", "function": function});
+        let chunk = |delta: Value, reason: Value| {
+            let chunk =
+                json!({"id": "r", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
+            format!("data: {chunk}\n\n")
+        };
+        let start = chunk(json!({"role": "assistant", "tool_calls": [call]}), Value::Null);
+        let end = chunk(json!({}), json!("tool_calls"));
         Reply::stream(format!("{start}{end}data: [DONE]\n\n"), usize::MAX)
     }
 
@@ -114,10 +141,18 @@ impl Reply {
 impl ModelServer {
     /// Starts a server on a free port of 127.0.0.1.
     pub async fn start(replies: impl IntoIterator<Item = Reply>) -> io::Result<ModelServer> {
+        Self::with(Shared { replies: replies.into_iter().collect(), ..Shared::default() }).await
+    }
+
+    /// The same, where `mind` answers each request. It is called for one request at a time.
+    pub async fn answering(mind: impl FnMut(&Received) -> Reply + Send + 'static) -> io::Result<ModelServer> {
+        Self::with(Shared { mind: Some(Box::new(mind)), ..Shared::default() }).await
+    }
+
+    async fn with(shared: Shared) -> io::Result<ModelServer> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let shared =
-            Arc::new(Mutex::new(Shared { replies: replies.into_iter().collect(), ..Shared::default() }));
+        let shared = Arc::new(Mutex::new(shared));
         let task = tokio::spawn(accept(listener, shared.clone()));
         Ok(ModelServer { address, shared, task })
     }
@@ -165,10 +200,12 @@ async fn serve(mut stream: TcpStream, shared: &Mutex<Shared>) -> io::Result<()> 
     let received = read_request(&mut stream).await?;
     let reply = {
         let mut shared = lock(shared);
+        let thought = shared.mind.as_mut().map(|mind| mind(&received));
         shared.received.push(received);
         shared.next += 1;
         let at = shared.next - 1;
-        shared.replies.get(at).cloned().unwrap_or_else(|| Reply::status(500).body("no reply is left"))
+        let planned = || shared.replies.get(at).cloned();
+        thought.or_else(planned).unwrap_or_else(|| Reply::status(500).body("no reply is left"))
     };
     for step in &reply.before_headers {
         if !carry_out(step, &mut stream, false).await? {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use agent::{Tool, ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
-use hashline::{Current, Documents, FileOp, Note, Options, Patch, Reason, Refusal, SectionPlan, Snapshot};
+use hashline::{
+    Current, Dialect, Documents, FileOp, Note, Options, Patch, Reason, Refusal, SectionPlan, Snapshot,
+};
 use llm::ToolDefinition;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use text::ChangeLog;
 use workspace::{
@@ -15,7 +16,7 @@ use workspace::{
 };
 
 use crate::change::{self, Refused};
-use crate::{Failure, Kit, arguments, shown};
+use crate::{Failure, Kit, shown};
 
 /// The tool.
 pub struct Edit {
@@ -23,25 +24,62 @@ pub struct Edit {
     definition: ToolDefinition,
 }
 
-#[derive(Debug, Deserialize)]
-struct Arguments {
-    patch: String,
-}
-
 impl Edit {
     /// The tool over `kit`.
     pub fn new(kit: Arc<Kit>) -> Self {
+        let view = kit.settings.view;
         let definition = ToolDefinition {
             name: "edit".to_owned(),
             label: "Edit".to_owned(),
-            description: hashline::EDIT_DESCRIPTION.trim().to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": { "patch": { "type": "string", "description": "the patch" } },
-                "required": ["patch"],
-            }),
+            description: hashline::edit_description(view).into_owned(),
+            parameters: parameters(view.dialect),
         };
         Self { kit, definition }
+    }
+}
+
+/// A patch is a text; in the json dialect it is the arguments themselves, which spares the model to
+/// write JSON inside JSON. A text is understood there too.
+fn parameters(dialect: Dialect) -> Value {
+    let patch = |about: &str| json!({ "type": "string", "description": about });
+    if dialect != Dialect::Json {
+        return json!({ "type": "object", "properties": { "patch": patch("the patch") }, "required": ["patch"] });
+    }
+    json!({
+        "type": "object",
+        "properties": {
+            "path": { "type": "string", "description": "the file" },
+            "tag": { "type": "string", "description": "the digits after # in its header" },
+            "edits": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "op": { "type": "string", "enum": ["replace", "prepend", "append"] },
+                        "pos": { "type": "string", "description": "a line as shown, such as 12#KQ" },
+                        "end": { "type": "string", "description": "replace: the last line, included" },
+                        // Without a type: a text stays a text, and null, which deletes, is not left out.
+                        "lines": { "items": { "type": "string" }, "description": "array of rows; null deletes" },
+                    },
+                    "required": ["op", "lines"],
+                },
+            },
+            "patch": patch("in place of the others: a patch as text, for several files"),
+        },
+    })
+}
+
+/// The patch that the arguments hold, as text.
+fn patch(args: Value) -> Result<String, Failure> {
+    let wrong = |message: &str| Failure::new(ErrorCode::InvalidArguments, format!("arguments: {message}"));
+    match &args {
+        Value::Object(members) => match members.get("patch") {
+            Some(Value::String(patch)) if members.len() == 1 => Ok(patch.clone()),
+            Some(_) => Err(wrong("`patch` is a text and stands alone")),
+            // Lines, so that an error names a place.
+            None => Ok(format!("{args:#}")),
+        },
+        _ => Err(wrong("an object is expected")),
     }
 }
 
@@ -61,9 +99,8 @@ impl Tool for Edit {
 
 impl Edit {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
-        let args: Arguments = arguments(args)?;
         let kit = &*self.kit;
-        let (mut patch, notes) = Patch::parse(&args.patch).map_err(|error| {
+        let (mut patch, notes) = Patch::parse(&patch(args)?).map_err(|error| {
             Failure::new(ErrorCode::InvalidPatch, format!("not applied, nothing was changed: {error}"))
                 .with_data(json!({ "reason": error.reason(), "line": error.line }))
         })?;
@@ -72,7 +109,7 @@ impl Edit {
         loop {
             attempts += 1;
             let now = Now::look(kit, &patch);
-            let options = Options { checks: kit.settings.line_checks };
+            let options = Options { view: kit.settings.view, ..Options::default() };
             let planned = kit.with_snapshots(|store| hashline::plan(&patch, store, &now, options));
             let planned = match planned {
                 // The person typed while we looked.
@@ -237,7 +274,7 @@ fn told(kit: &Kit, section: &SectionPlan) -> String {
     let tag = newest.map_or(section.tag, |newest| newest.tag());
     format!(
         "{}nothing to change, it stands there already\n{}",
-        shown::header_row(&section.path, tag),
+        shown::header_row(kit, &section.path, tag),
         notes.concat()
     )
 }
@@ -253,8 +290,8 @@ fn outcome(kit: &Kit, sections: &[SectionPlan], notes: &[Note], done: &change::C
         // What the disk or the editor made of it is what the model is shown.
         let now = kit.workspace.document(&kit.workspace.root().join(path)).ok();
         let read_back = now.map_or_else(|| section.new_text.clone(), |document| document.text);
-        let told = kit
-            .with_snapshots(|store| hashline::outcome(store, section, read_back, kit.settings.line_checks));
+        let told =
+            kit.with_snapshots(|store| hashline::outcome(store, section, read_back, kit.settings.view));
         text.push_str(&told.text);
         if let Some(kept) = &kit.kept {
             kept.keep(kit, path);
@@ -272,4 +309,39 @@ fn outcome(kit: &Kit, sections: &[SectionPlan], notes: &[Note], done: &change::C
         "diff": done.plan.diff(kit.workspace.root()), "diagnostics": done.verdict.details,
     });
     ToolResult::text(text).with_details(details)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Providers understand these words of JSON Schema and not all of them any others.
+    fn keywords(schema: &Value) {
+        for (word, value) in schema.as_object().unwrap() {
+            match word.as_str() {
+                "properties" => value.as_object().unwrap().values().for_each(keywords),
+                "items" => keywords(value),
+                word => assert!(["type", "required", "enum", "description"].contains(&word), "{word}"),
+            }
+        }
+    }
+
+    #[test]
+    fn parameters_are_in_plain_schema() {
+        for dialect in Dialect::ALL {
+            keywords(&parameters(dialect));
+        }
+    }
+
+    #[test]
+    fn the_arguments_are_the_patch_or_hold_it() {
+        let text = "[a#3F2A]\nCUT 2\n";
+        assert_eq!(patch(json!({ "patch": text })).unwrap(), text);
+        let edits = json!([{ "op": "replace", "pos": "2#KQ", "lines": null }]);
+        let read = |args| Patch::parse(&patch(args).unwrap()).unwrap().0.to_string();
+        assert_eq!(read(json!({ "path": "a", "tag": "3F2A", "edits": edits })), "[a#3F2A]\nCUT 2kq\n");
+        for args in [json!({ "patch": text, "path": "a" }), json!({ "patch": [] }), json!(text)] {
+            assert_eq!(patch(args).unwrap_err().code, ErrorCode::InvalidArguments);
+        }
+    }
 }

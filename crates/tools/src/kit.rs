@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hashline::SnapshotStore;
+use hashline::{SnapshotStore, View};
 use lsp_client::{RequestCx, ServerPool};
 use tokio_util::sync::CancellationToken;
 use workspace::{AbsPath, Document, Workspace};
@@ -29,8 +29,9 @@ pub struct Kit {
 /// What the person may choose about the tools.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Whether lines are shown with their check (`hashline.line_checks`).
-    pub line_checks: bool,
+    /// How lines are shown, and which dialect `edit` teaches (`hashline.dialect`,
+    /// `hashline.line_checks`).
+    pub view: View,
     /// How long an edit waits for fresh diagnostics (`edit.diagnostics_wait`).
     pub diagnostics_wait: Duration,
     /// How long a server may take for a request (`lsp.timeout`).
@@ -40,7 +41,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            line_checks: true,
+            view: View::default(),
             diagnostics_wait: Duration::from_secs(3),
             request_timeout: Duration::from_secs(60),
         }

@@ -43,7 +43,7 @@ impl Read {
         let definition = ToolDefinition {
             name: "read".to_owned(),
             label: "Read".to_owned(),
-            description: include_str!("read.md").trim().to_owned(),
+            description: shown::described(&kit, include_str!("read.md")),
             parameters: json!({
                 "type": "object",
                 "properties": {
@@ -121,8 +121,11 @@ fn view(kit: &Kit, document: &Document, first: usize, last: usize, raw: bool) ->
     }
     if total == 0 {
         let text = shown::lines(kit, document, &[]);
-        return ToolResult::text(format!("{text}(empty file; insert with PUT <1:)\n"))
-            .with_details(json!({ "lines": 0 }));
+        return ToolResult::text(format!(
+            "{text}(empty file; insert with {})\n",
+            kit.settings.view.at_head()
+        ))
+        .with_details(json!({ "lines": 0 }));
     }
     if first > total {
         return Failure::new(

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use hashline::Tag;
+use hashline::{Dialect, Tag};
 use workspace::{ChangeKind, Document, Plan};
 
 use crate::Kit;
@@ -22,13 +22,13 @@ pub(crate) fn lines(kit: &Kit, document: &Document, lines: &[usize]) -> String {
     }
     let text = kit.with_snapshots(|store| {
         let tag = store.record(&path, document.text.clone());
-        store.show(&path, tag, &ranges, kit.settings.line_checks).unwrap_or_default()
+        store.show(&path, tag, &ranges, kit.settings.view).unwrap_or_default()
     });
     let Some(kept) = &kit.kept else { return text };
     kept.keep(kit, &path);
     // A tag for other processes is long: it means the same text in each of them.
     let rows = text.split_once('\n').map_or("", |(_, rows)| rows);
-    header_row(&path, Tag::long(&document.text)) + rows
+    header_row(kit, &path, Tag::long(&document.text)) + rows
 }
 
 /// The header alone, for a file whose whole text the model knows because it wrote it.
@@ -39,11 +39,24 @@ pub(crate) fn header(kit: &Kit, document: &Document) -> String {
         store.see(&path, tag, 1..=usize::MAX);
         tag
     });
-    header_row(&path, tag)
+    header_row(kit, &path, tag)
 }
 
-pub(crate) fn header_row(path: &str, tag: Tag) -> String {
-    format!("[{path}#{tag}]\n")
+pub(crate) fn header_row(kit: &Kit, path: &str, tag: Tag) -> String {
+    kit.settings.view.header(path, tag) + "\n"
+}
+
+/// A tool's description, which speaks of lines as `12kq:text` under `[path#TAG]`, in the view of
+/// this kit.
+pub(crate) fn described(kit: &Kit, text: &str) -> String {
+    let view = kit.settings.view;
+    let check = if view.shows_checks() { "kq" } else { "" };
+    let (header, row) = match view.dialect {
+        Dialect::Put => ("[path#TAG]", format!("12{check}:text")),
+        Dialect::Arrow => ("¶path#tag", "12:text".to_owned()),
+        Dialect::Json => ("[path#TAG]", "12#KQ:text".to_owned()),
+    };
+    text.trim().replace("`12kq:text`", &format!("`{row}`")).replace("`[path#TAG]`", &format!("`{header}`"))
 }
 
 /// Whether the model was shown every line of the document as it is now.

@@ -178,16 +178,16 @@ pub(crate) struct Order {
 /// Carries out a permitted plan. Must not be dropped halfway: the caller owns it as a task.
 pub(crate) async fn carry_out(inner: Arc<Inner>, order: Order) -> Result<Arc<Commit>, CommitError> {
     let notes = heed_others(&inner, &order.plan).await?;
-    let begin = Arc::clone(&inner);
+    let (begin, run) = (Arc::clone(&inner), order.run.clone());
     let transaction = blocking(move || Transaction::begin(begin, order)).await?;
     let changes = transaction.open_changes();
     let editor = inner.editor.clone().filter(|_| !changes.is_empty());
     if let Some(editor) = &editor {
-        let settled = settle(editor.as_ref(), &changes).await;
+        let settled = settle(editor.as_ref(), &run, &changes).await;
         if settled.iter().any(|settled| *settled != Settled::Landed) {
             let untouched = transaction.closed_paths();
             let lost = blocking(move || Ok(transaction.roll_back())).await?;
-            let mut fates = revert(editor.as_ref(), &changes, &settled).await;
+            let mut fates = revert(editor.as_ref(), &run, &changes, &settled).await;
             if lost.is_empty() {
                 fates.extend(untouched.into_iter().map(|path| Fate { path, what: What::Unchanged(None) }));
             }
@@ -203,7 +203,7 @@ pub(crate) async fn carry_out(inner: Arc<Inner>, order: Order) -> Result<Arc<Com
             let mut lost = Vec::new();
             if let Some(editor) = &editor {
                 let settled = vec![Settled::Landed; changes.len()];
-                let fates = revert(editor.as_ref(), &changes, &settled).await;
+                let fates = revert(editor.as_ref(), &run, &changes, &settled).await;
                 lost.extend(fates.iter().filter(|fate| fate.is_lost()).map(Fate::to_string));
             }
             return Err(error.with_lost(lost));
@@ -278,15 +278,15 @@ impl CommitError {
     }
 }
 
-async fn settle(editor: &dyn Editor, changes: &[FileChange]) -> Vec<Settled> {
-    let answer = tokio::time::timeout(EDITOR_DEADLINE, editor.apply(changes)).await;
+async fn settle(editor: &dyn Editor, run: &RunId, changes: &[FileChange]) -> Vec<Settled> {
+    let answer = tokio::time::timeout(EDITOR_DEADLINE, editor.apply(run, changes)).await;
     let mut settled = answer.unwrap_or_default();
     settled.resize(changes.len(), Settled::Unknown);
     settled
 }
 
 /// Takes back what landed, and says of each change what became of it.
-async fn revert(editor: &dyn Editor, changes: &[FileChange], settled: &[Settled]) -> Vec<Fate> {
+async fn revert(editor: &dyn Editor, run: &RunId, changes: &[FileChange], settled: &[Settled]) -> Vec<Fate> {
     let landed: Vec<FileChange> = changes
         .iter()
         .zip(settled)
@@ -295,7 +295,7 @@ async fn revert(editor: &dyn Editor, changes: &[FileChange], settled: &[Settled]
         .collect();
     let mut back = Vec::new();
     if !landed.is_empty() {
-        let answer = tokio::time::timeout(EDITOR_DEADLINE, editor.revert(&landed)).await;
+        let answer = tokio::time::timeout(EDITOR_DEADLINE, editor.revert(run, &landed)).await;
         back = answer.unwrap_or_default();
         back.resize(landed.len(), Settled::Unknown);
     }

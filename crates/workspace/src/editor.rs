@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 
 use text::{ChangeLog, TextEdit};
 
-use crate::{AbsPath, Document, FileChange};
+use crate::{AbsPath, Document, FileChange, RunId};
 
 /// What an editor did with one change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,11 +52,12 @@ pub trait Editor: Send + Sync {
         None
     }
 
-    /// Makes the changes in open documents and says for each, in the same order, what became of it.
+    /// Makes the changes of a run in open documents and says for each, in the same order, what became
+    /// of it.
     /// An open document that moves or goes is the editor's to move or remove, its file included: the
     /// commit does not touch it. Has 60 s to answer.
-    fn apply<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>>;
+    fn apply<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>>;
 
     /// Takes changes back that had landed; the same form of answer, `Landed` when it is as before.
-    fn revert<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>>;
+    fn revert<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>>;
 }

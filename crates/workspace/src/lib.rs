@@ -41,6 +41,7 @@ mod recovery;
 mod resolve;
 mod rules;
 mod run;
+mod search;
 mod secrets;
 mod simulate;
 mod state;
@@ -48,7 +49,6 @@ mod transaction;
 mod trust;
 mod undo;
 mod uri;
-mod walk;
 mod watch;
 mod workspace;
 mod write;
@@ -72,6 +72,10 @@ pub use process::{CommandLine, Process, Processes, SpawnError};
 pub use resolve::canonical;
 pub use rules::{Capability, Rule, RuleError};
 pub use run::RunId;
+pub use search::{
+    Bounds, FileHits, Findings, Fit, Form, GlobError, Globs, LineMatch, LookOnly, Name, NamePattern, Names,
+    Query, QueryError, QueryOptions, Scope, SearchError, TreeEntry,
+};
 pub use secrets::{Redactor, is_secret_name};
 pub use state::{Homes, StateDir, StateError, StateLock};
 pub use trust::TrustStore;

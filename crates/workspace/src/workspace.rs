@@ -23,7 +23,7 @@ use crate::{
 /// The person's files below one root. Cheap to clone.
 #[derive(Clone)]
 pub struct Workspace {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 pub(crate) struct Inner {
@@ -62,7 +62,7 @@ pub struct Entry {
 }
 
 /// What an entry is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EntryKind {
     /// A regular file.
     File,
@@ -72,6 +72,17 @@ pub enum EntryKind {
     Link,
     /// Anything else.
     Other,
+}
+
+impl EntryKind {
+    pub(crate) fn of(kind: std::fs::FileType) -> Self {
+        match kind {
+            kind if kind.is_file() => Self::File,
+            kind if kind.is_dir() => Self::Folder,
+            kind if kind.is_symlink() => Self::Link,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// Why a workspace cannot be opened.
@@ -300,13 +311,8 @@ impl Workspace {
             let mut entries = Vec::new();
             for entry in std::fs::read_dir(folder)? {
                 let entry = entry?;
-                let kind = entry.file_type()?;
-                let (kind, size) = match kind {
-                    kind if kind.is_file() => (EntryKind::File, entry.metadata()?.len()),
-                    kind if kind.is_dir() => (EntryKind::Folder, 0),
-                    kind if kind.is_symlink() => (EntryKind::Link, 0),
-                    _ => (EntryKind::Other, 0),
-                };
+                let kind = EntryKind::of(entry.file_type()?);
+                let size = if kind == EntryKind::File { entry.metadata()?.len() } else { 0 };
                 entries.push(Entry { name: entry.file_name().to_string_lossy().into_owned(), kind, size });
             }
             entries.sort_by(|a, b| a.name.cmp(&b.name));

@@ -15,24 +15,17 @@ use anyhow::{Context, Result, bail};
 use crate::exec;
 use crate::items;
 use crate::python::Way;
-use crate::setup::{apt_install, npm_item, python_item};
+use crate::setup::{debian_packages, npm_item, python_item};
 use crate::steps::Steps;
 use crate::tidy;
 use crate::tools_dir::{Lock, ToolsDir};
 
 const INSTALL_DEADLINE: Duration = Duration::from_secs(15 * 60);
-const QUICK_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Installs what is missing of the editors. Blocks.
 pub(crate) fn ensure(tools: &ToolsDir, way: Option<Way>, lock: &Lock, steps: &mut Steps) -> Result<()> {
     python_item(tools, &items::NEOVIM, way, lock, steps)?;
-    let missing = missing_packages()?;
-    if !missing.is_empty() {
-        steps.run(&format!("install {} (apt, up to 500 MB)", missing.join(" ")), || {
-            apt_install(&missing, lock)?;
-            Ok(((), "installed".into()))
-        })?;
-    }
+    debian_packages(items::EDITORS_APT, "500 MB", lock, steps)?;
     npm_item(tools, &items::NODE, lock, steps)?;
     tools.link("node24", &node_folder(tools).join("bin/node"))?;
     npm_item(tools, &items::CODE_SERVER, lock, steps)?;
@@ -59,23 +52,6 @@ pub(crate) fn with_node(npm: &mut Command, tools: &ToolsDir) {
 
 fn node_folder(tools: &ToolsDir) -> PathBuf {
     tools.item(items::NODE.name, &items::NODE.key()).join(items::NODE_FOLDER)
-}
-
-/// Those of Debian's packages that are not installed.
-fn missing_packages() -> Result<Vec<&'static str>> {
-    exec::require(
-        "dpkg-query",
-        "the tests' editors come from Debian's packages; on another system install them yourself",
-    )?;
-    let mut query = Command::new("dpkg-query");
-    query.args(["-W", "-f", "${Package} ${db:Status-Status}\n"]).args(items::EDITORS_APT);
-    // It fails when one is unknown, and prints the others all the same.
-    let said = exec::capture(&mut query, QUICK_DEADLINE)?.stdout;
-    Ok(items::EDITORS_APT
-        .iter()
-        .copied()
-        .filter(|package| !said.lines().any(|line| line == format!("{package} installed")))
-        .collect())
 }
 
 /// What the VS Code plugin is built with and from, exactly as its lock file says.

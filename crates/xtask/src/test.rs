@@ -1,8 +1,8 @@
 //! `cargo xtask test`: everything that must hold, real servers included.
 //!
-//! Sets up, then format, lints, all tests with `RUN_SLOW_TESTS=1`, and the demo. A missing tool
-//! fails with the command that installs it. The tests in real editors run with `--editors`; without
-//! it they say that they did not.
+//! Sets up, then format, lints, all tests with `RUN_SLOW_TESTS=1`, those in real editors among them, and
+//! the demo. A missing tool fails with the command that installs it. With `--no-editors` no editor is
+//! installed and their tests say that they did not run.
 
 use std::process::Command;
 use std::time::Duration;
@@ -22,9 +22,9 @@ const DEADLINE: Duration = Duration::from_secs(60 * 60);
 /// Arguments of `test`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The tests in real editors too: VS Code (code-server), Neovim and Emacs.
+    /// Without the tests in real editors: VS Code (code-server), Neovim and Emacs.
     #[arg(long)]
-    editors: bool,
+    no_editors: bool,
     /// Go to `cargo test`, after `--`.
     #[arg(last = true)]
     cargo_test: Vec<String>,
@@ -33,9 +33,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let tools = ToolsDir::from_env()?;
     let mut steps = Steps::new();
-    setup::ensure(&tools, if args.editors { For::Editors } else { For::Test }, &mut steps)?;
+    setup::ensure(&tools, if args.no_editors { For::Test } else { For::Editors }, &mut steps)?;
     let switches: &[&str] =
-        if args.editors { &["RUN_SLOW_TESTS", "RUN_EDITOR_TESTS"] } else { &["RUN_SLOW_TESTS"] };
+        if args.no_editors { &["RUN_SLOW_TESTS"] } else { &["RUN_SLOW_TESTS", "RUN_EDITOR_TESTS"] };
 
     cargo(&tools, &mut steps, "format", &["fmt", "--all", "--check"], &[], &[])?;
     let lints = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];

@@ -1,16 +1,19 @@
-//! Neovim without a screen, driven by `--remote-send` (keys, as if typed) and looked at by
-//! `--remote-expr`.
+//! Neovim without a screen or in a terminal, driven by `--remote-send` (keys, as if typed) and looked
+//! into through `editors/neovim-eyes.lua`.
 //!
-//! With the plugin or without any of it; without, the server's configuration is the few lines that a
-//! person without plugins writes.
+//! With the plugin or without any of it; without, the server's configuration is that of the guide,
+//! word by word. Only in a terminal does it ask for ENTER after messages that do not fit.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{PATIENCE, plugin, tool};
+use super::{PATIENCE, helper, plugin, tool};
 use crate::built;
 use crate::processes::wait_for;
 use crate::sandbox::{Sandbox, finish};
@@ -20,8 +23,16 @@ use crate::sandbox::{Sandbox, finish};
 pub enum Setup {
     /// The plugin on the runtime path, and `vim.lsp.enable`.
     Plugin,
-    /// Four lines of configuration.
+    /// What the guide says.
     Bare,
+}
+
+/// Where Neovim is shown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Screen {
+    None,
+    /// 80 columns, 24 lines.
+    Terminal,
 }
 
 /// A running Neovim.
@@ -30,6 +41,14 @@ pub struct Neovim<'a> {
     socket: PathBuf,
     log: PathBuf,
     child: Child,
+    eyes: RefCell<Option<Eyes>>,
+}
+
+/// What looks into it.
+struct Eyes {
+    child: Child,
+    stdin: ChildStdin,
+    said: Receiver<String>,
 }
 
 impl<'a> Neovim<'a> {
@@ -37,19 +56,46 @@ impl<'a> Neovim<'a> {
     /// runs in it.
     #[track_caller]
     pub fn start(sandbox: &'a Sandbox, setup: Setup, files: &[&str]) -> Neovim<'a> {
+        Self::start_on(sandbox, setup, files, Screen::None)
+    }
+
+    /// The same in a terminal, where messages that do not fit are asked about.
+    #[track_caller]
+    pub fn start_in_terminal(sandbox: &'a Sandbox, setup: Setup, files: &[&str]) -> Neovim<'a> {
+        Self::start_on(sandbox, setup, files, Screen::Terminal)
+    }
+
+    #[track_caller]
+    fn start_on(sandbox: &'a Sandbox, setup: Setup, files: &[&str], screen: Screen) -> Neovim<'a> {
         let socket = sandbox.beside("nvim.sock");
         let log = sandbox.beside("nvim.log");
         let init = sandbox.beside("init.lua");
         fs::write(&init, init_lua(setup)).unwrap();
-        let mut command = Command::new(tool("bin/nvim"));
+        let nvim = tool("bin/nvim").display().to_string();
+        let (socket_arg, init_arg) = (socket.display().to_string(), init.display().to_string());
+        let mut args = vec!["--listen", &socket_arg, "-u", &init_arg];
+        args.extend(files);
+        let mut command = match screen {
+            Screen::None => {
+                let mut command = Command::new(&nvim);
+                command.arg("--headless").args(&args);
+                command
+            }
+            Screen::Terminal => {
+                let words: Vec<String> = [nvim.as_str()].iter().chain(&args).map(|it| quoted(it)).collect();
+                let line = format!("stty cols 80 rows 24; exec {}", words.join(" "));
+                let mut command = Command::new("script");
+                command.args(["--quiet", "--flush", "--return", "--command", &line]).arg("/dev/null");
+                command
+            }
+        };
         sandbox.prepare(&mut command);
         environment(&mut command, sandbox);
-        command.current_dir(sandbox.project()).arg("--headless").arg("--listen").arg(&socket);
-        command.arg("-u").arg(&init).args(files);
+        command.current_dir(sandbox.project()).env("TERM", "xterm-256color");
         let output = File::create(&log).unwrap();
         command.stdout(Stdio::from(output.try_clone().unwrap())).stderr(Stdio::from(output));
         let child = command.spawn().expect("nvim starts");
-        let neovim = Neovim { sandbox, socket, log, child };
+        let neovim = Neovim { sandbox, socket, log, child, eyes: RefCell::default() };
         neovim.wait("it listens", "1", |said| said == &Value::from(1));
         for file in files {
             neovim.wait_lua(
@@ -81,18 +127,32 @@ impl<'a> Neovim<'a> {
         self.lua(&format!("vim.cmd.buffer(vim.fn.bufnr({})); return true", lua_string(file)));
     }
 
-    /// The value of an expression of Vim.
+    /// The value of an expression of Vim, as soon as it waits for no key.
     #[track_caller]
     pub fn eval(&self, expression: &str) -> Value {
-        let said = self.remote("--remote-expr", &format!("json_encode({expression})"));
-        serde_json::from_str(&said).unwrap_or_else(|error| panic!("{expression}: {error}: {said}"))
+        let mut last = Err(String::new());
+        let came = wait_for(PATIENCE, || {
+            last = self.try_eval(expression);
+            !last.as_ref().is_err_and(|why| why.starts_with(BLOCKED))
+        });
+        match last {
+            Ok(value) if came => value,
+            Ok(_) => panic!("{expression}: not in time"),
+            Err(why) => panic!("{expression}: {why}\n{}", self.log()),
+        }
+    }
+
+    /// Whether it waits for a key, as it does after messages that do not fit and in a question.
+    #[track_caller]
+    pub fn is_blocked(&self) -> bool {
+        let mode = self.ask(&json!({"mode": true})).unwrap_or_else(|why| panic!("{why}\n{}", self.log()));
+        mode["blocking"] == true
     }
 
     /// What a piece of Lua returns.
     #[track_caller]
     pub fn lua(&self, code: &str) -> Value {
-        let code = format!("(function() {code} end)()").replace('\'', "''");
-        self.eval(&format!("luaeval('{code}')"))
+        self.eval(&in_lua(code))
     }
 
     /// The text of a file as Neovim has it, without the final line end.
@@ -131,24 +191,23 @@ impl<'a> Neovim<'a> {
     /// Waits until Lua returns true.
     #[track_caller]
     pub fn wait_lua(&self, what: &str, code: &str) {
-        let mut last = Value::Null;
+        let mut last = Ok(Value::Null);
         let came = wait_for(PATIENCE, || {
-            last = self.lua(code);
-            last == Value::Bool(true)
+            last = self.try_eval(&in_lua(code));
+            last == Ok(Value::Bool(true))
         });
-        assert!(came, "{what}: never so, {last} at last\n{}", self.told());
+        assert!(came, "{what}: never so, {last:?} at last\n{}", self.told());
     }
 
     /// Waits until an expression of Vim has the wanted value; it may fail before.
     #[track_caller]
     pub fn wait(&self, what: &str, expression: &str, wanted: impl Fn(&Value) -> bool) {
-        let mut last = String::new();
+        let mut last = Ok(Value::Null);
         let came = wait_for(PATIENCE, || {
-            let said = self.try_remote("--remote-expr", &format!("json_encode({expression})"));
-            last = said.unwrap_or_else(|error| error);
-            serde_json::from_str(&last).is_ok_and(|value| wanted(&value))
+            last = self.try_eval(expression);
+            last.as_ref().is_ok_and(&wanted)
         });
-        assert!(came, "{what}: never so, {last} at last\n{}", self.log());
+        assert!(came, "{what}: never so, {last:?} at last\n{}", self.log());
     }
 
     /// Answers the question that shows `choice`, by its number, as a person does. (While Neovim asks it
@@ -182,13 +241,59 @@ impl<'a> Neovim<'a> {
     }
 
     fn told(&self) -> String {
-        let messages = self.try_remote("--remote-expr", "execute('messages')").unwrap_or_else(|error| error);
+        let messages = self.try_eval("execute('messages')");
+        let messages = messages.map(|said| said.as_str().unwrap_or_default().to_owned());
+        let messages = messages.unwrap_or_else(|why| why);
         format!("messages: {messages}\nlog: {}\nof the server: {}", self.log(), self.server_log())
     }
 
     /// What Neovim logged of its servers.
     pub fn server_log(&self) -> String {
         fs::read_to_string(self.sandbox.beside("user/.local/state/nvim/lsp.log")).unwrap_or_default()
+    }
+
+    fn try_eval(&self, expression: &str) -> Result<Value, String> {
+        self.ask(&json!({"eval": expression}))
+    }
+
+    /// Asks the eyes, which are opened when it listens. An error is why there is no answer.
+    fn ask(&self, request: &Value) -> Result<Value, String> {
+        let mut eyes = self.eyes.borrow_mut();
+        if eyes.is_none() {
+            if !self.socket.exists() {
+                return Err("it does not listen".to_owned());
+            }
+            *eyes = Some(self.open_eyes());
+        }
+        let answer = eyes.as_mut().map(|eyes| {
+            writeln!(eyes.stdin, "{request}").map_err(|error| error.to_string())?;
+            eyes.said.recv_timeout(PATIENCE).map_err(|error| error.to_string())
+        });
+        let answer = answer.unwrap_or_else(|| Err(String::new())).inspect_err(|_| *eyes = None)?;
+        let answer: Value = serde_json::from_str(&answer).map_err(|error| format!("{error}: {answer}"))?;
+        if let Some(mode) = answer["blocked"].as_str() {
+            return Err(format!("{BLOCKED} (mode {mode})"));
+        }
+        answer["error"].as_str().map_or_else(|| Ok(answer["value"].clone()), |why| Err(why.to_owned()))
+    }
+
+    fn open_eyes(&self) -> Eyes {
+        let mut command = Command::new(tool("bin/nvim"));
+        self.sandbox.prepare(&mut command);
+        environment(&mut command, self.sandbox);
+        command.arg("-l").arg(helper("neovim-eyes.lua")).arg(&self.socket);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("nvim starts");
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (sender, said) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Eyes { child, stdin, said }
     }
 
     #[track_caller]
@@ -213,6 +318,28 @@ impl Drop for Neovim<'_> {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+impl Drop for Eyes {
+    fn drop(&mut self) {
+        // They close with what they look into.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// How an answer begins that did not come since a key is waited for.
+const BLOCKED: &str = "Neovim waits for a key";
+
+/// An expression of Vim that gives what Lua returns.
+fn in_lua(code: &str) -> String {
+    let code = format!("(function() {code} end)()").replace('\'', "''");
+    format!("luaeval('{code}')")
+}
+
+/// A word of a shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// A string of Lua. Paths and texts of tests hold no line ends.
@@ -241,8 +368,13 @@ fn init_lua(setup: Setup) -> String {
             "vim.opt.runtimepath:append({})\nvim.g.pilcrow_path = {path}\nvim.o.hidden = true\nvim.lsp.enable('pilcrow')\n",
             lua_string(&plugin("neovim").display().to_string())
         ),
-        Setup::Bare => format!(
-            "vim.o.hidden = true\nvim.lsp.config('pilcrow', {{\n  cmd = {{ {path}, 'lsp' }},\n  root_markers = {{ '.git' }},\n}})\nvim.lsp.enable('pilcrow')\n"
-        ),
+        Setup::Bare => {
+            let guide = include_str!("../../../docs/guide/editors.md");
+            let lines = guide.split("```lua\n").nth(1).and_then(|rest| rest.split("```").next());
+            let lines = lines.expect("the guide says how Neovim is set up");
+            assert!(lines.contains("{ 'pilcrow', 'lsp' }"), "{lines}");
+            let lines = lines.replace("{ 'pilcrow', 'lsp' }", &format!("{{ {path}, 'lsp' }}"));
+            format!("vim.o.hidden = true\n{lines}")
+        }
     }
 }

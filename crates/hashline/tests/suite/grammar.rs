@@ -1,7 +1,8 @@
 //! What is read, what is read with a note, and what is refused.
 
 use hashline::{
-    Anchor, EDIT_DESCRIPTION, FileOp, Op, ParseErrorKind, Patch, REFUSED, Span, TOLERATED, Target,
+    Anchor, Dialect, FileOp, Op, ParseErrorKind, Parser, Patch, REFUSED, Span, TOLERATED, Target, View,
+    edit_description,
 };
 
 fn anchor(line: usize, check: &str) -> Anchor {
@@ -71,9 +72,9 @@ MV ../e
     ];
     assert_eq!(patch.sections[0].ops, expected);
     assert_eq!(patch.sections[0].path, "src/a b.rs");
-    assert_eq!(patch.sections[0].tag.to_string(), "3F2A");
+    assert_eq!(patch.sections[0].tag.unwrap().to_string(), "3F2A");
     assert_eq!(patch.sections[0].file_op, FileOp::Rename { to: "src/c d.rs".into() });
-    assert_eq!(patch.sections[1].tag.to_string(), "0123ABCD");
+    assert_eq!(patch.sections[1].tag.unwrap().to_string(), "0123ABCD");
     assert_eq!(patch.sections[1].file_op, FileOp::Remove);
     assert_eq!(patch.sections[2].path, "#c#d");
     assert_eq!(Patch::parse(&patch.to_string()).unwrap(), (patch, vec![]));
@@ -88,6 +89,9 @@ fn tolerated_forms_are_read_and_noted() {
         assert_eq!(patch.to_string(), tolerance.read_as, "{name}");
         assert_eq!(notes.len(), 1, "{name}: {notes:?}");
         assert_eq!(notes[0].kind, tolerance.note, "{name}");
+        let mut parser = Parser::new();
+        parser.push(tolerance.written);
+        assert_eq!(parser.dialect(), Some(tolerance.dialect), "{name}");
     }
 }
 
@@ -120,20 +124,65 @@ fn body_rows_are_verbatim() {
     assert_eq!(body, &["  \tx  ", "-y", "[z]", "PUT", "```"]);
 }
 
-/// Counted generously: a token is at least two characters in such text (three to four as a rule).
+/// Counted with o200k, whose vocabulary is part of the crate `tiktoken-rs`.
 #[test]
-fn the_description_for_models_is_short_and_true() {
-    assert!(EDIT_DESCRIPTION.len() / 2 <= 950 && EDIT_DESCRIPTION.is_ascii(), "{}", EDIT_DESCRIPTION.len());
-    let (_, example) = EDIT_DESCRIPTION.split_once("Example:\n").unwrap();
-    let (patch, notes) = Patch::parse(example).unwrap();
-    assert_eq!(notes, []);
-    assert_eq!(patch.sections.len(), 2);
+fn the_descriptions_for_models_are_short_and_true() {
+    let tokens = tiktoken_rs::o200k_base().unwrap();
+    let views = Dialect::ALL.map(View::of).into_iter().chain([View::PLAIN]);
+    for view in views {
+        let description = edit_description(view);
+        let count = tokens.encode_ordinary(&description).len();
+        println!("{} ({}): {count} tokens", view.dialect, if view.checks { "checks" } else { "plain" });
+        assert!(count <= 900, "{view:?}: {count} tokens");
+        assert!(!description.contains(['⟦', '⟧']) && description.contains("kq") == (view == View::default()));
+        let (_, example) = description.split_once("Example:\n").unwrap();
+        let (patch, notes) = Patch::parse(example).unwrap();
+        assert_eq!(notes, []);
+        let anchors = patch.sections[0].anchors();
+        assert!(
+            anchors.len() > 2 && anchors.iter().all(|anchor| anchor.check.is_some() == view.shows_checks())
+        );
+        let mut parser = Parser::new();
+        parser.push(example);
+        parser.push("\n");
+        assert_eq!(parser.dialect(), Some(view.dialect));
+    }
 }
 
 #[test]
 fn the_manuals_list_every_tolerance() {
     let readme = include_str!("../../README.md");
     for tolerance in TOLERATED {
-        assert!(readme.contains(tolerance.name), "README.md lacks: {}", tolerance.name);
+        let row = readme.lines().find(|row| row.starts_with(&format!("| {} | ", tolerance.name)));
+        let (name, dialect) = (tolerance.name, tolerance.dialect.as_str());
+        let row = row.unwrap_or_else(|| panic!("README.md lacks: {name}"));
+        let dialects = row.split('|').nth(2).unwrap();
+        assert!(
+            dialects.contains(dialect) || dialects.contains("all"),
+            "README.md lacks: {name} in {dialect}"
+        );
+    }
+}
+
+/// Blocks of a manual that are patches of one dialect.
+fn examples<'a>(page: &'a str, begins: &str) -> Vec<&'a str> {
+    let blocks = page.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
+    blocks.map(|(_, block)| block).filter(|block| block.starts_with(begins)).collect()
+}
+
+#[test]
+fn the_examples_of_the_manuals_are_patches() {
+    let pages = [include_str!("../../README.md"), include_str!("../../../../docs/formats/hashline.md")];
+    for page in pages {
+        for (begins, dialect) in [("¶", Dialect::Arrow), ("{\"path\"", Dialect::Json)] {
+            let found = examples(page, begins);
+            assert!(!found.is_empty(), "{dialect}");
+            for example in found {
+                let (patch, notes) =
+                    Patch::parse(example).unwrap_or_else(|error| panic!("{error}\n{example}"));
+                assert_eq!((notes.len(), patch.sections.len()), (0, 1), "{example}");
+                assert_eq!(Patch::parse(&patch.print(dialect).unwrap()).unwrap().0, patch);
+            }
+        }
     }
 }

@@ -116,12 +116,18 @@ fn line_number_prefixes_are_not_written() {
     session.refused_for(&format!("[f#{tag}]\nPUT 3:\n+{anchor}:new text\n"), Reason::InvalidPatch);
     session.refused_for(&format!("[f#{tag}]\nPUT 3..=4:\n+3:new\n+4:text\n"), Reason::InvalidPatch);
     session.refused_for(&format!("[f#{tag}]\nPUT >3:\n+4: new\n"), Reason::InvalidPatch);
+    for [one, two] in
+        [["3|new", "4|text"], ["3 | new", "4 | text"], ["   3\tnew", "   4\ttext"], ["3→new", "4→text"]]
+    {
+        session.refused_for(&format!("[f#{tag}]\nPUT 3..=4:\n+{one}\n+{two}\n"), Reason::InvalidPatch);
+    }
 }
 
 #[test]
 fn numbers_that_belong_to_the_file_are_written() {
     check("a: b\n1: x\n2: y\n", "PUT 2..=3:\n+1: z\n+2: w\n", "a: b\n1: z\n2: w\n");
     check("a\nb\n", "PUT 2:\n+80: http\n", "a\n80: http\n");
+    check("a\n1|x\n2|y\n", "PUT 2..=3:\n+2|x\n+3|y\n", "a\n2|x\n3|y\n");
     check("d = {\n}\n", "PUT >1:\n+    2: 3,\n", "d = {\n    2: 3,\n}\n");
 }
 
@@ -135,7 +141,7 @@ fn read_elision_rows() {
 
 #[test]
 fn headers_and_operations_as_body_rows() {
-    for row in ["[src/a.rs#3F2A]", "PUT 3kq:", "CUT 3..=4"] {
+    for row in ["[src/a.rs#3F2A]", "PUT 3kq:", "CUT 3..=4", "¶src/a.rs#3f2a", "3..4:", "3↓"] {
         check_refused(&numbered(9), &format!("PUT 2:\n+{row}\n"), Reason::InvalidPatch);
     }
     check("[table]\n#[derive(A)]\n", "PUT 2:\n+#[derive(B)]\n+[other]\n", "[table]\n#[derive(B)]\n[other]\n");

@@ -2,10 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "tests: a failure is a panic")]
 
+mod dialects;
 mod grammar;
+mod grammars;
 mod hazards;
 mod planning;
 mod properties;
+mod reading;
+mod recovery;
+mod scenarios;
 mod session;
 mod showing;
 mod versions;

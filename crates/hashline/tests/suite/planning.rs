@@ -160,7 +160,7 @@ fn patches_that_no_parser_made_are_checked_too() {
     for op in
         [put(0, 1, &["x"]), put(2, 1, &["x"]), put(1, 1, &[]), put(1, 1, &["x\ny"]), put(1, 1, &["x\r"])]
     {
-        let section = Section { path: "f".into(), tag, ops: vec![op], file_op: FileOp::Keep };
+        let section = Section { path: "f".into(), tag: Some(tag), ops: vec![op], file_op: FileOp::Keep };
         let patch = Patch { sections: vec![section] };
         let refusal =
             hashline::plan(&patch, &mut session.store, &session.files, Options::default()).unwrap_err();

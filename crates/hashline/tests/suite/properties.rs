@@ -1,7 +1,7 @@
 //! What holds for every text and every patch.
 
 use hashline::{
-    Anchor, FileOp, Lines, Op, Options, Parser, Patch, Reason, Section, SnapshotStore, Span, Strategy, Target,
+    Anchor, FileOp, Lines, Op, Options, Patch, Reason, Section, SnapshotStore, Span, Strategy, Target, View,
 };
 use proptest::prelude::*;
 use text::{ChangeLog, TextEdit};
@@ -10,7 +10,7 @@ use crate::session::{Files, Session};
 
 /// One operation, its lines as fractions of the file.
 #[derive(Debug, Clone)]
-enum Draft {
+pub enum Draft {
     Replace(usize, usize, Vec<String>),
     Cut(usize, usize),
     Before(usize, Vec<String>),
@@ -19,13 +19,13 @@ enum Draft {
     End(Vec<String>),
 }
 
-fn rows() -> impl Strategy_<Value = Vec<String>> {
+pub fn rows() -> impl Strategy_<Value = Vec<String>> {
     prop::collection::vec("[ab}\u{e9}]{0,3}", 1..4)
 }
 
 use proptest::strategy::Strategy as Strategy_;
 
-fn draft() -> impl Strategy_<Value = Draft> {
+pub fn draft() -> impl Strategy_<Value = Draft> {
     prop_oneof![
         (0usize..40, 0usize..4, rows()).prop_map(|(at, len, rows)| Draft::Replace(at, len, rows)),
         (0usize..40, 0usize..4).prop_map(|(at, len)| Draft::Cut(at, len)),
@@ -37,7 +37,7 @@ fn draft() -> impl Strategy_<Value = Draft> {
 }
 
 /// Texts whose lines are often alike, with every line end, and with or without a last one.
-fn texts() -> impl Strategy_<Value = String> {
+pub fn texts() -> impl Strategy_<Value = String> {
     let line = ("[ab}\u{e9}]{0,2}", prop_oneof![4 => Just("\n"), 1 => Just("\r\n"), 1 => Just("\r")]);
     (any::<bool>(), prop::collection::vec(line, 0..14), "[ab]{0,2}").prop_map(|(bom, lines, last)| {
         let mut text = String::from(if bom { "\u{feff}" } else { "" });
@@ -49,11 +49,11 @@ fn texts() -> impl Strategy_<Value = String> {
     })
 }
 
-fn anchor(lines: &Lines, line: usize) -> Anchor {
+pub fn anchor(lines: &Lines, line: usize) -> Anchor {
     Anchor { line, check: Some(lines.check(line)) }
 }
 
-fn op(draft: &Draft, lines: &Lines) -> Option<Op> {
+pub fn op(draft: &Draft, lines: &Lines) -> Option<Op> {
     let count = lines.count();
     let at = |line: usize| (count > 0).then(|| line % count + 1);
     let span = |line: usize, len: usize| {
@@ -159,8 +159,8 @@ fn contents(text: &str) -> Vec<String> {
     (1..=lines.count()).map(|line| lines.content(line).to_owned()).collect()
 }
 
-fn patch(tag: hashline::Tag, ops: Vec<Op>) -> Patch {
-    Patch { sections: vec![Section { path: "f".into(), tag, ops, file_op: FileOp::Keep }] }
+pub fn patch(tag: hashline::Tag, ops: Vec<Op>) -> Patch {
+    Patch { sections: vec![Section { path: "f".into(), tag: Some(tag), ops, file_op: FileOp::Keep }] }
 }
 
 proptest! {
@@ -189,7 +189,7 @@ proptest! {
         if !expected.is_empty() && !ends_empty {
             prop_assert_eq!(new.lacks_final_ending(), lines.lacks_final_ending());
         }
-        let diff = hashline::compact_diff(&lines, &new, &section.edits, false);
+        let diff = hashline::compact_diff(&lines, &new, &section.edits, View::PLAIN);
         let rows = |sign: char| diff.lines().filter(|row| row.starts_with(sign)).count();
         prop_assert_eq!(lines.count() + rows('+'), new.count() + rows('-'), "{}", diff);
         prop_assert!(diff.is_empty() || !section.edits.is_empty());
@@ -208,85 +208,6 @@ proptest! {
             if let Some(byte) = stray {
                 prop_assert!(byte >= lines.content_range(lines.line_of(byte)).end);
             }
-        }
-    }
-
-    /// What is printed is read back as the same patch, and prints the same.
-    #[test]
-    fn parse_print_parse_is_identity(
-        text in texts(),
-        drafts in prop::collection::vec(draft(), 1..6),
-        path in "[ -~\u{e9}]{0,8}",
-        tag in "[0-9a-fA-F]{4}([0-9a-fA-F]{4})?",
-    ) {
-        let lines = Lines::new(text.as_str().into());
-        let mut patch = patch(tag.parse().unwrap(), drafts.iter().filter_map(|draft| op(draft, &lines)).collect());
-        prop_assume!(!patch.sections[0].ops.is_empty());
-        if let Ok((read, _)) = Patch::parse(&format!("[{path}#0000]\nCUT 1\n")) {
-            patch.sections[0].path = read.sections[0].path.clone();
-        }
-        prop_assert_eq!(Patch::parse(&patch.to_string()), Ok((patch, vec![])));
-    }
-
-    /// Whatever is read at all is read again from its print; no input panics.
-    #[test]
-    fn what_is_read_prints_as_itself(
-        lines in prop::collection::vec(prop_oneof![
-            Just("[a#3F2A]".to_owned()), Just("[./b/../a#0000beef]".to_owned()), Just("REM".to_owned()),
-            "(PUT|CUT|put|Cut) [<>]?[0-9]{1,2}[a-z]{0,2}( ?(\\.\\.=|\\.\\.|-|to) ?[0-9]{1,2}[a-z]{0,2})?[*]?( @[a-z]{0,2})?:?",
-            "[+-][ -~\r\u{e9}]{0,6}", "MV [ -~]{0,6}", "[0-9]{1,2}(kq|ab)?:[a-z ]{0,3}", "```|\\*\\*\\* (Begin|End) Patch", "[ -~\r\u{feff}]{0,6}",
-        ], 0..12),
-        ending in prop_oneof![Just("\n"), Just("\r\n")],
-    ) {
-        let input = lines.join(ending);
-        if let Ok((patch, _)) = Patch::parse(&input) {
-            let printed = patch.to_string();
-            let (again, _) = Patch::parse(&printed).map_err(|error| TestCaseError::fail(format!("{error}\n{printed}")))?;
-            prop_assert_eq!(&again, &patch);
-            prop_assert_eq!(again.to_string(), printed);
-            // Any patch is planned or refused.
-            let mut store = SnapshotStore::default();
-            let text: std::sync::Arc<str> = "a\nb\nc\n".into();
-            let tag = store.record("a", text.clone());
-            store.see("a", tag, 1..=3);
-            let mut patch = patch;
-            patch.sections[0].tag = tag;
-            let current = &|path: &str| (path == "a").then(|| text.clone());
-            if let Ok(plan) = hashline::plan(&patch, &mut store, &current, Options::default()) {
-                for section in &plan.sections {
-                    prop_assert_eq!(text::apply(&section.before, &section.edits).unwrap(), &*section.new_text);
-                }
-            }
-        }
-    }
-
-    /// A patch that comes in pieces is the same patch, or the same error.
-    #[test]
-    fn chunks_make_no_difference(
-        text in texts(),
-        drafts in prop::collection::vec(draft(), 1..4),
-        noise in "[ -~\n\r]{0,10}",
-        cuts in prop::collection::vec(0usize..200, 0..8),
-    ) {
-        let lines = Lines::new(text.as_str().into());
-        let ops = drafts.iter().filter_map(|draft| op(draft, &lines)).collect();
-        let input = format!("{}{noise}", patch("3F2A".parse().unwrap(), ops));
-        let mut parser = Parser::new();
-        let mut rest = input.as_str();
-        for cut in cuts {
-            let cut = (cut.min(rest.len())..=rest.len()).find(|at| rest.is_char_boundary(*at)).unwrap();
-            parser.push(&rest[..cut]);
-            rest = &rest[cut..];
-        }
-        parser.push(rest);
-        prop_assert_eq!(parser.finish(), Patch::parse(&input));
-    }
-
-    #[test]
-    fn no_input_panics(input in "\\PC{0,80}|[\\[\\]#+:@<>$*=.\\-\n\r0-9a-zPUTCRM ]{0,80}") {
-        match Patch::parse(&input) {
-            Ok((patch, _)) => prop_assert!(!patch.sections.is_empty()),
-            Err(error) => prop_assert!((1..=input.split('\n').count()).contains(&error.line)),
         }
     }
 
@@ -330,6 +251,9 @@ proptest! {
                 prop_assert_eq!(contents(&section.new_text), by_hand(&lines, &ops));
             }
             _ => {
+                let is_left = |(_, it): &(&Op, &hashline::Recovery)| it.strategy != Strategy::AlreadyApplied;
+                let left = ops.iter().zip(&section.recovery).filter(is_left);
+                let ops: Vec<Op> = left.map(|(op, _)| op.clone()).collect();
                 for (first, last) in ops.iter().filter_map(range) {
                     let bytes = lines.start(first)..lines.content_range(last).end;
                     prop_assert!(bytes.is_empty() || text::map_range(bytes, &theirs.edits).is_some(), "touched");
@@ -372,7 +296,7 @@ proptest! {
         let plan = plan.map_err(|refusal| TestCaseError::fail(refusal.render()))?;
         let after = plan.sections[0].new_text.clone();
         session.write("f", &after);
-        let fresh = hashline::outcome(&mut session.store, &plan.sections[0], after.clone(), true).tag.unwrap();
+        let fresh = hashline::outcome(&mut session.store, &plan.sections[0], after.clone(), View::default()).tag.unwrap();
 
         let named = line % count + 1;
         let span = Span::Lines { first: anchor(&lines, named), last: anchor(&lines, named) };
@@ -404,7 +328,7 @@ proptest! {
         let mut tags = [None; 3];
         for (file, line, row) in steps {
             let path = format!("f{file}");
-            let files = Files { texts: [(path.clone(), texts[file].clone())].into(), log: None };
+            let files = Files { texts: [(path.clone(), texts[file].clone())].into(), ..Files::default() };
             let tag: hashline::Tag = *tags[file].get_or_insert_with(|| {
                 let both = sessions.each_mut().map(|session| {
                     let tag = session.store.record(&path, texts[file].clone());
@@ -416,7 +340,7 @@ proptest! {
             });
             let (patch, _) = Patch::parse(&format!("[{path}#{tag}]\nPUT {line}:\n+{row}\n")).unwrap();
             let plans = sessions.each_mut().map(|session| {
-                hashline::plan(&patch, &mut session.store, &files, Options { checks: false })
+                hashline::plan(&patch, &mut session.store, &files, Options { view: View::PLAIN, ..Options::default() })
             });
             let [large, small] = plans;
             if let Ok(small) = &small {

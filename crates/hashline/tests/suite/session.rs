@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashline::{
-    Current, Documents, FileOp, Lines, Options, Outcome, Patch, Plan, Reason, Refusal, Snapshot,
-    SnapshotStore, Strategy, Tag,
+    Current, Documents, FileOp, Lines, NotADialect, Options, Outcome, ParseRegression, Patch, Plan, Reason,
+    Refusal, Snapshot, SnapshotStore, Strategy, Tag, View,
 };
 use text::{ChangeLog, TextEdit};
+
+use crate::grammars::Grammars;
 
 #[derive(Default)]
 pub struct Session {
     pub files: Files,
     pub store: SnapshotStore,
-    pub options: Options,
+    pub options: Options<'static>,
 }
 
 #[derive(Default)]
@@ -21,11 +23,16 @@ pub struct Files {
     pub texts: BTreeMap<String, Arc<str>>,
     /// What an editor would know: the edits since a tag was read.
     pub log: Option<ChangeLog>,
+    /// What stands in place of a text.
+    pub states: BTreeMap<String, Current>,
 }
 
 impl Documents for Files {
     fn current(&self, path: &str) -> Current {
-        self.texts.get(path).cloned().into()
+        match self.states.get(path) {
+            Some(state) => state.clone(),
+            None => self.texts.get(path).cloned().into(),
+        }
     }
 
     fn changes(&self, _: &str, _: &Snapshot) -> Option<ChangeLog> {
@@ -65,8 +72,45 @@ impl Session {
 
     pub fn read_lines(&mut self, path: &str, lines: std::ops::RangeInclusive<usize>) -> Tag {
         let tag = self.store.record(path, self.files.texts[path].clone());
-        self.store.show(path, tag, &[lines], self.options.checks).unwrap();
+        self.store.show(path, tag, &[lines], self.options.view).unwrap();
         tag
+    }
+
+    /// Shows these lines, or the whole file where none are named.
+    pub fn read_ranges(&mut self, path: &str, ranges: &[[usize; 2]]) -> Tag {
+        if ranges.is_empty() {
+            return self.read(path);
+        }
+        let tag = self.store.record(path, self.files.texts[path].clone());
+        let ranges: Vec<_> = ranges.iter().map(|[first, last]| *first..=*last).collect();
+        self.store.show(path, tag, &ranges, self.options.view).unwrap();
+        tag
+    }
+
+    /// How lines are shown.
+    pub fn set_view(&mut self, checks: bool, dialect: Option<&str>) -> Result<(), String> {
+        let dialect = dialect.map(str::parse).transpose().map_err(|error: NotADialect| error.to_string())?;
+        self.options.view = View { dialect: dialect.unwrap_or_default(), checks };
+        Ok(())
+    }
+
+    /// Source code is parsed, and whether an edit that breaks the syntax is refused.
+    pub fn set_parse_regression(&mut self, refuse: bool) {
+        self.options.syntax = Some(&Grammars);
+        self.options.parse_regression = if refuse { ParseRegression::Refuse } else { ParseRegression::Warn };
+    }
+
+    /// What stands in place of a text.
+    pub fn set_state(&mut self, path: &str, state: &str) -> Result<(), String> {
+        let state = match state {
+            "missing" => Current::Missing,
+            "not_utf8" => Current::NotUtf8,
+            "too_large" => Current::TooLarge,
+            other => return Err(format!("`{other}` is no state of a file")),
+        };
+        self.files.texts.remove(path);
+        self.files.states.insert(path.to_owned(), state);
+        Ok(())
     }
 
     /// `12kq` for line 12 of the text as it is.
@@ -76,25 +120,45 @@ impl Session {
 
     pub fn plan(&mut self, patch: &str) -> Result<Plan, Refusal> {
         let (patch, _) = Patch::parse(patch).unwrap_or_else(|error| panic!("{error}\n{patch}"));
-        hashline::plan(&patch, &mut self.store, &self.files, self.options)
+        self.plan_parsed(&patch)
+    }
+
+    pub fn plan_parsed(&mut self, patch: &Patch) -> Result<Plan, Refusal> {
+        hashline::plan(patch, &mut self.store, &self.files, self.options)
     }
 
     /// Plans, writes, and records what was read back.
     pub fn edit(&mut self, patch: &str) -> Result<(Plan, Vec<Outcome>), Refusal> {
         let plan = self.plan(patch)?;
+        let outcomes = self.write_plan(&plan, None).unwrap_or_else(|problem| panic!("{problem}"));
+        Ok((plan, outcomes.into_iter().map(|(_, outcome)| outcome).collect()))
+    }
+
+    /// Writes a plan and records what was read back: what was planned, or another text. Gives the
+    /// path of each section afterwards with its outcome.
+    pub fn write_plan(
+        &mut self,
+        plan: &Plan,
+        read_back: Option<&str>,
+    ) -> Result<Vec<(String, Outcome)>, String> {
         let mut outcomes = Vec::new();
         for section in &plan.sections {
-            assert_eq!(text::apply(&section.before, &section.edits).unwrap(), *section.new_text);
-            self.files.texts.remove(&section.path);
-            match &section.file_op {
-                FileOp::Keep => self.write(&section.path, &section.new_text),
-                FileOp::Rename { to } => self.write(to, &section.new_text),
-                FileOp::Remove => {}
+            if text::apply(&section.before, &section.edits).ok().as_deref() != Some(&*section.new_text) {
+                return Err(format!("the edits of {} do not make its new text", section.path));
             }
-            let checks = self.options.checks;
-            outcomes.push(hashline::outcome(&mut self.store, section, section.new_text.clone(), checks));
+            let text: Arc<str> = read_back.map_or(section.new_text.clone(), Arc::from);
+            self.files.texts.remove(&section.path);
+            let path = match &section.file_op {
+                FileOp::Rename { to } => to.clone(),
+                _ => section.path.clone(),
+            };
+            if section.file_op != FileOp::Remove {
+                self.write(&path, &text);
+            }
+            let view = self.options.view;
+            outcomes.push((path, hashline::outcome(&mut self.store, section, text, view)));
         }
-        Ok((plan, outcomes))
+        Ok(outcomes)
     }
 
     /// Edits one file; what became of it.

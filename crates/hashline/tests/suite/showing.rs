@@ -1,6 +1,6 @@
 //! What the model is shown, word for word.
 
-use hashline::{Reason, SnapshotStore, compact_diff, render};
+use hashline::{Reason, SnapshotStore, View, compact_diff, render};
 
 use crate::session::{Session, numbered};
 
@@ -9,9 +9,9 @@ fn lines_with_checks_and_without() {
     let mut store = SnapshotStore::default();
     let tag = store.record("f", "a\r\n\u{e9}\n\nend");
     let snapshot = store.get("f", tag).unwrap();
-    let plain = render("f", &snapshot, &[1..=9], false);
+    let plain = render("f", &snapshot, &[1..=9], View::PLAIN);
     assert_eq!(plain, format!("[f#{tag}]\n1:a\n2:\u{e9}\n3:\n4:end\n"));
-    let checked = render("f", &snapshot, &[1..=9], true);
+    let checked = render("f", &snapshot, &[1..=9], View::default());
     let check = snapshot.lines().check(2);
     assert!(checked.contains(&format!("\n2{check}:\u{e9}\n")));
 }
@@ -20,7 +20,7 @@ fn lines_with_checks_and_without() {
 fn what_is_left_out_is_named() {
     let mut store = SnapshotStore::default();
     let tag = store.record("f", numbered(20));
-    let shown = store.show("f", tag, &[9..=10, 3..=4, 4..=5], false).unwrap();
+    let shown = store.show("f", tag, &[9..=10, 3..=4, 4..=5], View::PLAIN).unwrap();
     let expected = format!(
         "[f#{tag}]\n… 1..=2 not shown\n3:line 3\n4:line 4\n5:line 5\n… 6..=8 not shown\n9:line 9\n10:line 10\n… 11..=20 not shown\n"
     );
@@ -33,7 +33,7 @@ fn what_is_left_out_is_named() {
 #[test]
 fn an_edit_shows_its_lines_with_new_numbers() {
     let mut session = Session::new(&[("f", &numbered(20))]);
-    session.options.checks = false;
+    session.options.view = View::PLAIN;
     let tag = session.read("f");
     let (_, outcome) =
         session.edited(&format!("[f#{tag}]\nPUT <1:\n+zero\nPUT 9..=10:\n+nine\nCUT 15\nPUT >20:\n+end\n"));
@@ -81,7 +81,7 @@ fn long_changes_are_cut_short() {
 fn a_diff_of_edits_within_lines() {
     let lines = |text: &str| hashline::Lines::new(text.into());
     let edits = [text::TextEdit::replace(0..1, "A"), text::TextEdit::replace(2..3, "C")];
-    let diff = compact_diff(&lines("abc\nd\n"), &lines("AbC\nd\n"), &edits, false);
+    let diff = compact_diff(&lines("abc\nd\n"), &lines("AbC\nd\n"), &edits, View::PLAIN);
     assert_eq!(diff, "-abc\n+1:AbC\n 2:d\n");
 }
 
@@ -154,7 +154,7 @@ fn the_format_page_shows_what_is_so() {
     let text = "def greet(name):\n    msg = \"Hello, \" + name\n    print(msg)\n";
     let mut session = Session::new(&[("src/greet.py", text)]);
     let tag = session.read("src/greet.py");
-    let shown = session.store.show("src/greet.py", tag, &[1..=3], true).unwrap();
+    let shown = session.store.show("src/greet.py", tag, &[1..=3], View::default()).unwrap();
     assert!(page.contains(&shown), "{shown}");
     let patch = "[src/greet.py#8894]\nPUT 2yf:\n+    msg = f\"Hello, {name}\"\nPUT <1:\n+import sys\n";
     assert!(page.contains(patch));

@@ -4,6 +4,7 @@ pub mod adapters;
 pub mod config;
 pub mod doctor;
 pub mod edit;
+pub mod edit_batch;
 pub mod logs;
 pub mod run;
 pub mod sessions;

@@ -76,12 +76,20 @@ pub const KEYS: &[Key] = &[
         doc: "How long an edit waits for the diagnostics that it caused; what comes later is told with the next result.",
     },
     Key {
+        name: "hashline.dialect",
+        class: Class::Free,
+        kind: Kind::Choice(&["put", "arrow", "json"]),
+        default: Some("\"put\""),
+        variable: Some("PILCROW_HASHLINE_DIALECT"),
+        doc: "The form in which lines are shown and the model is taught to edit; every form is read.",
+    },
+    Key {
         name: "hashline.line_checks",
         class: Class::Free,
         kind: Kind::Bool,
         default: Some("true"),
         variable: Some("PILCROW_HASHLINE_LINE_CHECKS"),
-        doc: "Whether shown lines carry their checks (`12mz:`) or only their numbers (`12:`).",
+        doc: "Whether shown lines carry their checks (`12mz:`) or only their numbers (`12:`). The arrow dialect shows none, the json dialect always does.",
     },
     Key {
         name: "hashline.snapshots.paths",

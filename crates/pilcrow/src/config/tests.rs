@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::keys::{Class, KEYS};
 use super::source::Sources;
+use super::value::Kind;
 use super::*;
 
 fn path(name: &str) -> AbsPath {
@@ -56,7 +57,7 @@ fn every_key_is_whole_and_its_default_is_what_the_program_uses() {
     assert_eq!(config.model(), None);
     assert_eq!(config.providers(), BTreeMap::new());
     assert_eq!(config.diagnostics_wait(), Duration::from_secs(3));
-    assert!(config.line_checks());
+    assert_eq!(config.view(), hashline::View::default());
     assert_eq!([config.snapshot_paths(), config.snapshot_versions()], [256, 8]);
     assert_eq!(config.snapshot_bytes(), 64 << 20);
     assert_eq!(config.mode(), Mode::Prompt);
@@ -295,6 +296,22 @@ fn passwords_are_not_shown() {
     assert!(
         rendered.contains("[redacted:url-password]@host") && !rendered.contains("hunter22"),
         "{rendered}"
+    );
+}
+
+#[test]
+fn the_settings_of_hashline_are_used() {
+    let choices = KEYS.iter().find(|key| key.name == "hashline.dialect").unwrap().kind;
+    assert!(
+        matches!(choices, Kind::Choice(words) if words == hashline::Dialect::ALL.map(hashline::Dialect::as_str))
+    );
+    let person = "hashline.dialect = 'json'\n[hashline.snapshots]\npaths = 30\nversions = 4\nbytes = 70000\n";
+    const ENVIRONMENT: [(&str, &str); 1] = [("PILCROW_HASHLINE_LINE_CHECKS", "false")];
+    let config = Given { person, environment: &ENVIRONMENT, ..Given::default() }.merge().unwrap();
+    assert_eq!(config.view(), hashline::View { dialect: hashline::Dialect::Json, checks: false });
+    assert_eq!(
+        [config.snapshot_paths(), config.snapshot_versions(), config.snapshot_bytes()],
+        [30, 4, 70_000]
     );
 }
 

@@ -89,10 +89,7 @@ pub fn execute(
         }
         "pilcrow.stop" => {
             let Which { session, .. } = read_or_default(first)?;
-            let stopped = connection.runs.stop(session.as_deref());
-            if stopped > 0 {
-                connection.port.hasten();
-            }
+            let stopped = connection.runs.stop(session.as_deref(), &connection.port);
             return Ok(json!({ "stopped": stopped }));
         }
         "pilcrow.transcript" => {

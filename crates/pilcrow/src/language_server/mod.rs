@@ -184,10 +184,8 @@ impl Handler for Front {
                 connection.projects.change_folders(&added, &removed);
             }
             "window/workDoneProgress/cancel" => {
-                if let Some(session) = progress::session(&params()["token"])
-                    && connection.runs.stop(Some(session)) > 0
-                {
-                    connection.port.hasten();
+                if let Some(session) = progress::session(&params()["token"]) {
+                    connection.runs.stop(Some(session), &connection.port);
                 }
             }
             // What else there is concerns nobody here, and unknown ones are to be ignored.
@@ -221,8 +219,7 @@ impl Handler for Front {
                 self.shut_down.store(true, Ordering::Release);
                 let connection = Arc::clone(connection);
                 Box::pin(async move {
-                    connection.runs.close();
-                    connection.port.hasten();
+                    connection.runs.close(&connection.port);
                     raw(&Value::Null)
                 })
             }
@@ -308,8 +305,7 @@ impl Front {
     /// Ends all that was started.
     async fn end(&self) {
         if let Some(connection) = self.connection.get() {
-            connection.runs.close();
-            connection.port.hasten();
+            connection.runs.close(&connection.port);
             let ended = tokio::time::timeout(RUNS_END, connection.runs.all_ended());
             let (ended, ()) = tokio::join!(ended, connection.projects.withdraw(RUNS_END));
             if ended.is_err() {

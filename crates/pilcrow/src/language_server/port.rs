@@ -5,7 +5,7 @@
 //! every edit ends as landed, elsewhere, absent, moved or unknown; what landed elsewhere is taken
 //! back at once; only what is absent is sent again, once, made for the text as it is then.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use wire::RequestError;
-use workspace::{AbsPath, ChangeKind, ContentHash, Document, Editor, FileChange, Settled};
+use workspace::{AbsPath, ChangeKind, ContentHash, Document, Editor, FileChange, RunId, Settled};
 
 use super::documents::{BOM, Moment, Open, OpenDocuments, Since, Step, without_bom};
 use super::editors::ClientFacts;
@@ -31,6 +31,8 @@ const HASTE: Duration = Duration::from_secs(1);
 const LATE_ANSWER: Duration = Duration::from_secs(1);
 /// How long a document of version 0 may go on changing before an edit is sent all the same.
 const MAX_QUIET: Duration = Duration::from_secs(5);
+/// Stopped runs that are remembered.
+const MAX_STOPPED: usize = 64;
 /// How often the disk is looked at for a file operation.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -46,9 +48,20 @@ pub struct EditorPort {
     turn: tokio::sync::Mutex<()>,
     held: Mutex<HashSet<AbsPath>>,
     released: Condvar,
-    haste: Mutex<CancellationToken>,
+    haste: Mutex<Haste>,
     /// By path and the text that the edits were planned on.
     landed: Mutex<HashMap<(AbsPath, ContentHash), Landed>>,
+}
+
+/// Who was told to hurry.
+#[derive(Default)]
+struct Haste {
+    /// Runs with something to be made in the editor, with how many such things.
+    going: HashMap<RunId, (CancellationToken, usize)>,
+    /// Runs that were stopped, newest last: what comes of them later is not sent.
+    stopped: VecDeque<RunId>,
+    /// The server ends.
+    all: bool,
 }
 
 /// An edit that was seen to land.
@@ -110,10 +123,24 @@ impl EditorPort {
         }
     }
 
-    /// Stop was asked for: what is not yet sent is not sent, and what is in flight is settled
-    /// within a second by what is known then.
-    pub fn hasten(&self) {
-        lock(&self.haste).cancel();
+    /// Stop was asked for: what this run has not yet sent is not sent, and what it has in flight is
+    /// settled within a second by what is known then. Other runs feel nothing of it.
+    pub fn hasten(&self, run: &RunId) {
+        let mut haste = lock(&self.haste);
+        if let Some((token, _)) = haste.going.get(run) {
+            token.cancel();
+        }
+        haste.stopped.push_back(run.clone());
+        if haste.stopped.len() > MAX_STOPPED {
+            haste.stopped.pop_front();
+        }
+    }
+
+    /// The same for every run, for the end of the server.
+    pub fn hasten_all(&self) {
+        let mut haste = lock(&self.haste);
+        haste.all = true;
+        haste.going.values().for_each(|(token, _)| token.cancel());
     }
 
     /// The document as it is, and the edits in it; `None` when it is not open. An error when they
@@ -465,7 +492,7 @@ impl EditorPort {
             if settled.iter().flatten().any(|settled| *settled != Settled::Landed) {
                 let text_landed = settled[index] == Some(Settled::Landed);
                 if text_landed && let ChangeKind::Renamed { from } = &change.kind {
-                    settled[index] = Some(self.unmake(from, change, haste).await);
+                    settled[index] = Some(self.unmake(from, change).await);
                 }
                 settled[index].get_or_insert_with(not_sent);
                 continue;
@@ -475,7 +502,7 @@ impl EditorPort {
             if text_made
                 && matches!(outcome, Settled::Absent { .. })
                 && let ChangeKind::Renamed { from } = &change.kind
-                && let Settled::Elsewhere { detail, .. } = self.unmake(from, change, haste).await
+                && let Settled::Elsewhere { detail, .. } = self.unmake(from, change).await
             {
                 outcome = Settled::Elsewhere { detail, reverted: false };
             }
@@ -484,9 +511,9 @@ impl EditorPort {
         settled.into_iter().map(|settled| settled.unwrap_or(Settled::Unknown)).collect()
     }
 
-    /// Takes the text edits of a file back whose move did not come about.
-    async fn unmake(&self, path: &AbsPath, change: &FileChange, haste: &CancellationToken) -> Settled {
-        match self.revert_text(path, change, haste).await {
+    /// Takes the text edits of a file back whose move did not come about, stopped or not.
+    async fn unmake(&self, path: &AbsPath, change: &FileChange) -> Settled {
+        match self.revert_text(path, change, &CancellationToken::new()).await {
             Settled::Landed => not_sent(),
             _ => Settled::Elsewhere {
                 detail: "its text was changed, but it was not moved, and the text could not be taken back"
@@ -612,10 +639,17 @@ impl EditorPort {
         }
     }
 
-    fn start(&self) -> CancellationToken {
-        let haste = CancellationToken::new();
-        *lock(&self.haste) = haste.clone();
-        haste
+    /// The haste of a run while it has something to be made.
+    fn start<'a>(&'a self, run: &'a RunId) -> Going<'a> {
+        let mut haste = lock(&self.haste);
+        let is_stopped = haste.all || haste.stopped.contains(run);
+        let (token, count) = haste.going.entry(run.clone()).or_default();
+        *count += 1;
+        let token = token.clone();
+        if is_stopped {
+            token.cancel();
+        }
+        Going { port: self, run, token }
     }
 }
 
@@ -673,28 +707,52 @@ impl Editor for EditorPort {
         Some(log)
     }
 
-    fn apply<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+    fn apply<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
         Box::pin(async move {
             if !self.client.apply_edit {
                 let reason = "this editor takes no edits from a language server; close the file there";
                 let refused = Settled::Absent { reason: Some(reason.to_owned()) };
                 return vec![refused; changes.len()];
             }
-            let _turn = self.turn.lock().await;
-            let haste = self.start();
+            let haste = self.start(run);
+            let _turn = tokio::select! {
+                turn = self.turn.lock() => turn,
+                // Its place in the queue is lost, and it needs none.
+                () = haste.token.cancelled() => return vec![stopped(); changes.len()],
+            };
             let _held = self.hold(changes);
             lock(&self.landed).retain(|_, landed| landed.at.elapsed() < REVERTIBLE);
-            self.carry_out(changes, &haste).await
+            self.carry_out(changes, &haste.token).await
         })
     }
 
-    fn revert<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+    fn revert<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
         Box::pin(async move {
             let _turn = self.turn.lock().await;
-            let haste = self.start();
+            // What is half done has to be undone, stopped or not.
+            let never = CancellationToken::new();
             let _held = self.hold(changes);
-            self.take_all_back(changes, &haste).await
+            self.take_all_back(changes, &never).await
         })
+    }
+}
+
+/// A run that has something to be made.
+struct Going<'a> {
+    port: &'a EditorPort,
+    run: &'a RunId,
+    token: CancellationToken,
+}
+
+impl Drop for Going<'_> {
+    fn drop(&mut self) {
+        let mut haste = lock(&self.port.haste);
+        if let Some((_, count)) = haste.going.get_mut(self.run) {
+            *count -= 1;
+            if *count == 0 {
+                haste.going.remove(self.run);
+            }
+        }
     }
 }
 

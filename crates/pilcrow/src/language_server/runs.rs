@@ -23,6 +23,7 @@ use workspace::{AbsPath, Commit, RunId, Undo, WorkspaceEdit};
 
 use super::Connection;
 use super::messages::{self, Kind};
+use super::port::EditorPort;
 use super::progress::Progress;
 use super::projects::Lease;
 use super::request_line::RequestLine;
@@ -107,6 +108,8 @@ struct Going {
     /// The document and the text of the `¶` line that it carries out.
     request: Option<(AbsPath, String)>,
     transcript: Option<AbsPath>,
+    /// What its commits belong to, once there can be some.
+    run: Option<RunId>,
 }
 
 struct Ended {
@@ -134,7 +137,7 @@ impl Runs {
             }
             _ => None,
         };
-        let going = Going { cancel: cancel.clone(), root: None, request, transcript: None };
+        let going = Going { cancel: cancel.clone(), root: None, request, transcript: None, run: None };
         {
             let mut state = connection.runs.lock();
             if state.closed {
@@ -146,17 +149,22 @@ impl Runs {
         session
     }
 
-    /// Stops the run of `session`, or all; how many.
-    pub fn stop(&self, session: Option<&str>) -> usize {
+    /// Stops the run of `session`, or all, and what they have in the editor; how many.
+    pub fn stop(&self, session: Option<&str>, port: &EditorPort) -> usize {
         let state = self.lock();
         let meant = state.going.iter().filter(|(id, _)| session.is_none_or(|session| *id == session));
-        meant.map(|(_, going)| going.cancel.cancel()).count()
+        let stop = |(_, going): (&String, &Going)| {
+            going.cancel.cancel();
+            going.run.iter().for_each(|run| port.hasten(run));
+        };
+        meant.map(stop).count()
     }
 
     /// Stops all and starts none any more.
-    pub fn close(&self) {
+    pub fn close(&self, port: &EditorPort) {
         self.lock().closed = true;
-        self.stop(None);
+        self.stop(None, port);
+        port.hasten_all();
     }
 
     /// Ends when every run has, after [`Runs::close`].
@@ -199,6 +207,16 @@ impl Runs {
     fn works_in(&self, session: &str, root: &AbsPath) {
         if let Some(going) = self.lock().going.get_mut(session) {
             going.root = Some(root.clone());
+        }
+    }
+
+    /// From now on commits of `run` are this session's.
+    fn commits_as(&self, session: &str, run: &RunId, port: &EditorPort) {
+        if let Some(going) = self.lock().going.get_mut(session) {
+            if going.cancel.is_cancelled() {
+                port.hasten(run);
+            }
+            going.run = Some(run.clone());
         }
     }
 
@@ -315,7 +333,7 @@ async fn work_out(
         lease = connection.projects.open(&root) => lease?,
     };
     match &work.what {
-        What::TakeBack(which) => take_back(connection, &lease, which.as_ref(), cancel).await,
+        What::TakeBack(which) => take_back(connection, session, &lease, which.as_ref(), cancel).await,
         What::Prompt { .. } | What::Call { .. } | What::Request(_) => {
             *shown = true;
             converse(connection, session, work, &lease, cancel, progress).await
@@ -503,6 +521,7 @@ async fn answer_in_place(
 /// Undo and redo, as the person's own command.
 async fn take_back(
     connection: &Connection,
+    id: &str,
     lease: &Lease,
     which: Option<&TakeBack>,
     cancel: &CancellationToken,
@@ -527,6 +546,7 @@ async fn take_back(
         invoked: true,
         on_update: Box::new(|_| {}),
     });
+    connection.runs.commits_as(id, &cx.run, &connection.port);
     let mut commits = project.workspace.subscribe();
     let result = tools::take_back(&project.kit, &cx, which.as_ref()).await.unwrap_or_else(Into::into);
     let text = with_unsaved(&result.joined_text(), &unsaved(connection, project, &mut commits, &cx.run));
@@ -579,6 +599,10 @@ impl EventSink for Sink {
         Box::pin(async move {
             self.transcript.add(&envelope.event);
             match &envelope.event {
+                Event::AgentStart { run_id, .. } => {
+                    let Connection { runs, port, .. } = &*self.connection;
+                    runs.commits_as(&envelope.session_id, run_id, port);
+                }
                 Event::ToolExecutionStart { tool_name, input, .. } => {
                     self.progress.report(&format!("{tool_name} {}", brief(input)));
                 }

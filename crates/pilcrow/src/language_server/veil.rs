@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use text::{ChangeLog, TextEdit};
-use workspace::{AbsPath, ChangeKind, ContentHash, Document, Editor, FileChange, Settled};
+use workspace::{AbsPath, ChangeKind, ContentHash, Document, Editor, FileChange, RunId, Settled};
 
 /// An editor seen through the veil.
 pub struct Veil {
@@ -194,7 +194,7 @@ impl Editor for Veil {
         (known.is_complete() && log.is_complete()).then_some(log)
     }
 
-    fn apply<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+    fn apply<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
         Box::pin(async move {
             let with: Vec<Option<(FileChange, Hidden)>> =
                 changes.iter().map(|change| self.with(change)).collect();
@@ -202,7 +202,7 @@ impl Editor for Veil {
                 with.as_ref().map_or_else(|| change.clone(), |(change, _)| change.clone())
             };
             let whole: Vec<FileChange> = changes.iter().zip(&with).map(sent).collect();
-            let settled = self.editor.apply(&whole).await;
+            let settled = self.editor.apply(run, &whole).await;
             let mut state = self.lock();
             for ((change, hidden), settled) in
                 with.into_iter().zip(&settled).filter_map(|(it, s)| Some((it?, s)))
@@ -216,7 +216,7 @@ impl Editor for Veil {
         })
     }
 
-    fn revert<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+    fn revert<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
         Box::pin(async move {
             let taken: Vec<Option<(FileChange, Hidden)>> = {
                 let mut state = self.lock();
@@ -227,7 +227,7 @@ impl Editor for Veil {
                 _ => change.clone(),
             };
             let whole: Vec<FileChange> = changes.iter().zip(&taken).map(sent).collect();
-            let settled = self.editor.revert(&whole).await;
+            let settled = self.editor.revert(run, &whole).await;
             let back = taken.into_iter().zip(&settled).filter(|(_, settled)| **settled == Settled::Landed);
             self.lock().hidden.extend(back.filter_map(|(taken, _)| taken.map(|(_, hidden)| hidden)));
             settled
@@ -344,12 +344,12 @@ mod tests {
             })
         }
 
-        fn apply<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+        fn apply<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
             let set = |change: &FileChange| self.set(change.before.as_deref().unwrap(), &change.edits);
             Box::pin(async move { changes.iter().map(set).collect() })
         }
 
-        fn revert<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+        fn revert<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
             let set = |change: &FileChange| {
                 let before = change.before.as_deref().unwrap();
                 let inverse = text::invert(before, &change.edits).unwrap();
@@ -384,11 +384,11 @@ mod tests {
         assert_eq!((&*seen.text, seen.version.hash), ("one\ntwo\n", ContentHash::of(b"one\ntwo\n")));
         // Before, at and after the place of the line.
         let change = change("one\ntwo\n", &[(0..3, "uno"), (4..4, "new\n"), (4..7, "dos")]);
-        assert_eq!(veil.apply(std::slice::from_ref(&change)).await, [Settled::Landed]);
+        assert_eq!(veil.apply(&RunId::new(), std::slice::from_ref(&change)).await, [Settled::Landed]);
         assert_eq!(*editor.text.lock().unwrap(), "uno\nnew\ndos\n");
         assert_eq!(&*veil.document(&path()).unwrap().text, "uno\nnew\ndos\n");
         // The way back brings the line, too, still hidden.
-        assert_eq!(veil.revert(&[change]).await, [Settled::Landed]);
+        assert_eq!(veil.revert(&RunId::new(), &[change]).await, [Settled::Landed]);
         assert_eq!(*editor.text.lock().unwrap(), "one\n# ¶ go\ntwo\n");
         assert_eq!(&*veil.document(&path()).unwrap().text, "one\ntwo\n");
         assert!(veil.lift(id));
@@ -399,7 +399,7 @@ mod tests {
     async fn a_change_that_does_not_land_leaves_the_line() {
         let (editor, veil, id) = veil("# ¶ go\r\none\r\n", "# ¶ go");
         editor.obeys.store(false, Ordering::Relaxed);
-        let settled = veil.apply(&[change("one\r\n", &[(0..3, "uno")])]).await;
+        let settled = veil.apply(&RunId::new(), &[change("one\r\n", &[(0..3, "uno")])]).await;
         assert_eq!(settled, [Settled::Absent { reason: None }]);
         assert_eq!(&*veil.document(&path()).unwrap().text, "one\r\n");
         assert!(veil.lift(id));
@@ -410,7 +410,10 @@ mod tests {
         let (editor, veil, id) = veil("# ¶ go\none\n", "# ¶ go");
         *editor.text.lock().unwrap() = "# ¶ go on\none\n".to_owned();
         assert_eq!(&*veil.document(&path()).unwrap().text, "# ¶ go on\none\n");
-        assert_eq!(veil.apply(&[change("# ¶ go on\none\n", &[(11..14, "uno")])]).await, [Settled::Landed]);
+        assert_eq!(
+            veil.apply(&RunId::new(), &[change("# ¶ go on\none\n", &[(11..14, "uno")])]).await,
+            [Settled::Landed]
+        );
         assert_eq!(*editor.text.lock().unwrap(), "# ¶ go on\nuno\n");
         assert!(veil.lift(id));
         assert!(!veil.lift(id));

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use workspace::{Effects, ErrorCode, Writes};
 
-use crate::{Failure, Kit, arguments};
+use crate::{Failure, Kit, arguments, shown};
 
 /// The tool.
 pub struct Lsp {
@@ -133,7 +133,7 @@ impl Lsp {
         let definition = ToolDefinition {
             name: "lsp".to_owned(),
             label: "Language server".to_owned(),
-            description: include_str!("lsp.md").trim().to_owned(),
+            description: shown::described(&kit, include_str!("lsp.md")),
             parameters: schema(),
         };
         Self { kit, definition }

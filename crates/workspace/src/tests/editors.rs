@@ -46,7 +46,7 @@ impl Editor for Scripted {
         })
     }
 
-    fn apply<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+    fn apply<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
         Box::pin(async move {
             let mut texts = self.texts.lock().unwrap();
             let refuses = self.refuses.lock().unwrap();
@@ -62,7 +62,7 @@ impl Editor for Scripted {
         })
     }
 
-    fn revert<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+    fn revert<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
         Box::pin(async move {
             if *self.cannot_revert.lock().unwrap() {
                 return changes.iter().map(|_| Settled::Absent { reason: Some("busy".into()) }).collect();
@@ -173,12 +173,12 @@ fn a_failure_on_the_disk_takes_the_editor_back() {
         fn document(&self, path: &AbsPath) -> Option<Document> {
             self.0.document(path)
         }
-        fn apply<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+        fn apply<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
             write(self.1.join("inside").as_path(), "in the way");
-            self.0.apply(changes)
+            self.0.apply(run, changes)
         }
-        fn revert<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
-            self.0.revert(changes)
+        fn revert<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+            self.0.revert(run, changes)
         }
     }
     let meddler = Arc::new(Meddler(editor.clone(), fixture.path("new")));

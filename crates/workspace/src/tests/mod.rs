@@ -5,6 +5,7 @@ mod crashes;
 mod editors;
 mod places;
 mod plans;
+mod searching;
 mod undos;
 
 use std::collections::BTreeMap;

@@ -127,12 +127,14 @@ fn what_the_editor_has_open_is_the_truth() {
         }
         fn apply<'a>(
             &'a self,
+            _: &'a crate::RunId,
             _: &'a [crate::FileChange],
         ) -> futures_util::future::BoxFuture<'a, Vec<crate::Settled>> {
             unreachable!("nothing is committed")
         }
         fn revert<'a>(
             &'a self,
+            _: &'a crate::RunId,
             _: &'a [crate::FileChange],
         ) -> futures_util::future::BoxFuture<'a, Vec<crate::Settled>> {
             unreachable!("nothing is committed")

@@ -126,7 +126,10 @@ async fn one_edit_is_in_flight() {
         .map(|path| rig.plan(vec![rig.replace(path, "1", "2")]).unwrap().changes().to_vec())
         .into_iter()
         .collect();
-    let (first, second, ()) = tokio::join!(rig.port.apply(&changes[0]), rig.port.apply(&changes[1]), async {
+    let run = RunId::new();
+    let applied = changes.iter().map(|changes| rig.port.apply(&run, changes)).collect::<Vec<_>>();
+    let [one, other] = <[_; 2]>::try_from(applied).ok().unwrap();
+    let (first, second, ()) = tokio::join!(one, other, async {
         rig.editor.until("an edit", |got| !got.is_empty()).await;
         rig.sees(&rig.uri("a")).await;
         assert_eq!(rig.edits_sent(), 1);
@@ -144,9 +147,10 @@ async fn stop_settles_what_is_in_flight() {
         rig.editor.withhold();
         rig.editor.fault(Fault::Silent { made });
         let plan = rig.plan(vec![rig.replace("a", "foo", "bar")]).unwrap();
-        let (result, asked) = tokio::join!(rig.commit_plan(plan), async {
+        let run = RunId::new();
+        let (result, asked) = tokio::join!(rig.commit_plan_of(&run, plan), async {
             rig.editor.until("the edit", |got| !got.is_empty()).await;
-            rig.port.hasten();
+            rig.port.hasten(&run);
             rig.editor.tell().await;
             Instant::now()
         });
@@ -160,11 +164,34 @@ async fn stop_settles_what_is_in_flight() {
     rig.open("a").await;
     let plan = rig.plan(vec![rig.replace("a", "foo", "bar")]).unwrap();
     let changes = plan.changes().to_vec();
-    let (settled, ()) = tokio::join!(rig.port.apply(&changes), async { rig.port.hasten() });
+    let run = RunId::new();
+    let (settled, ()) = tokio::join!(rig.port.apply(&run, &changes), async { rig.port.hasten(&run) });
     assert!(
         matches!(&settled[..], [workspace::Settled::Absent { reason: Some(reason) }] if reason.contains("stopped"))
     );
     assert_eq!(rig.edits_sent(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stopping_one_run_hurries_no_other() {
+    let rig = Rig::new(Personality::vscode(), &[("a", "foo\n"), ("b", "foo\n")]);
+    let (a, b) = (rig.open("a").await, rig.open("b").await);
+    let plan_of = |path: &str| rig.plan(vec![rig.replace(path, "foo", "bar")]).unwrap();
+    let (mine, other) = (RunId::new(), RunId::new());
+    // Dropped by the editor, so it has to be made again: a run in haste would not.
+    rig.editor.fault(Fault::Drop);
+    let slow = async {
+        rig.editor.until("the edit", |got| !got.is_empty()).await;
+        rig.port.hasten(&other);
+        // What the stopped run still wants does not wait for its turn, nor come at all.
+        let settled = rig.port.apply(&other, plan_of("b").changes()).await;
+        let is_stopped = |reason: &str| reason.contains("stopped before it was sent");
+        assert!(matches!(&settled[..], [workspace::Settled::Absent { reason: Some(it) }] if is_stopped(it)));
+    };
+    let (result, ()) = tokio::join!(rig.commit_plan_of(&mine, plan_of("a")), slow);
+    result.unwrap();
+    assert_eq!((rig.editor.text(&a).as_str(), rig.editor.text(&b).as_str()), ("bar\n", "foo\n"));
+    assert_eq!(rig.edits_sent(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -139,8 +139,12 @@ impl Rig {
     }
 
     async fn commit_plan(&self, plan: Plan) -> Result<Arc<Commit>, CommitError> {
+        self.commit_plan_of(&RunId::new(), plan).await
+    }
+
+    async fn commit_plan_of(&self, run: &RunId, plan: Plan) -> Result<Arc<Commit>, CommitError> {
         let permit = self.policy.permit_invoked(&plan).unwrap();
-        self.workspace.commit(plan, permit, &RunId::new()).await
+        self.workspace.commit(plan, permit, run).await
     }
 
     async fn commit(&self, operations: Vec<Operation>) -> Result<Arc<Commit>, CommitError> {

@@ -21,7 +21,8 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use workspace::{
-    AbsPath, ContentHash, Document, Editor, FileChange, Homes, Nobody, Owner, Settled, Version, Workspace,
+    AbsPath, ContentHash, Document, Editor, FileChange, Homes, Nobody, Owner, RunId, Settled, Version,
+    Workspace,
 };
 
 use super::{Lent, Neighbours, Served};
@@ -156,11 +157,11 @@ impl Editor for Scripted {
         })
     }
 
-    fn apply<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+    fn apply<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
         self.set(changes, |change| change.after.clone())
     }
 
-    fn revert<'a>(&'a self, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
+    fn revert<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
         self.set(changes, |change| change.before.clone())
     }
 }

@@ -1,0 +1,400 @@
+//! Where the lines of one text stand in another, as far as the two texts prove it.
+//!
+//! A diff picks one of the cheapest ways to turn one text into the other; where lines have twins
+//! there are several, and they tell different stories. So none is picked: a line has a place here
+//! only if *every* cheapest way leaves it, and all of them at the same place. Found with the
+//! furthest-reaching paths of Myers' algorithm from both ends (E. W. Myers, "An O(ND) Difference
+//! Algorithm and Its Variations", 1986). Work is bounded by a multiple of the number of lines;
+//! texts too different for that are cut at lines that occur once in each and keep their order in
+//! every longest common sequence of such lines. What cannot be decided within the bound has no place.
+//!
+//! Lines are compared without the blanks at their ends; whoever needs a line untouched compares it.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::Lines;
+
+/// What became of a line of the old text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Every cheapest way leaves it, as this line of the new text.
+    At(usize),
+    /// No cheapest way leaves it.
+    Gone,
+    /// They disagree, or it was too much work to find out.
+    Unsure,
+}
+
+/// Two texts as lines to be compared.
+#[derive(Debug)]
+pub(crate) struct Alignment {
+    old: Vec<u64>,
+    new: Vec<u64>,
+    whole: Option<Passes>,
+    /// Lines that cut the texts, as pairs of 0-based indexes, in order; made when needed.
+    cuts: Option<Vec<(usize, usize)>>,
+    /// The last piece between cuts that was looked at.
+    piece: Option<Piece>,
+}
+
+#[derive(Debug)]
+struct Piece {
+    old: Range<usize>,
+    new: Range<usize>,
+    passes: Option<Passes>,
+}
+
+/// Steps allowed per line of both texts.
+const STEPS: usize = 12;
+/// Steps allowed in any case.
+const FREE: usize = 40_000;
+/// Lines between a place and the line at which the texts are cut.
+const MARGIN: usize = 3;
+
+impl Alignment {
+    pub(crate) fn new(old: &Lines, new: &Lines) -> Self {
+        let (old, new) = (hashes(old), hashes(new));
+        let whole = Passes::new(&old, &new, budget(&old, &new));
+        Self { old, new, whole, cuts: None, piece: None }
+    }
+
+    /// What became of some lines that stand near each other: a function from line to fate, good
+    /// for the lines `first - 1` to `last + 1` and whatever lies between the same cuts.
+    pub(crate) fn fate(&mut self, near: (usize, usize), line: usize) -> Fate {
+        if line == 0 || line > self.old.len() {
+            return Fate::Unsure;
+        }
+        if let Some(passes) = &self.whole {
+            return passes.fate(&self.old, &self.new, line);
+        }
+        self.cut(near);
+        let Some(Piece { old, new, passes: Some(passes) }) = &self.piece else { return Fate::Unsure };
+        if !old.contains(&(line - 1)) {
+            return Fate::Unsure;
+        }
+        let fate = passes.fate(&self.old[old.clone()], &self.new[new.clone()], line - old.start);
+        match fate {
+            Fate::At(at) => Fate::At(at + new.start),
+            fate => fate,
+        }
+    }
+
+    /// Hashes of the old and the new lines, in order.
+    pub(crate) fn lines(&self) -> (&[u64], &[u64]) {
+        (&self.old, &self.new)
+    }
+
+    /// Makes the piece around the lines, between the nearest cuts that leave a margin.
+    fn cut(&mut self, (first, last): (usize, usize)) {
+        let (from, to) = (first.saturating_sub(MARGIN), last + MARGIN);
+        let fits = |piece: &Piece| {
+            (piece.old.start == 0 || piece.old.start < from)
+                && (piece.old.end == self.old.len() || piece.old.end > to)
+        };
+        if self.piece.as_ref().is_some_and(fits) {
+            return;
+        }
+        let (old, new) = (&self.old, &self.new);
+        let cuts = self.cuts.get_or_insert_with(|| cuts(old, new));
+        let above = cuts.partition_point(|(line, _)| line + 1 < from);
+        let below = cuts.partition_point(|(line, _)| *line <= to);
+        let (old_start, new_start) = above.checked_sub(1).map_or((0, 0), |at| cuts[at]);
+        let (old_end, new_end) =
+            cuts.get(below).map_or((old.len(), new.len()), |(old, new)| (old + 1, new + 1));
+        let (old_range, new_range) = (old_start..old_end, new_start..new_end);
+        let is_whole = old_range.len() == old.len() && new_range.len() == new.len();
+        let passes = if is_whole {
+            None
+        } else {
+            let (old, new) = (&old[old_range.clone()], &new[new_range.clone()]);
+            Passes::new(old, new, budget(&self.old, &self.new))
+        };
+        self.piece = Some(Piece { old: old_range, new: new_range, passes });
+    }
+}
+
+fn budget(old: &[u64], new: &[u64]) -> usize {
+    FREE + STEPS * (old.len() + new.len())
+}
+
+fn hashes(lines: &Lines) -> Vec<u64> {
+    (1..=lines.count()).map(|line| xxh3_64(lines.bytes_without_blanks(line))).collect()
+}
+
+/// The cheapest ways from both ends.
+#[derive(Debug)]
+struct Passes {
+    /// Lines removed and added by the cheapest ways.
+    cost: usize,
+    forward: Reach,
+    backward: Reach,
+}
+
+impl Passes {
+    fn new(old: &[u64], new: &[u64], budget: usize) -> Option<Self> {
+        let forward = Reach::new(old, new, budget / 2)?;
+        let (back_old, back_new): (Vec<u64>, Vec<u64>) =
+            (old.iter().rev().copied().collect(), new.iter().rev().copied().collect());
+        let backward = Reach::new(&back_old, &back_new, budget / 2)?;
+        Some(Self { cost: forward.rounds(), forward, backward })
+    }
+
+    /// `line` counts from 1, and so does the place.
+    fn fate(&self, old: &[u64], new: &[u64], line: usize) -> Fate {
+        let (n, m) = (old.len(), new.len());
+        let row = line - 1;
+        let limit = self.cost;
+        let mut found: Option<usize> = None;
+        let mut removed = false;
+        let rest = |i: usize, j: usize| self.backward.cost(n - i, m - j);
+        let reach = self.cost;
+        let columns = row.saturating_sub(reach)..=(row + reach).min(m);
+        for column in columns {
+            let Some(so_far) = self.forward.cost(row, column) else { continue };
+            let fits =
+                |cost: Option<usize>, more: usize| cost.is_some_and(|cost| so_far + more + cost <= limit);
+            if column < m && old[row] == new[column] && fits(rest(row + 1, column + 1), 0) {
+                if found.is_some() {
+                    return Fate::Unsure;
+                }
+                found = Some(column + 1);
+            }
+            removed = removed || fits(rest(row + 1, column), 1);
+        }
+        match (found, removed) {
+            (Some(at), false) => Fate::At(at),
+            (None, _) => Fate::Gone,
+            (Some(_), true) => Fate::Unsure,
+        }
+    }
+}
+
+/// How far along each diagonal (`column - row`) a way of each cost can lead from the beginning.
+#[derive(Debug)]
+struct Reach {
+    /// For cost 0, 1, 2, …: the furthest row on the diagonals `-cost`, `-cost + 2`, …, `cost`.
+    rows: Vec<u32>,
+    rounds: usize,
+}
+
+/// No way of this cost is on this diagonal.
+const NOWHERE: u32 = u32::MAX;
+
+impl Reach {
+    fn index(cost: usize, diagonal: isize) -> usize {
+        cost * (cost + 1) / 2 + (diagonal + cost as isize) as usize / 2
+    }
+
+    fn at(&self, cost: usize, diagonal: isize) -> Option<u32> {
+        let apart = diagonal.unsigned_abs();
+        if apart > cost || !(cost - apart).is_multiple_of(2) {
+            return None;
+        }
+        Some(self.rows[Self::index(cost, diagonal)]).filter(|row| *row != NOWHERE)
+    }
+
+    /// `None` when it takes more steps than `budget`.
+    fn new(old: &[u64], new: &[u64], budget: usize) -> Option<Self> {
+        let (n, m) = (old.len() as isize, new.len() as isize);
+        let mut this = Self { rows: Vec::new(), rounds: 0 };
+        let mut steps = 0;
+        let goal = m - n;
+        if goal.unsigned_abs().saturating_mul(goal.unsigned_abs()) / 2 > budget {
+            return None;
+        }
+        for cost in 0usize.. {
+            let limit = cost as isize;
+            for diagonal in (-limit..=limit).step_by(2) {
+                let mut row: Option<isize> = None;
+                let mut take = |candidate: Option<u32>, more: isize| {
+                    let Some(candidate) = candidate else { return };
+                    let candidate = candidate as isize + more;
+                    if candidate <= n && candidate + diagonal <= m && candidate + diagonal >= 0 {
+                        row = row.max(Some(candidate));
+                    }
+                };
+                if cost == 0 {
+                    take(Some(0), 0);
+                } else {
+                    take(this.at(cost - 1, diagonal - 1), 0);
+                    take(this.at(cost - 1, diagonal + 1), 1);
+                    if cost > 1 {
+                        take(this.at(cost - 2, diagonal), 0);
+                    }
+                }
+                let Some(start) = row else {
+                    this.rows.push(NOWHERE);
+                    continue;
+                };
+                let column = (start + diagonal) as usize;
+                let start = start as usize;
+                let same = old[start..].iter().zip(&new[column..]).take_while(|(a, b)| a == b).count();
+                steps += 1 + same / 8;
+                this.rows.push((start + same) as u32);
+            }
+            this.rounds = cost;
+            if this.at(cost, goal) == Some(n as u32) {
+                return Some(this);
+            }
+            if steps > budget {
+                return None;
+            }
+        }
+        None
+    }
+
+    fn rounds(&self) -> usize {
+        self.rounds
+    }
+
+    /// The cost of the cheapest way to a point; `None` when it is more than the whole way's.
+    fn cost(&self, row: usize, column: usize) -> Option<usize> {
+        let diagonal = column as isize - row as isize;
+        let least = diagonal.unsigned_abs();
+        if least > self.rounds {
+            return None;
+        }
+        // Along one diagonal a higher cost leads further.
+        let (mut low, mut high) = (0, (self.rounds - least) / 2 + 1);
+        let end = high;
+        while low < high {
+            let middle = (low + high) / 2;
+            match self.at(least + 2 * middle, diagonal) {
+                Some(far) if far as usize >= row => high = middle,
+                _ => low = middle + 1,
+            }
+        }
+        (low < end).then_some(least + 2 * low)
+    }
+}
+
+/// Lines that occur once in each text and that every longest common sequence of such lines has.
+fn cuts(old: &[u64], new: &[u64]) -> Vec<(usize, usize)> {
+    // How often a line occurs in each text, up to 2, and where.
+    let mut places: HashMap<u64, [(u32, u8); 2], BuildHasherDefault<AsItIs>> = HashMap::default();
+    places.reserve(old.len());
+    for (side, lines) in [old, new].into_iter().enumerate() {
+        for (at, line) in lines.iter().enumerate() {
+            let place = &mut places.entry(*line).or_default()[side];
+            *place = (at as u32, (place.1 + 1).min(2));
+        }
+    }
+    let once = |line: &u64| match places.get(line) {
+        Some([(_, 1), (at, 1)]) => Some(*at as usize),
+        _ => None,
+    };
+    let pairs: Vec<(usize, usize)> =
+        old.iter().enumerate().filter_map(|(at, line)| Some((at, once(line)?))).collect();
+    let places: Vec<usize> = pairs.iter().map(|pair| pair.1).collect();
+    // Lengths of the longest increasing sequences that end, and that begin, at each.
+    let ends = increasing(&places);
+    let backward: Vec<usize> = places.iter().rev().map(|place| usize::MAX - place).collect();
+    let mut begins = increasing(&backward);
+    begins.reverse();
+    let longest = ends.iter().max().copied().unwrap_or(0);
+    let mut alone = vec![0usize; longest + 1];
+    let on_longest = |at: usize| ends[at] + begins[at] == longest + 1;
+    for at in (0..pairs.len()).filter(|at| on_longest(*at)) {
+        alone[ends[at]] += 1;
+    }
+    (0..pairs.len()).filter(|at| on_longest(*at) && alone[ends[*at]] == 1).map(|at| pairs[at]).collect()
+}
+
+/// For each number the length of the longest increasing sequence that ends with it.
+fn increasing(numbers: &[usize]) -> Vec<usize> {
+    let mut lowest: Vec<usize> = Vec::new();
+    numbers
+        .iter()
+        .map(|number| {
+            let at = lowest.partition_point(|low| low < number);
+            match lowest.get_mut(at) {
+                Some(low) => *low = *number,
+                None => lowest.push(*number),
+            }
+            at + 1
+        })
+        .collect()
+}
+
+/// The keys are hashes already.
+#[derive(Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxh3_64(bytes);
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Costs from the beginning to every point, the slow way.
+    fn table(old: &[u64], new: &[u64]) -> Vec<Vec<usize>> {
+        let mut table = vec![vec![0; new.len() + 1]; old.len() + 1];
+        for row in 0..=old.len() {
+            for column in 0..=new.len() {
+                let mut best = row + column;
+                if row > 0 {
+                    best = best.min(table[row - 1][column] + 1);
+                }
+                if column > 0 {
+                    best = best.min(table[row][column - 1] + 1);
+                }
+                if row > 0 && column > 0 && old[row - 1] == new[column - 1] {
+                    best = best.min(table[row - 1][column - 1]);
+                }
+                table[row][column] = best;
+            }
+        }
+        table
+    }
+
+    fn slow_fate(old: &[u64], new: &[u64], line: usize) -> Fate {
+        let forward = table(old, new);
+        let back = |lines: &[u64]| lines.iter().rev().copied().collect::<Vec<u64>>();
+        let backward = table(&back(old), &back(new));
+        let rest = |row: usize, column: usize| backward[old.len() - row][new.len() - column];
+        let cost = forward[old.len()][new.len()];
+        let kept = |column: usize| {
+            old[line - 1] == new[column] && forward[line - 1][column] + rest(line, column + 1) == cost
+        };
+        let places: Vec<usize> = (0..new.len()).filter(|column| kept(*column)).collect();
+        let removed =
+            (0..=new.len()).any(|column| forward[line - 1][column] + 1 + rest(line, column) == cost);
+        match (places.as_slice(), removed) {
+            ([], _) => Fate::Gone,
+            ([at], false) => Fate::At(at + 1),
+            _ => Fate::Unsure,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn fates_are_those_of_every_cheapest_way(
+            old in prop::collection::vec(0u64..3, 0..12),
+            new in prop::collection::vec(0u64..3, 0..12),
+        ) {
+            let passes = Passes::new(&old, &new, 1 << 20).unwrap();
+            for line in 1..=old.len() {
+                prop_assert_eq!(passes.fate(&old, &new, line), slow_fate(&old, &new, line), "line {}", line);
+            }
+        }
+    }
+}

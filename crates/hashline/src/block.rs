@@ -1,0 +1,105 @@
+//! Blocks (`A*`) as the lines they are, in the text that the model was shown.
+//!
+//! A block begins on the line named, always: nothing above it is taken along unasked. What is
+//! unclear is refused with the ranges that may be meant.
+
+use std::borrow::Cow;
+use std::ops::RangeInclusive;
+
+use crate::patch::{Anchor, Op, Section, Span, Target};
+use crate::{Block, Lines, NoBlock, Reason, Syntax};
+
+/// Why a block has no lines.
+#[derive(Debug, Clone)]
+pub(crate) struct Unclear {
+    pub reason: Reason,
+    pub message: String,
+    /// Lines of the text that show the candidates: where they begin and end.
+    pub show: Vec<usize>,
+}
+
+/// The section with every block written as the lines it is in `lines`.
+pub(crate) fn expand<'a>(
+    section: &'a Section,
+    lines: &Lines,
+    syntax: Option<&dyn Syntax>,
+) -> Result<Cow<'a, Section>, Unclear> {
+    if !section.ops.iter().any(Op::is_block) {
+        return Ok(Cow::Borrowed(section));
+    }
+    let find = |anchor: &Anchor| {
+        let answer = syntax.map(|syntax| syntax.block(&section.path, lines.text(), anchor.line));
+        answer.unwrap_or(Err(NoBlock::Unknown)).map_err(|no| unclear(anchor, no))
+    };
+    let mut section = section.clone();
+    for op in &mut section.ops {
+        let replaces = matches!(op, Op::Cut { .. });
+        match op {
+            Op::Cut { span, .. }
+            | Op::Put { target: Target::Replace(span), .. }
+            | Op::Paste { target: Target::Replace(span), .. } => {
+                let Span::Block(anchor) = *span else { continue };
+                let block = find(&anchor)?;
+                if let Some(leading) = block.leading.filter(|_| replaces) {
+                    return Err(left_behind(&anchor, &block, leading));
+                }
+                *span = Span::Lines { first: anchor, last: end(&anchor, &block) };
+            }
+            Op::Put { target, .. } | Op::Paste { target, .. } => {
+                let Target::AfterBlock(anchor) = *target else { continue };
+                let block = find(&anchor)?;
+                *target = Target::After(end(&anchor, &block));
+            }
+        }
+    }
+    Ok(Cow::Owned(section))
+}
+
+fn end(anchor: &Anchor, block: &Block) -> Anchor {
+    let last = *block.lines.end();
+    if last == anchor.line { *anchor } else { Anchor { line: last, check: None } }
+}
+
+fn unclear(anchor: &Anchor, no: NoBlock) -> Unclear {
+    match no {
+        NoBlock::Unknown => Unclear {
+            reason: Reason::Unsupported,
+            message: format!(
+                "`{anchor}*`: there is no grammar for this file; name first and last line, `A..=B`"
+            ),
+            show: Vec::new(),
+        },
+        NoBlock::Unclear { message, candidates } => refused(anchor, &message, &candidates),
+    }
+}
+
+fn left_behind(anchor: &Anchor, block: &Block, leading: usize) -> Unclear {
+    let last = *block.lines.end();
+    let message = format!(
+        "line {leading} above it belongs to the same construct, and would be left to what follows; name `{leading}*` to take both"
+    );
+    let candidates = [
+        (leading..=last, "the whole".to_owned()),
+        (anchor.line..=last, "without what stands above".to_owned()),
+    ];
+    refused(anchor, &message, &candidates)
+}
+
+fn refused(anchor: &Anchor, message: &str, candidates: &[(RangeInclusive<usize>, String)]) -> Unclear {
+    let named: Vec<String> = candidates
+        .iter()
+        .map(|(lines, what)| match (lines.start(), lines.end()) {
+            (first, last) if first == last => format!("{first} ({what})"),
+            (first, last) => format!("{first}..={last} ({what})"),
+        })
+        .collect();
+    let which = match named.as_slice() {
+        [] => String::new(),
+        named => format!(": {}", named.join(", ")),
+    };
+    Unclear {
+        reason: Reason::Ambiguous,
+        message: format!("`{anchor}*`: {message}; name the lines that are meant{which}"),
+        show: candidates.iter().flat_map(|(lines, _)| [*lines.start(), *lines.end()]).collect(),
+    }
+}

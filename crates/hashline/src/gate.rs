@@ -1,0 +1,274 @@
+//! What an edit does to a text's syntax: the last question before it is a plan.
+//!
+//! What parses is never touched. Where a text parsed and would not any more, a body that repeats
+//! the lines beside its place, or a range one line too wide, is put right if exactly one such
+//! repair makes it parse again; otherwise the edit is made as written, with a warning that names
+//! the line, or refused if the person wants that.
+
+use std::sync::Arc;
+
+use text::TextEdit;
+
+use crate::boundary::{self, beside, indent, only_closes};
+use crate::patch::Op;
+use crate::surgery::{self, Hunk, Place};
+use crate::{Broken, Judgement, Lines, Note, NoteKind, Options, ParseRegression, Reason, Syntax};
+
+/// Rows of a body that may be left out at one end as a repetition.
+const ECHO: usize = 3;
+/// Repairs tried; where more seem possible, none is made.
+const MOST: usize = 24;
+
+/// The edit as it may be made.
+#[derive(Debug)]
+pub(crate) struct Gated {
+    pub hunks: Vec<Hunk>,
+    pub edits: Vec<TextEdit>,
+    pub notes: Vec<Note>,
+}
+
+/// Why it may not be made.
+#[derive(Debug)]
+pub(crate) struct Barred {
+    pub reason: Reason,
+    pub message: String,
+    /// Lines of the text before the edit to look at.
+    pub show: Vec<usize>,
+}
+
+/// Judges hunks (one per operation, placed in `lines`) and the `edits` that they amount to, which
+/// are not empty.
+pub(crate) fn check(
+    path: &str,
+    ops: &[Op],
+    lines: &Lines,
+    hunks: Vec<Hunk>,
+    edits: Vec<TextEdit>,
+    options: Options<'_>,
+) -> Result<Gated, Barred> {
+    let asked = options.syntax.and_then(|syntax| Some((syntax, syntax.judge(path, lines.text(), &edits)?)));
+    let Some((syntax, judgement)) = asked else {
+        let notes = boundaries(ops, &hunks, lines, false);
+        return Ok(Gated { hunks, edits, notes });
+    };
+    let nearby = judgement.nearby.then(|| {
+        Note::new(
+            NoteKind::CheckedNearby,
+            "checked nearby: of this large file only the lines around the edit were parsed",
+        )
+    });
+    let Some(first) = judgement.broken.first() else {
+        let mut notes = boundaries(ops, &hunks, lines, !judgement.was_broken);
+        notes.extend(nearby);
+        return Ok(Gated { hunks, edits, notes });
+    };
+    if !judgement.was_broken
+        && let Some(repair) = only_repair(path, ops, lines, &hunks, syntax)
+    {
+        let mut notes = vec![repair.note(first)];
+        notes.extend(boundaries(ops, &repair.hunks, lines, true));
+        notes.extend(nearby);
+        return Ok(Gated { hunks: repair.hunks, edits: repair.edits, notes });
+    }
+    if options.parse_regression == ParseRegression::Refuse && !judgement.was_broken {
+        return Err(barred(&judgement, first, &hunks, lines));
+    }
+    let mut notes = vec![warning(&judgement, first, lines.text(), &edits)];
+    notes.extend(boundaries(ops, &hunks, lines, false));
+    notes.extend(nearby);
+    Ok(Gated { hunks, edits, notes })
+}
+
+/// Remarks on edges, for what the model wrote itself.
+fn boundaries(ops: &[Op], hunks: &[Hunk], lines: &Lines, parses: bool) -> Vec<Note> {
+    let written = ops.iter().zip(hunks).filter(|(op, _)| matches!(op, Op::Put { .. }));
+    written.flat_map(|(_, hunk)| boundary::notes(hunk, lines, parses)).collect()
+}
+
+fn places(broken: &[Broken]) -> String {
+    const SHOWN: usize = 3;
+    let mut named: Vec<String> =
+        broken.iter().take(SHOWN).map(|broken| format!("line {}: {}", broken.line, broken.message)).collect();
+    if broken.len() > SHOWN {
+        named.push(format!("{} more", broken.len() - SHOWN));
+    }
+    named.join("; ")
+}
+
+fn warning(judgement: &Judgement, first: &Broken, before: &Arc<str>, edits: &[TextEdit]) -> Note {
+    let what = if judgement.was_broken {
+        "the file did not parse before, and has a further error now"
+    } else {
+        "the file parsed before this edit and does not now"
+    };
+    let line = text::apply(before, edits)
+        .ok()
+        .and_then(|after| {
+            let after = Lines::new(after.into());
+            let content = after.content(first.line.min(after.count())).trim().to_owned();
+            (!content.is_empty() && content.len() <= 200).then_some(format!(" (`{content}`)"))
+        })
+        .unwrap_or_default();
+    let message = format!(
+        "{what}; it was made as written. Look at line {}{line}: {}",
+        first.line,
+        places(&judgement.broken)
+    );
+    Note::new(NoteKind::ParseRegression, message)
+}
+
+fn barred(judgement: &Judgement, first: &Broken, hunks: &[Hunk], lines: &Lines) -> Barred {
+    let nearby = if judgement.nearby { " (only the lines around the edit were parsed)" } else { "" };
+    let message = format!(
+        "the file parses now and would not after this edit: {}{nearby}; write the edit so that line {} fits what stands around it",
+        places(&judgement.broken),
+        first.line
+    );
+    let mut show: Vec<usize> = hunks
+        .iter()
+        .flat_map(|hunk| {
+            let (above, below) = beside(hunk.place, lines.count());
+            [above, above + 1, below.saturating_sub(1), below]
+        })
+        .filter(|line| (1..=lines.count()).contains(line))
+        .collect();
+    show.sort_unstable();
+    show.dedup();
+    Barred { reason: Reason::ParseRegression, message, show }
+}
+
+/// A repair that parses.
+struct Repair {
+    hunks: Vec<Hunk>,
+    edits: Vec<TextEdit>,
+    done: Vec<String>,
+}
+
+impl Repair {
+    fn note(&self, first: &Broken) -> Note {
+        let message = format!(
+            "as written the file would not have parsed (line {}: {}), so {}; nothing else was changed",
+            first.line,
+            first.message,
+            self.done.join(", and ")
+        );
+        Note::new(NoteKind::Repaired, message)
+    }
+}
+
+/// The one small repair that parses; `None` where there is none, or more than one.
+fn only_repair(path: &str, ops: &[Op], lines: &Lines, hunks: &[Hunk], syntax: &dyn Syntax) -> Option<Repair> {
+    let parses = |edits: &[TextEdit]| {
+        syntax
+            .judge(path, lines.text(), edits)
+            .is_some_and(|judgement| !judgement.was_broken && judgement.broken.is_empty())
+    };
+    for at_both_ends in [false, true] {
+        let mut tried: Vec<Vec<TextEdit>> = Vec::new();
+        let mut found: Option<Repair> = None;
+        for (at, op) in ops.iter().enumerate() {
+            let Op::Put { .. } = op else { continue };
+            for (hunk, done) in repairs(&hunks[at], lines, at_both_ends) {
+                let mut hunks = hunks.to_vec();
+                hunks[at] = hunk;
+                let edits = surgery::edits(lines, &hunks);
+                if edits.is_empty() || tried.contains(&edits) {
+                    continue;
+                }
+                if tried.len() == MOST {
+                    return None;
+                }
+                tried.push(edits.clone());
+                if !parses(&edits) {
+                    continue;
+                }
+                if found.is_some() {
+                    return None;
+                }
+                found = Some(Repair { hunks, edits, done });
+            }
+        }
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}
+
+/// What may have been meant instead of a hunk: changed at one end, or at both.
+fn repairs(hunk: &Hunk, lines: &Lines, at_both_ends: bool) -> Vec<(Hunk, Vec<String>)> {
+    let heads = at_head(hunk, lines);
+    let tails = |hunk: &Hunk| at_tail(hunk, lines);
+    if !at_both_ends {
+        return heads.into_iter().chain(tails(hunk)).map(|(hunk, done)| (hunk, vec![done])).collect();
+    }
+    heads
+        .into_iter()
+        .flat_map(|(hunk, head)| {
+            tails(&hunk).into_iter().map(move |(hunk, tail)| (hunk, vec![head.clone(), tail]))
+        })
+        .collect()
+}
+
+fn dropped(rows: &[String], which: &str, lines: (usize, usize)) -> String {
+    let (first, last) = lines;
+    match rows {
+        [row] => format!("the body's {which} row, which repeats line {first} `{}`, was left out", row.trim()),
+        rows => format!(
+            "the body's {which} {} rows, which repeat lines {first} to {last}, were left out",
+            rows.len()
+        ),
+    }
+}
+
+fn at_head(hunk: &Hunk, lines: &Lines) -> Vec<(Hunk, String)> {
+    let (above, _) = beside(hunk.place, lines.count());
+    let mut out = Vec::new();
+    for count in 1..=ECHO.min(above).min(hunk.rows.len().saturating_sub(1)) {
+        let (rows, rest) = hunk.rows.split_at(count);
+        let from = above + 1 - count;
+        if rows.iter().zip(from..).all(|(row, line)| lines.content(line) == row) {
+            let done = dropped(rows, "first", (from, above));
+            out.push((Hunk { place: hunk.place, rows: rest.to_vec() }, done));
+        }
+    }
+    if let Place::Lines { first, last } = hunk.place
+        && first < last
+        && let Some(row) = hunk.rows.iter().find(|row| !row.trim().is_empty())
+        && is_lost(first, &hunk.rows, lines)
+        && indent(row) > indent(lines.content(first))
+    {
+        let done = format!("line {first} `{}` was kept", lines.content(first).trim());
+        out.push((Hunk { place: Place::Lines { first: first + 1, last }, rows: hunk.rows.clone() }, done));
+    }
+    out
+}
+
+fn at_tail(hunk: &Hunk, lines: &Lines) -> Vec<(Hunk, String)> {
+    let (_, below) = beside(hunk.place, lines.count());
+    let mut out = Vec::new();
+    let after = (lines.count() + 1).saturating_sub(below);
+    for count in 1..=ECHO.min(after).min(hunk.rows.len().saturating_sub(1)) {
+        let (rest, rows) = hunk.rows.split_at(hunk.rows.len() - count);
+        if rows.iter().zip(below..).all(|(row, line)| lines.content(line) == row) {
+            let done = dropped(rows, "last", (below, below + count - 1));
+            out.push((Hunk { place: hunk.place, rows: rest.to_vec() }, done));
+        }
+    }
+    if let Place::Lines { first, last } = hunk.place
+        && first < last
+        && is_lost(last, &hunk.rows, lines)
+        && only_closes(lines.content(last))
+    {
+        let done = format!("line {last} `{}` was kept", lines.content(last).trim());
+        out.push((Hunk { place: Place::Lines { first, last: last - 1 }, rows: hunk.rows.clone() }, done));
+    }
+    out
+}
+
+/// Whether a line of the range is written nowhere in the body at its own edge.
+fn is_lost(line: usize, rows: &[String], lines: &Lines) -> bool {
+    let content = lines.content(line);
+    let edge = |row: Option<&String>| row.is_some_and(|row| row.trim() == content.trim());
+    !content.trim().is_empty() && !edge(rows.first()) && !edge(rows.last())
+}

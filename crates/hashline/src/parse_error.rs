@@ -1,0 +1,108 @@
+//! Why an input is no patch. Each message says what to write instead.
+
+use crate::Dialect;
+
+/// Why an input is no patch. As a reason of refusal it is
+/// [`Reason::InvalidPatch`](crate::Reason::InvalidPatch).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line} of the patch: {kind}")]
+pub struct ParseError {
+    /// 1-based line of the input.
+    pub line: usize,
+    /// What is wrong with it.
+    #[source]
+    pub kind: ParseErrorKind,
+}
+
+/// What can be wrong with a line of a patch. Each message says what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of each says it")]
+pub enum ParseErrorKind {
+    #[error("there is no operation; begin with a header `[PATH#TAG]` as the read showed it")]
+    Empty,
+    #[error("`{0}` stands before the first header; begin with `[PATH#TAG]` as the read showed it")]
+    BeforeHeader(String),
+    #[error("`{0}` stands after the end of the patch")]
+    AfterEnd(String),
+    #[error("the header has no tag; copy the whole header, with `#` and the tag, from what was shown")]
+    NoTag,
+    #[error("{0}")]
+    BadTag(#[from] crate::NotATag),
+    #[error("the header names no path")]
+    NoPath,
+    #[error("the section of `{0}` has no operation")]
+    EmptySection(String),
+    #[error("`{path}` appears under two tags; use the newest for all its operations")]
+    TwoTags { path: String },
+    #[error("`{0}` is neither an operation (PUT, CUT, REM, MV), nor a header, nor a body row with `+`")]
+    Unknown(String),
+    #[error(
+        "`{0}` is neither an operation (`A..B:`, `A↑`, `A↓`, `A..B!`), nor a header, nor a body row with `+`"
+    )]
+    UnknownArrow(String),
+    #[error("`{0}` belongs to another dialect; write the whole patch in one")]
+    Mixed(String),
+    #[error("the {dialect} dialect has no `{what}`; {instead}")]
+    NotInDialect { dialect: Dialect, what: String, instead: &'static str },
+    #[error("a line number is expected at `{0}`")]
+    NoNumber(String),
+    #[error("`{0}` is not a line number; lines count from 1")]
+    BadNumber(String),
+    #[error("`{0}` after a line number is no line check; copy the two letters shown, or leave them out")]
+    BadCheck(String),
+    #[error(
+        "the range {first} to {last} runs backwards; name its first line and its last, both are included"
+    )]
+    Reversed { first: usize, last: usize },
+    #[error("line {line} is named with two different checks")]
+    TwoChecks { line: usize },
+    #[error("`A*` stands alone; a range of blocks does not exist")]
+    BlockInRange,
+    #[error("write `<A` with the line the block begins on, without `*`")]
+    BeforeBlock,
+    #[error("CUT takes lines, `A` or `A..=B`, not a point between lines")]
+    CutPoint,
+    #[error("`{0}` is not understood after the operation")]
+    Trailing(String),
+    #[error("the body goes on the lines below, each row after a `+`")]
+    InlineBody,
+    #[error("the body stands both on the operation's line and below it; write all of it in `+` rows")]
+    TwoBodies,
+    #[error(
+        "the operation has no body; write rows below, each after a `+`, or delete lines with CUT (`A!` in the arrow dialect)"
+    )]
+    EmptyBody,
+    #[error("an insertion replaces nothing; leave the `-` rows out")]
+    OldRowsAtInsertion,
+    #[error("`@{0}` is not a register; use letters, digits, `-` and `_`")]
+    BadRegister(String),
+    #[error("the row `{0}` belongs to no operation that takes rows")]
+    StrayRow(String),
+    #[error("the body row `{0}` does not begin with `+`")]
+    RowWithoutPlus(String),
+    #[error(
+        "rows pasted from a read must be complete, in order and without `+` rows beside them; write the body with `+` rows"
+    )]
+    PastedRows,
+    #[error("a blank line stands between body rows; write a lone `+` for an empty line")]
+    BlankRow,
+    #[error("a carriage return stands inside a line; a row is one line, a path too")]
+    CarriageReturn,
+    #[error("REM deletes the file; leave the section's other operations out")]
+    RemoveAndEdit,
+    #[error("a section takes one of REM and MV, once")]
+    TwoFileOps,
+    #[error("MV names no destination")]
+    NoDestination,
+    #[error("column {column}: {message}")]
+    Json { column: usize, message: String },
+}
+
+/// The beginning of a line, for a message.
+pub(crate) fn excerpt(line: &str) -> String {
+    const LONGEST: usize = 60;
+    match line.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line.to_owned(),
+    }
+}

@@ -1,0 +1,337 @@
+//! `pilcrow edit --batch`: the edit engine as a program, for tests, comparisons and measurements.
+//!
+//! One JSON line in, one JSON line out, each answered before the next is read. It touches no file,
+//! asks nobody and keeps nothing from one row to the next: a row brings its texts along. Described
+//! in `docs/formats/edit-batch.md`.
+
+use std::io::{BufRead, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use hashline::{FileOp, Note, Options, Patch, Reason, SnapshotStore, Strategy, Tag};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Exit;
+use crate::output;
+
+/// A longer line is refused, and its rest is skipped.
+const MAX_LINE: u64 = 256 << 20;
+
+#[derive(Deserialize)]
+struct Row {
+    #[serde(default)]
+    id: Value,
+    path: String,
+    base: String,
+    current: String,
+    patch: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    id: Value,
+    status: Status,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strategy: Option<Strategy>,
+    /// `None` for a file that is deleted, and where nothing was applied.
+    text: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    /// Number of the input line, of an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+    notes: Vec<Note>,
+    micros: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    Applied,
+    Recovered,
+    Refused,
+    Error,
+}
+
+/// Answers each line of standard input with one line; ends with it. Blocks.
+pub fn run() -> anyhow::Result<Exit> {
+    answer_lines(std::io::stdin().lock(), MAX_LINE, output::json)?;
+    Ok(Exit::Done)
+}
+
+fn answer_lines(
+    mut input: impl BufRead,
+    longest: u64,
+    mut answer: impl FnMut(&Answer),
+) -> std::io::Result<()> {
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        if (&mut input).take(longest).read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        if line.len() as u64 == longest && line.last() != Some(&b'\n') {
+            skip_line(&mut input)?;
+            answer(&Answer::error(Value::Null, number, format!("the line is longer than {longest} bytes")));
+            continue;
+        }
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let answered = match serde_json::from_slice::<Row>(&line) {
+            Ok(row) => {
+                let id = row.id.clone();
+                // A fault of ours in one row must not take the others with it.
+                catch_unwind(AssertUnwindSafe(|| carry_out(row))).unwrap_or_else(|_| {
+                    Answer::error(id, number, "this row made the engine fail; please report it".into())
+                })
+            }
+            Err(error) => {
+                let id = serde_json::from_slice::<Value>(&line).map(|mut row| row["id"].take());
+                let message = format!(
+                    "the line is no row {{\"id\", \"path\", \"base\", \"current\", \"patch\"}}: {error}"
+                );
+                Answer::error(id.unwrap_or_default(), number, message)
+            }
+        };
+        answer(&answered);
+        // A row may have been huge; the next ones need not hold on to its room.
+        line.shrink_to(1 << 20);
+    }
+    Ok(())
+}
+
+fn skip_line(input: &mut impl BufRead) -> std::io::Result<()> {
+    loop {
+        let buffer = input.fill_buf()?;
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let passed = end.map_or(buffer.len(), |at| at + 1);
+        let over = end.is_some() || passed == 0;
+        input.consume(passed);
+        if over {
+            return Ok(());
+        }
+    }
+}
+
+fn carry_out(row: Row) -> Answer {
+    let Row { id, path, base, current, patch } = row;
+    let (base, current): (Arc<str>, Arc<str>) = (base.into(), current.into());
+    let started = Instant::now();
+    let mut store = SnapshotStore::default();
+    let tag = store.record(&path, base);
+    store.see(&path, tag, 1..=usize::MAX);
+    let answer = match Patch::parse(&with_tag(&patch, tag)) {
+        Err(error) => Answer::refused(error.reason(), error.to_string()),
+        Ok((patch, notes)) => {
+            let here = patch.sections.first().map(|section| section.path.clone()).unwrap_or_default();
+            let own = same_file(&here, &path);
+            let documents = |asked: &str| (own && asked == here).then(|| current.clone());
+            match hashline::plan(&patch, &mut store, &documents, Options::default()) {
+                Err(refusal) => Answer::refused(refusal.reason, refusal.to_string()),
+                Ok(mut plan) => match plan.sections.pop() {
+                    Some(section) => Answer::planned(section, notes),
+                    None => Answer::refused(Reason::InvalidPatch, "the patch has no section".into()),
+                },
+            }
+        }
+    };
+    let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+    Answer { id, micros, ..answer }
+}
+
+impl Answer {
+    fn new(status: Status) -> Self {
+        Self {
+            id: Value::Null,
+            status,
+            strategy: None,
+            text: None,
+            reason: None,
+            message: None,
+            line: None,
+            notes: Vec::new(),
+            micros: 0,
+        }
+    }
+
+    fn error(id: Value, line: u64, message: String) -> Self {
+        Self { id, line: Some(line), message: Some(message), ..Self::new(Status::Error) }
+    }
+
+    fn refused(reason: Reason, message: String) -> Self {
+        Self { reason: Some(reason_word(reason)), message: Some(message), ..Self::new(Status::Refused) }
+    }
+
+    fn planned(section: hashline::SectionPlan, mut notes: Vec<Note>) -> Self {
+        let status = match section.strategy {
+            Strategy::Exact | Strategy::AlreadyApplied => Status::Applied,
+            Strategy::Chain | Strategy::Remap | Strategy::Merge => Status::Recovered,
+        };
+        notes.extend(section.notes);
+        let text = (section.file_op != FileOp::Remove).then_some(section.new_text);
+        Self { strategy: Some(section.strategy), text, notes, ..Self::new(status) }
+    }
+}
+
+/// The closed list of reasons in an answer; what only a project knows of is an invalid patch here.
+fn reason_word(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Unsupported | Reason::NotFound | Reason::Exists => Reason::InvalidPatch.as_str(),
+        reason => reason.as_str(),
+    }
+}
+
+/// Whether a header names the row's file.
+fn same_file(header: &str, path: &str) -> bool {
+    header == path || path.strip_prefix("./") == Some(header)
+}
+
+/// The patch with the tag in place of the word `TAG`: in headers, and in the `tag` of an object.
+fn with_tag(patch: &str, tag: Tag) -> String {
+    if patch.trim_start().starts_with('{') {
+        let Ok(mut object) = serde_json::from_str::<Value>(patch) else { return patch.to_owned() };
+        if object["tag"] != "TAG" {
+            return patch.to_owned();
+        }
+        object["tag"] = Value::String(tag.to_string());
+        return object.to_string();
+    }
+    let header = |line: &str| {
+        let trimmed = line.trim();
+        let word = trimmed
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'))
+            .or(trimmed.strip_prefix('¶'))?
+            .strip_suffix("TAG")?;
+        let at = line.rfind("TAG").filter(|_| word.trim_end().ends_with('#'))?;
+        Some(format!("{}{tag}{}", &line[..at], &line[at + 3..]))
+    };
+    patch.split_inclusive('\n').map(|line| header(line).unwrap_or_else(|| line.to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::io::{BufReader, Read};
+    use std::rc::Rc;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn answers(input: &str, longest: u64) -> Vec<Value> {
+        let mut answers = Vec::new();
+        answer_lines(input.as_bytes(), longest, |answer| answers.push(json!(answer))).unwrap();
+        answers
+    }
+
+    #[track_caller]
+    fn one(base: &str, current: &str, patch: &str) -> Value {
+        let row = json!({"id": 7, "path": "a.txt", "base": base, "current": current, "patch": patch});
+        let mut answers = answers(&format!("{row}\n"), MAX_LINE);
+        assert_eq!(answers.len(), 1);
+        let answer = answers.remove(0);
+        assert_eq!(answer["id"], 7);
+        answer
+    }
+
+    #[test]
+    fn a_row_is_applied_with_the_word_tag_and_without_checks() {
+        let answer = one("a\nb\n", "a\nb\n", "[a.txt#TAG]\nPUT 2:\n+B TAG]\n");
+        assert_eq!((&answer["status"], &answer["strategy"]), (&json!("applied"), &json!("exact")));
+        assert_eq!(answer["text"], "a\nB TAG]\n");
+        assert_eq!(answer["notes"], json!([]));
+        assert!(answer["micros"].is_u64());
+        let answer = one("a\n", "a\n", "[a.txt#TAG]\nREM\n");
+        assert_eq!((&answer["status"], &answer["text"]), (&json!("applied"), &Value::Null));
+    }
+
+    #[test]
+    fn the_word_tag_stands_for_the_tag_in_headers_only() {
+        let tag = Tag::long("x");
+        assert_eq!(
+            with_tag("[TAG/a#TAG]\nPUT 1:\n+[a#TAG]\n", tag),
+            format!("[TAG/a#{tag}]\nPUT 1:\n+[a#TAG]\n")
+        );
+        assert_eq!(with_tag("¶a#TAG\r\n1:TAG\n", tag), format!("¶a#{tag}\r\n1:TAG\n"));
+        let object = with_tag(r#"{"path": "a", "tag": "TAG", "edits": [{"lines": "TAG"}]}"#, tag);
+        let object: Value = serde_json::from_str(&object).unwrap();
+        assert_eq!(object, json!({"path": "a", "tag": tag.to_string(), "edits": [{"lines": "TAG"}]}));
+    }
+
+    #[test]
+    fn refusals_have_a_reason_of_the_closed_list() {
+        for (current, patch, reason) in [
+            ("a\nb\n", "[a.txt#0000]\nCUT 1\n", "unknown_tag"),
+            ("x\ny\n", "[a.txt#TAG]\nCUT 1\n", "stale"),
+            ("a\nb\n", "[a.txt#TAG]\nCUT 9\n", "check_mismatch"),
+            ("a\nb\n", "[a.txt#TAG]\nCUT 1..=2\nCUT 2\n", "overlap"),
+            ("a\nb\n", "no patch\n", "invalid_patch"),
+            ("a\nb\n", "[b.txt#TAG]\nCUT 1\n", "invalid_patch"),
+            ("a\nb\n", "[a.txt#TAG]\nCUT 1\n[b.txt#TAG]\nCUT 1\n", "invalid_patch"),
+        ] {
+            let answer = one("a\nb\n", current, patch);
+            assert_eq!(
+                (&answer["status"], &answer["reason"]),
+                (&json!("refused"), &json!(reason)),
+                "{patch}"
+            );
+            assert_eq!(answer["text"], Value::Null);
+            assert!(!answer["message"].as_str().unwrap().is_empty());
+        }
+    }
+
+    #[test]
+    fn a_bad_line_is_an_error_with_its_number_and_the_next_is_answered() {
+        let row =
+            json!({"id": "x", "path": "a", "base": "a\n", "current": "a\n", "patch": "[a#TAG]\nCUT 1\n"});
+        let input = format!("{{\n\n{}\n{}\n{row}\n{row}", json!({"id": 3, "path": "a"}), "y".repeat(9_000));
+        let answers = answers(&input, 4_000);
+        let said: Vec<(&Value, &Value, &Value)> =
+            answers.iter().map(|answer| (&answer["id"], &answer["status"], &answer["line"])).collect();
+        assert_eq!(
+            said,
+            [
+                (&Value::Null, &json!("error"), &json!(1)),
+                (&json!(3), &json!("error"), &json!(3)),
+                (&Value::Null, &json!("error"), &json!(4)),
+                (&json!("x"), &json!("applied"), &Value::Null),
+                (&json!("x"), &json!("applied"), &Value::Null),
+            ]
+        );
+    }
+
+    /// Gives one line a read, and notes how many answers had come by then.
+    struct OneByOne {
+        lines: Vec<String>,
+        answered: Rc<RefCell<usize>>,
+        asked: Rc<RefCell<Vec<usize>>>,
+    }
+
+    impl Read for OneByOne {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            self.asked.borrow_mut().push(*self.answered.borrow());
+            if self.lines.is_empty() {
+                return Ok(0);
+            }
+            let line = self.lines.remove(0);
+            into[..line.len()].copy_from_slice(line.as_bytes());
+            Ok(line.len())
+        }
+    }
+
+    #[test]
+    fn each_row_is_answered_before_the_next_is_read() {
+        let row = json!({"path": "a", "base": "a\n", "current": "a\n", "patch": "[a#TAG]\nCUT 1\n"});
+        let (answered, asked) = (Rc::new(RefCell::new(0)), Rc::new(RefCell::new(Vec::new())));
+        let input =
+            OneByOne { lines: vec![format!("{row}\n"); 3], answered: answered.clone(), asked: asked.clone() };
+        answer_lines(BufReader::new(input), MAX_LINE, |_| *answered.borrow_mut() += 1).unwrap();
+        assert_eq!(*asked.borrow(), [0, 1, 2, 3]);
+    }
+}

@@ -1,0 +1,135 @@
+//! Where a tree is broken, as narrowly as it can be told.
+//!
+//! A parser wraps whatever it cannot place in one node, which may be the whole file. What is told
+//! here are the pieces in it that found no place, line by line: they name the line to look at,
+//! and they can be found again after an edit elsewhere.
+
+use std::ops::Range;
+
+use tree_sitter::{Node, TreeCursor};
+
+use crate::{Language, Tree};
+
+/// More errors than this are not told; a text that broken is not judged by them.
+const MOST: usize = 2_000;
+
+/// One broken place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SyntaxError {
+    /// Its bytes, on one line; empty for something missing.
+    pub range: Range<usize>,
+    /// What is wrong with it.
+    pub kind: ErrorKind,
+}
+
+/// What is wrong with a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// It has no place in what stands around it.
+    Unexpected,
+    /// This token should be here, in the grammar's word for it.
+    Missing(String),
+}
+
+impl SyntaxError {
+    /// What is wrong, in a few words; `text` is the one that the error is about.
+    pub fn message(&self, text: &str) -> String {
+        match &self.kind {
+            ErrorKind::Missing(token) => format!("missing `{token}`"),
+            ErrorKind::Unexpected => {
+                let piece = text.get(self.range.clone()).unwrap_or_default().trim();
+                let short: String = piece.chars().take(40).collect();
+                let more = if short.len() < piece.len() { "…" } else { "" };
+                format!("unexpected `{short}{more}`")
+            }
+        }
+    }
+}
+
+impl Tree {
+    /// Whether any place is broken.
+    pub fn is_broken(&self, text: &str) -> bool {
+        // A grammar without final commas calls them errors; its readers may not.
+        self.tree.root_node().has_error() && !self.errors(text).is_empty()
+    }
+
+    /// The broken places, in order; at most 2,000. `text` must be the tree's own.
+    pub fn errors(&self, text: &str) -> Vec<SyntaxError> {
+        let mut found = Vec::new();
+        let mut cursor = self.tree.walk();
+        // Whether the node at the cursor stands directly in an error.
+        let mut in_error = vec![false];
+        loop {
+            let node = cursor.node();
+            let stray = in_error.last().copied().unwrap_or_default();
+            let descend = visit(node, stray, text, &mut found);
+            if found.len() >= MOST {
+                break;
+            }
+            if descend && cursor.goto_first_child() {
+                in_error.push(node.is_error());
+                continue;
+            }
+            if !next(&mut cursor, &mut in_error) {
+                break;
+            }
+        }
+        if self.language == Language::JsonC {
+            found.retain(|error| text.get(error.range.clone()).is_none_or(|piece| piece.trim() != ","));
+        }
+        found
+    }
+}
+
+fn next(cursor: &mut TreeCursor<'_>, in_error: &mut Vec<bool>) -> bool {
+    while !cursor.goto_next_sibling() {
+        in_error.pop();
+        if !cursor.goto_parent() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Notes the node if it is a broken place; whether there may be some below it.
+fn visit(node: Node<'_>, stray: bool, text: &str, found: &mut Vec<SyntaxError>) -> bool {
+    let leaf = node.child_count() == 0;
+    if node.is_missing() {
+        let at = node.start_byte();
+        found.push(SyntaxError { range: at..at, kind: ErrorKind::Missing(node.kind().to_owned()) });
+        return false;
+    }
+    if leaf && (node.is_error() || (stray && !node.is_extra())) {
+        unexpected(node.byte_range(), text, found);
+        return false;
+    }
+    if node.is_error() && !has_own_trouble(node) {
+        unexpected(node.byte_range(), text, found);
+        return false;
+    }
+    node.has_error()
+}
+
+/// Whether an error's children tell more than the error itself.
+fn has_own_trouble(node: Node<'_>) -> bool {
+    let mut cursor = node.walk();
+    node.children(&mut cursor)
+        .any(|child| child.has_error() || (child.child_count() == 0 && !child.is_extra()))
+}
+
+/// Takes the first line of the piece, joined to what was found before it on that line.
+fn unexpected(range: Range<usize>, text: &str, found: &mut Vec<SyntaxError>) {
+    let piece = text.get(range.clone()).unwrap_or_default();
+    let skipped = piece.len() - piece.trim_start().len();
+    let start = range.start + skipped;
+    let line = piece.trim_start().lines().next().unwrap_or_default().trim_end();
+    let range = start..start + line.len();
+    if let Some(last) = found.last_mut()
+        && last.kind == ErrorKind::Unexpected
+        && text.get(last.range.end..range.start).is_some_and(|between| !between.contains('\n'))
+    {
+        last.range.end = last.range.end.max(range.end);
+        return;
+    }
+    found.push(SyntaxError { range, kind: ErrorKind::Unexpected });
+}

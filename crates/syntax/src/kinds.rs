@@ -1,0 +1,158 @@
+//! What the grammars' words mean to us: the one place where they are named.
+
+use tree_sitter::Node;
+
+use crate::Language;
+
+/// What a node is to the construct after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leading {
+    /// Nothing: it is a construct of its own.
+    No,
+    /// An attribute or decorator.
+    Attribute,
+    /// A comment that documents it.
+    Doc,
+    /// A comment that may or may not.
+    Comment,
+}
+
+/// Whether a node only lists constructs, so that the first of them begins where it begins.
+pub(crate) fn is_transparent(language: Language, node: Node<'_>) -> bool {
+    let kind = node.kind();
+    match language {
+        Language::Python | Language::Lua => kind == "block",
+        Language::Go => kind == "statement_list",
+        Language::Yaml => matches!(kind, "document" | "block_node" | "block_mapping" | "block_sequence"),
+        Language::Markdown => match kind {
+            "list" => true,
+            "section" => node.child(0).is_none_or(|child| !child.kind().ends_with("heading")),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// What a node of this kind, with this text, is to the construct after it.
+pub(crate) fn leading(language: Language, kind: &str, text: &str) -> Leading {
+    use Language::*;
+    if matches!(kind, "attribute_item" | "decorator") {
+        return Leading::Attribute;
+    }
+    if !is_comment(kind) {
+        return Leading::No;
+    }
+    let starts = |words: &[&str]| words.iter().any(|word| text.starts_with(word));
+    let documents = match language {
+        // A rule of these languages' documentation tools, for declarations.
+        Go => true,
+        Rust => (starts(&["///"]) && !starts(&["////"])) || (starts(&["/**"]) && !starts(&["/***", "/**/"])),
+        C | Cpp => starts(&["///", "/*!"]) || (starts(&["/**"]) && !starts(&["/**/"])),
+        Java | JavaScript | TypeScript | Tsx => starts(&["/**"]) && !starts(&["/**/"]),
+        Lua => starts(&["---"]),
+        _ => false,
+    };
+    let inner = language == Rust && starts(&["//!", "/*!"]);
+    match documents {
+        true => Leading::Doc,
+        false if inner => Leading::No,
+        false => Leading::Comment,
+    }
+}
+
+/// Whether a node of this kind ends something that began elsewhere.
+pub(crate) fn closes(kind: &str) -> bool {
+    matches!(kind, "end_tag" | "jsx_closing_element" | "erroneous_end_tag")
+}
+
+/// Whether a node of this kind is its last child and what is said of it before.
+pub(crate) fn wraps(kind: &str) -> bool {
+    matches!(kind, "template_declaration" | "export_statement")
+}
+
+pub(crate) fn is_comment(kind: &str) -> bool {
+    matches!(
+        kind,
+        "comment"
+            | "line_comment"
+            | "block_comment"
+            | "js_comment"
+            | "html_comment"
+            | "doc_comment"
+            | "outer_doc_comment_marker"
+    )
+}
+
+/// What becomes of a body in an outline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Body {
+    /// It holds members that an outline shows.
+    Members,
+    /// It is folded.
+    Whole,
+}
+
+/// Whether a node is a body; `parent`: the kind of the node above it, `depth`: how many bodies with
+/// members it stands in.
+pub(crate) fn body(language: Language, node: Node<'_>, parent: &str, depth: usize) -> Option<Body> {
+    let kind = node.kind();
+    let data = |members: bool| Some(if members { Body::Members } else { Body::Whole });
+    match language {
+        Language::Json | Language::JsonC => match kind {
+            "object" | "array" => data(depth == 0),
+            _ => None,
+        },
+        Language::Yaml => match kind {
+            "block_mapping" | "block_sequence" if parent == "block_node" => data(depth == 0),
+            _ => None,
+        },
+        Language::Markdown => (kind == "section").then_some(Body::Members),
+        Language::Toml => matches!(kind, "array" | "inline_table").then_some(Body::Whole),
+        Language::Html => match kind {
+            "element" => data(depth < 3),
+            "script_element" | "style_element" => Some(Body::Whole),
+            _ => None,
+        },
+        _ => match kind {
+            "class_body"
+            | "declaration_list"
+            | "interface_body"
+            | "enum_body"
+            | "enum_body_declarations"
+            | "annotation_type_body"
+            | "preproc_if"
+            | "preproc_ifdef"
+            | "linkage_specification" => Some(Body::Members),
+            "field_declaration_list" if language == Language::Cpp => Some(Body::Members),
+            "block" if language == Language::Python && parent == "class_definition" => Some(Body::Members),
+            "block" if language == Language::Python => {
+                (parent == "function_definition").then_some(Body::Whole)
+            }
+            "block"
+            | "statement_block"
+            | "compound_statement"
+            | "constructor_body"
+            | "field_declaration_list"
+            | "enum_variant_list"
+            | "enumerator_list"
+            | "object"
+            | "object_type"
+            | "array"
+            | "array_expression"
+            | "initializer_list"
+            | "dictionary"
+            | "list"
+            | "switch_body"
+            | "match_block"
+            | "token_tree"
+            | "composite_literal"
+            | "literal_value"
+            | "table_constructor"
+            | "const_spec_list"
+            | "import_spec_list"
+            | "use_list"
+            | "do_group" => Some(Body::Whole),
+            _ => None,
+        },
+    }
+}

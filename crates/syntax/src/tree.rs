@@ -1,0 +1,125 @@
+//! A text's tree, and the tree of the text after edits.
+//!
+//! A tree belongs to one exact text. It does not keep that text: whoever asks hands it in again,
+//! and must hand in the right one.
+
+use std::ops::ControlFlow;
+
+use text::TextEdit;
+use tree_sitter::{InputEdit, ParseOptions, ParseState, Parser, Point};
+
+use crate::Language;
+
+/// Asked now and then while a text is parsed; `true` ends the parse. It may look at a clock or a
+/// flag.
+#[derive(Clone, Copy)]
+pub struct Stop<'a>(pub &'a dyn Fn() -> bool);
+
+impl Stop<'_> {
+    /// Never ends a parse.
+    pub const NEVER: Stop<'static> = Stop(&|| false);
+}
+
+/// The parse was ended by its [`Stop`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("parsing was stopped before it was done")]
+pub struct Stopped;
+
+/// What a grammar makes of a text; errors are part of it. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Tree {
+    pub(crate) language: Language,
+    pub(crate) tree: tree_sitter::Tree,
+}
+
+impl Tree {
+    /// Parses a whole text.
+    ///
+    /// # Errors
+    /// [`Stopped`] when `stop` said so.
+    pub fn parse(language: Language, text: &str, stop: Stop<'_>) -> Result<Self, Stopped> {
+        Ok(Self { language, tree: parse(language, text, None, stop)? })
+    }
+
+    /// Follows `edits` (of `before`, in order of place, not overlapping), which made `after`, and
+    /// parses what they changed. `before` must be the text of this tree.
+    ///
+    /// # Errors
+    /// [`Stopped`] when `stop` said so.
+    pub fn reparse(
+        &self,
+        before: &str,
+        edits: &[TextEdit],
+        after: &str,
+        stop: Stop<'_>,
+    ) -> Result<Self, Stopped> {
+        let mut tree = self.tree.clone();
+        // From the last up, so that the places of those before stay what they are.
+        for edit in input_edits(before, edits).iter().rev() {
+            tree.edit(edit);
+        }
+        Ok(Self { language: self.language, tree: parse(self.language, after, Some(&tree), stop)? })
+    }
+
+    /// The language it was parsed as.
+    pub fn language(&self) -> Language {
+        self.language
+    }
+
+    /// Bytes of the text it belongs to.
+    pub fn text_len(&self) -> usize {
+        self.tree.root_node().end_byte()
+    }
+}
+
+fn parse(
+    language: Language,
+    text: &str,
+    old: Option<&tree_sitter::Tree>,
+    stop: Stop<'_>,
+) -> Result<tree_sitter::Tree, Stopped> {
+    let mut parser = Parser::new();
+    parser.set_language(&language.grammar()).map_err(|_| Stopped)?;
+    let mut progress = |_: &ParseState| match (stop.0)() {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    let options = ParseOptions::new().progress_callback(&mut progress);
+    let bytes = text.as_bytes();
+    let mut read = |at: usize, _: Point| bytes.get(at..).unwrap_or_default();
+    parser.parse_with_options(&mut read, old, Some(options)).ok_or(Stopped)
+}
+
+/// The edits with rows and columns, all in the text before any of them.
+fn input_edits(before: &str, edits: &[TextEdit]) -> Vec<InputEdit> {
+    let mut at = 0;
+    let mut point = Point { row: 0, column: 0 };
+    let mut go = |to: usize| {
+        point = advanced(point, &before.as_bytes()[at..to]);
+        at = to;
+        point
+    };
+    edits
+        .iter()
+        .map(|edit| {
+            let start_position = go(edit.range.start);
+            let old_end_position = go(edit.range.end);
+            InputEdit {
+                start_byte: edit.range.start,
+                old_end_byte: edit.range.end,
+                new_end_byte: edit.range.start + edit.new_text.len(),
+                start_position,
+                old_end_position,
+                new_end_position: advanced(start_position, edit.new_text.as_bytes()),
+            }
+        })
+        .collect()
+}
+
+fn advanced(from: Point, over: &[u8]) -> Point {
+    let rows = over.iter().filter(|byte| **byte == b'\n').count();
+    match over.iter().rposition(|byte| *byte == b'\n') {
+        Some(last) => Point { row: from.row + rows, column: over.len() - last - 1 },
+        None => Point { row: from.row, column: from.column + over.len() },
+    }
+}

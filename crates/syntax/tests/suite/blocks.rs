@@ -1,0 +1,156 @@
+//! Which construct begins on a line.
+
+use syntax::{Language, Stop, Tree};
+
+/// `answers`: per line of the text, the last line of its block; 0 where there is none; `x+y` where
+/// the block ends at x and is led in from line y.
+#[track_caller]
+fn check(path: &str, text: &str, answers: &[&str]) {
+    let tree = Tree::parse(Language::of(path, text).unwrap(), text, Stop::NEVER).unwrap();
+    assert!(!tree.is_broken(text), "{:?}", tree.errors(text));
+    let mut found = Vec::new();
+    for line in 1..=text.lines().count() {
+        found.push(match tree.block(text, line) {
+            Ok(block) => {
+                assert_eq!(*block.lines.start(), line);
+                let leading = block.leading.map(|line| format!("+{line}")).unwrap_or_default();
+                format!("{}{leading}", block.lines.end())
+            }
+            Err(_) => "0".to_owned(),
+        });
+    }
+    assert_eq!(found, answers, "{text}");
+}
+
+#[track_caller]
+fn unclear(path: &str, text: &str, line: usize, message: &str, ranges: &[(usize, usize)]) {
+    let tree = Tree::parse(Language::of(path, text).unwrap(), text, Stop::NEVER).unwrap();
+    let unclear = tree.block(text, line).unwrap_err();
+    assert!(unclear.message.contains(message), "{unclear:?}");
+    let found: Vec<(usize, usize)> =
+        unclear.candidates.iter().map(|(lines, _)| (*lines.start(), *lines.end())).collect();
+    assert_eq!(found, ranges, "{unclear:?}");
+}
+
+#[test]
+fn a_first_statement_is_not_its_function() {
+    check(
+        "a.py",
+        "def f(x):\n    y = 1\n    if y:\n        return y\n    else:\n        return x\n    return 0\n\n\nf(1)\n",
+        &["7", "2", "6", "4", "6", "6", "7", "0", "0", "10"],
+    );
+    check(
+        "a.go",
+        "package a\n\nfunc F() int {\n\tx := 1\n\tif x > 0 {\n\t\treturn x\n\t}\n\treturn 0\n}\n",
+        &["1", "0", "9", "4", "7", "6", "0", "8", "0"],
+    );
+    check("a.rs", "fn f() {\n    let x = 1;\n    g(x);\n}\n", &["4", "2", "3", "0"]);
+    check(
+        "a.js",
+        "function f() {\n  const a = {\n    b: 1,\n  };\n  return a\n}\n",
+        &["6", "4", "3", "0", "5", "0"],
+    );
+    check("a.lua", "function f()\n  local x = 1\n  return x\nend\n", &["4", "2", "3", "0"]);
+    check("a.sh", "f() {\n  a=1\n  if true; then\n    b\n  fi\n}\n", &["6", "2", "5", "4", "0", "0"]);
+    check("a.c", "int f(void) {\n  int x = 1;\n  return x;\n}\n", &["4", "2", "3", "0"]);
+}
+
+#[test]
+fn attributes_decorators_and_doc_comments_go_with_their_item() {
+    check(
+        "a.rs",
+        "/// Doc.\n/// More.\n#[derive(A)]\n#[b]\nstruct S {\n    /// Field.\n    #[c]\n    x: u8,\n    y: u8,\n}\n",
+        &["10", "10+1", "10+1", "10+1", "10+1", "8", "8+6", "8+6", "9", "0"],
+    );
+    check(
+        "a.py",
+        "@a\n@b(1)\ndef f():\n    pass\n\nclass C:\n    @p\n    def g(self):\n        pass\n",
+        &["4", "4+1", "4+1", "4", "0", "9", "9", "9+7", "9"],
+    );
+    check(
+        "a.ts",
+        "/** Doc. */\nfunction f() {\n}\n\nclass C {\n  @Input()\n  x = 1;\n\n  @Out() y() {\n  }\n}\n",
+        &["3", "3+1", "0", "0", "11", "7", "0", "0", "10", "0", "0"],
+    );
+    check(
+        "a.java",
+        "class A {\n  /** Doc. */\n  @Override\n  public void f() {\n  }\n}\n",
+        &["6", "5", "5+2", "0", "0", "0"],
+    );
+    check("a.go", "package a\n\n// F does.\n// More.\nfunc F() {}\n", &["1", "0", "5", "5+3", "5+3"]);
+    check(
+        "a.cpp",
+        "/// Doc.\ntemplate <class T>\nT f(T x) {\n  return x;\n}\n",
+        &["5", "5+1", "5+1", "4", "0"],
+    );
+}
+
+#[test]
+fn members_pairs_and_elements() {
+    check(
+        "a.json",
+        "{\n  \"a\": {\n    \"b\": 1\n  },\n  \"c\": [\n    1,\n    2\n  ]\n}\n",
+        &["9", "4", "3", "0", "8", "6", "7", "0", "0"],
+    );
+    check(
+        "a.toml",
+        "x = 1\n\n[a]\nb = [\n  1,\n]\n# about c\n[c]\nd = 1\n",
+        &["1", "0", "6", "6", "5", "0", "7", "9", "9"],
+    );
+    check("a.yaml", "a:\n  - x: 1\n    y: 2\n  - z\nb: 3\n", &["4", "3", "3", "4", "5"]);
+    check(
+        "a.md",
+        "intro\n\n# A\n\ntext\n\n## B\n\n- one\n- two\n\n# C\n",
+        &["1", "0", "10", "0", "5", "0", "10", "0", "9", "10", "0", "12"],
+    );
+    check(
+        "a.css",
+        "a {\n  color: red;\n}\n\n@media x {\n  b {\n  }\n}\n",
+        &["3", "2", "0", "0", "8", "7", "0", "0"],
+    );
+    check("a.html", "<ul>\n  <li>\n    a\n  </li>\n</ul>\n", &["5", "4", "3", "0", "0"]);
+    check(
+        "a.rs",
+        "fn f(x: u8) {\n    match x {\n        1 => {\n            a();\n        }\n        _ => b(),\n    }\n}\n",
+        &["8", "7", "5", "4", "0", "6", "0", "0"],
+    );
+}
+
+#[test]
+fn what_is_unclear_names_what_may_be_meant() {
+    let text = "function f(a) {\n  if (a) {\n    x();\n  } else {\n    y();\n  }\n}\n";
+    unclear("a.js", text, 4, "no construct", &[(4, 6), (2, 6), (1, 7)]);
+    unclear("a.js", text, 6, "no construct", &[(2, 6), (1, 7)]);
+    unclear("a.js", "a(); b();\n", 1, "holds `b();`", &[(1, 1)]);
+    unclear("a.js", "foo(a,\n  b)\n", 2, "holds `)`", &[(2, 2), (1, 2)]);
+    unclear("a.js", "f();\n\ng();\n", 2, "blank", &[]);
+    unclear("a.js", "// about f\nfunction f() {\n}\n", 1, "a comment and", &[(1, 1), (1, 3)]);
+    unclear("a.js", "// a\n// b\n\nf();\n", 1, "several comments", &[(1, 1), (1, 2)]);
+    unclear("a.py", "x = \"\"\"\nif a:\n\"\"\"\n", 2, "no construct", &[(1, 3)]);
+    unclear("a.rs", "fn f() {\n    let = ;\n}\n", 2, "not parse", &[]);
+    unclear("a.rs", "fn f() {}\n", 7, "no such line", &[]);
+    unclear("a.rs", "fn f() {}\n", 0, "no such line", &[]);
+}
+
+#[test]
+fn broken_elsewhere_does_not_matter() {
+    let text = "fn a() {\n    let x = = 1;\n}\n\nfn b() {\n    c();\n}\n";
+    let tree = Tree::parse(Language::Rust, text, Stop::NEVER).unwrap();
+    assert!(tree.is_broken(text));
+    assert_eq!(tree.block(text, 5).unwrap().lines, 5..=7);
+    assert!(tree.block(text, 1).is_err());
+}
+
+#[test]
+fn line_ends_and_marks_do_not_shift_lines() {
+    let text = "\u{feff}def f():\r\n    a()\r\n    b()\r\n\r\ng()\r\n";
+    let tree = Tree::parse(Language::Python, text, Stop::NEVER).unwrap();
+    assert_eq!(tree.block(text, 1).unwrap().lines, 1..=3);
+    assert_eq!(tree.block(text, 2).unwrap().lines, 2..=2);
+}
+
+#[test]
+fn a_comment_after_a_body_is_not_part_of_it() {
+    check("a.py", "def f():\n    a()\n# about g\ndef g():\n    b()\n", &["2", "2", "0", "5", "5"]);
+    check("a.py", "def f():\n    a()\n    # last\n", &["3", "2", "3"]);
+}

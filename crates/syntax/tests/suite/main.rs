@@ -1,0 +1,5 @@
+//! Tests of the crate at its boundary.
+
+#![expect(clippy::unwrap_used, reason = "tests: a failure is a panic")]
+
+mod blocks;

@@ -1,0 +1,207 @@
+//! Which files hold what is looked for, and how often.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::file::{FileSearch, Seen};
+use super::walk::Met;
+use super::{Bounds, Query, Scope, SearchError, Stop};
+use crate::{AbsPath, Document, Policy, ReadError, Workspace, disk};
+
+/// So many places that could not be read are told.
+const MOST_FAILURES: usize = 20;
+
+/// What a search found.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// Files with a match, in order of path.
+    pub files: Vec<FileHits>,
+    /// Files that were searched, those of an editor included.
+    pub searched: usize,
+    /// Files that hold a zero byte and were left out.
+    pub binary: usize,
+    /// Files that may not be read unasked and were left out, in order of path.
+    pub protected: Vec<AbsPath>,
+    /// What could not be read, for people; the first of them, in order.
+    pub failures: Vec<String>,
+    /// How many could not be read.
+    pub failed: usize,
+    /// Whether every file was looked at. If not, all numbers are at least.
+    pub complete: bool,
+}
+
+/// A file with matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileHits {
+    /// Where it is.
+    pub path: AbsPath,
+    /// Lines that match.
+    pub lines: u64,
+    /// What it is.
+    pub form: Form,
+}
+
+/// What can be done with a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Form {
+    /// A document of the workspace: its text is read there.
+    Document,
+    /// It can only be looked at: the beginnings of its first matching lines, with their numbers.
+    LookOnly(LookOnly, Vec<(u64, String)>),
+}
+
+/// Why a file can only be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LookOnly {
+    /// It is in another encoding.
+    NotUtf8,
+    /// It is larger than what can be edited.
+    TooLarge,
+}
+
+impl Workspace {
+    /// The files of `scope` in which `query` matches. What an editor has open is searched as it is
+    /// there, also where the disk has no such file. Files of a folder that `policy` would ask about
+    /// or deny are left out; whether `scope.at` may be read is asked before.
+    ///
+    /// Uses the machine's cores, on threads of its own. Cancel-safe: dropping it ends the search.
+    ///
+    /// # Errors
+    /// [`SearchError`]; `scope.at` must be there.
+    pub async fn search(
+        &self,
+        scope: Scope,
+        query: Arc<Query>,
+        policy: Arc<Policy>,
+        bounds: &Bounds,
+    ) -> Result<Findings, SearchError> {
+        self.look(bounds, move |workspace, stop| workspace.search_now(&scope, &query, &policy, &stop)).await
+    }
+
+    fn search_now(
+        &self,
+        scope: &Scope,
+        query: &Query,
+        policy: &Policy,
+        stop: &Stop,
+    ) -> Result<Findings, ReadError> {
+        let open = Overlay::of(self, scope);
+        let total = Mutex::new(Findings::default());
+        let io = |source| ReadError::Io { path: scope.at.clone(), source };
+        match disk::stat(&scope.at).map_err(io)? {
+            Some(meta) if meta.is_dir() => self.walk(scope, stop, || {
+                let mut worker = Worker::new(query, stop, &open, &total);
+                move |met| worker.meet(met, scope, policy)
+            }),
+            None if open.at(scope.at.as_path()).is_none() => {
+                return Err(ReadError::NotFound { path: scope.at.clone() });
+            }
+            Some(meta) if !meta.is_file() => return Err(ReadError::NotAFile { path: scope.at.clone() }),
+            _ => Worker::new(query, stop, &open, &total).take(&scope.at, true),
+        }
+        let mut worker = Worker::new(query, stop, &open, &total);
+        let is_file = open.at(scope.at.as_path()).is_some();
+        let new = if is_file { BTreeSet::new() } else { self.new_documents(scope) };
+        for path in new.into_iter().filter(|path| scope.globs.take(path.as_path(), false)) {
+            if policy.may_read(&path) { worker.take(&path, false) } else { worker.found.protected.push(path) }
+        }
+        drop(worker);
+        let mut found = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+        found.files.sort_by(|a, b| a.path.cmp(&b.path));
+        found.protected.sort();
+        found.failures.sort();
+        found.failures.truncate(MOST_FAILURES);
+        found.complete = stop.never();
+        Ok(found)
+    }
+}
+
+/// What an editor has open in a scope.
+struct Overlay {
+    documents: HashMap<PathBuf, Document>,
+}
+
+impl Overlay {
+    fn of(workspace: &Workspace, scope: &Scope) -> Self {
+        let open = workspace.open_documents().into_iter();
+        let documents = open
+            .filter(|document| document.path.starts_with(&scope.at))
+            .map(|document| (document.path.as_path().to_owned(), document))
+            .collect();
+        Self { documents }
+    }
+
+    fn at(&self, path: &Path) -> Option<&Document> {
+        if self.documents.is_empty() { None } else { self.documents.get(path) }
+    }
+}
+
+/// Searches what one thread meets.
+struct Worker<'a> {
+    search: FileSearch<'a>,
+    open: &'a Overlay,
+    found: Findings,
+    total: &'a Mutex<Findings>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(query: &'a Query, stop: &'a Stop, open: &'a Overlay, total: &'a Mutex<Findings>) -> Self {
+        Self { search: FileSearch::new(query, stop), open, found: Findings::default(), total }
+    }
+
+    fn meet(&mut self, met: Met<'_>, scope: &Scope, policy: &Policy) {
+        let entry = match met {
+            Met::Entry(entry) => entry,
+            Met::Failed(reason) => return self.fail(reason),
+        };
+        let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
+        if !is_file || !scope.globs.take(entry.path(), false) {
+            return;
+        }
+        let Some(path) = AbsPath::new(entry.path()) else { return };
+        // Before it is looked at: that it has a match is not told either.
+        if policy.may_read(&path) { self.take(&path, false) } else { self.found.protected.push(path) }
+    }
+
+    fn take(&mut self, path: &AbsPath, is_named: bool) {
+        let seen = match self.open.at(path.as_path()) {
+            Some(document) => Ok(self.search.text(&document.text)),
+            None => self.search.file(path.as_path(), is_named),
+        };
+        let (lines, form) = match seen {
+            Ok(Seen::Gone | Seen::Stopped) => return,
+            Ok(Seen::Binary) => {
+                self.found.binary += 1;
+                return;
+            }
+            Ok(Seen::Text(lines)) => (lines, Form::Document),
+            Ok(Seen::Only(lines, why, samples)) => (lines, Form::LookOnly(why, samples)),
+            Err(error) => return self.fail(format!("{path}: {error}")),
+        };
+        self.found.searched += 1;
+        if lines > 0 {
+            self.found.files.push(FileHits { path: path.clone(), lines, form });
+        }
+    }
+
+    fn fail(&mut self, reason: String) {
+        self.found.failed += 1;
+        if self.found.failures.len() < MOST_FAILURES {
+            self.found.failures.push(reason);
+        }
+    }
+}
+
+impl Drop for Worker<'_> {
+    fn drop(&mut self) {
+        let found = std::mem::take(&mut self.found);
+        let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
+        total.files.extend(found.files);
+        total.protected.extend(found.protected);
+        total.failures.extend(found.failures);
+        total.searched += found.searched;
+        total.binary += found.binary;
+        total.failed += found.failed;
+    }
+}

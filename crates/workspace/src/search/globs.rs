@@ -1,0 +1,184 @@
+//! Globs that choose files, in the form of ignore files.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use crate::AbsPath;
+
+/// Which names are taken. Without any, all are.
+#[derive(Debug, Clone, Default)]
+pub struct Globs {
+    inner: Option<Arc<Inner>>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    include: Vec<Gitignore>,
+    exclude: Vec<Gitignore>,
+    /// Whether any glob says what is taken.
+    includes: bool,
+}
+
+/// A glob that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{glob}` is not a glob: {reason}; use *, ?, [a-z], {{a,b}} and **, and \\ before such a character meant as itself"
+)]
+pub struct GlobError {
+    /// As it was written.
+    pub glob: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl Globs {
+    /// Globs separated by commas, as in an ignore file: one without `/` is about names in every
+    /// folder, one with `/` is a path below `root`, or below `at`; a folder that it names is taken
+    /// with all below it. With `!` before it, it says what is left out.
+    ///
+    /// # Errors
+    /// [`GlobError`].
+    pub fn parse(globs: &str, root: &AbsPath, at: &AbsPath) -> Result<Self, GlobError> {
+        let mut bases = vec![GlobBase::new(root)];
+        if at != root {
+            bases.push(GlobBase::new(at));
+        }
+        let mut includes = false;
+        for glob in split(globs) {
+            let (glob, is_excluded) = match glob.strip_prefix('!') {
+                Some(rest) => (rest, true),
+                None => (glob, false),
+            };
+            let glob = glob.trim();
+            if glob.is_empty() {
+                continue;
+            }
+            includes |= !is_excluded;
+            for base in &mut bases {
+                base.add(glob, is_excluded)?;
+            }
+        }
+        let mut inner = Inner { include: Vec::new(), exclude: Vec::new(), includes };
+        for base in bases {
+            let (include, exclude) =
+                base.build().map_err(|reason| GlobError { glob: globs.into(), reason })?;
+            inner.include.push(include);
+            inner.exclude.push(exclude);
+        }
+        Ok(Self { inner: Some(Arc::new(inner)) })
+    }
+
+    /// Whether they take a path that lies below both folders they were made for.
+    pub fn take(&self, path: &Path, is_folder: bool) -> bool {
+        let Some(inner) = &self.inner else { return true };
+        let is_included = !inner.includes
+            || inner.include.iter().any(|set| set.matched_path_or_any_parents(path, is_folder).is_ignore());
+        is_included && !self.excludes(path, is_folder)
+    }
+
+    /// Whether they leave a path out, and with a folder all below it.
+    pub(super) fn excludes(&self, path: &Path, is_folder: bool) -> bool {
+        let Some(inner) = &self.inner else { return false };
+        inner.exclude.iter().any(|set| set.matched_path_or_any_parents(path, is_folder).is_ignore())
+    }
+}
+
+/// Globs relative to one folder.
+struct GlobBase {
+    root: AbsPath,
+    include: GitignoreBuilder,
+    exclude: GitignoreBuilder,
+}
+
+impl GlobBase {
+    fn new(root: &AbsPath) -> Self {
+        let builder = || GitignoreBuilder::new(root);
+        Self { root: root.clone(), include: builder(), exclude: builder() }
+    }
+
+    fn add(&mut self, glob: &str, is_excluded: bool) -> Result<(), GlobError> {
+        // An absolute path is meant as one; at the start of a glob `/` is only the folder's.
+        let absolute = self.root.as_path().to_str().and_then(|root| glob.strip_prefix(root));
+        let relative = absolute.filter(|rest| rest.starts_with('/')).unwrap_or(glob);
+        let relative = relative.strip_prefix("./").map_or_else(|| relative.into(), |it| format!("/{it}"));
+        // In an ignore file that would be a comment.
+        let line = if relative.starts_with('#') { format!("\\{relative}") } else { relative };
+        let set = if is_excluded { &mut self.exclude } else { &mut self.include };
+        set.add_line(None, &line).map(|_| ()).map_err(|error| {
+            let reason = match &error {
+                ignore::Error::Glob { err, .. } => err.clone(),
+                other => other.to_string(),
+            };
+            GlobError { glob: glob.to_owned(), reason }
+        })
+    }
+
+    fn build(self) -> Result<(Gitignore, Gitignore), String> {
+        let built = |builder: GitignoreBuilder| builder.build().map_err(|error| error.to_string());
+        Ok((built(self.include)?, built(self.exclude)?))
+    }
+}
+
+/// The parts between commas, of which those in braces and brackets and after `\` are none.
+fn split(globs: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut depth, mut escaped) = (Vec::new(), 0, 0usize, false);
+    for (at, c) in globs.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '{' | '[' => depth += 1,
+            '}' | ']' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                parts.push(globs[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(globs[start..].trim());
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(globs: &str, taken: &[&str], left: &[&str]) {
+        let root = AbsPath::new("/w").unwrap();
+        let globs = Globs::parse(globs, &root, &root.join("src")).unwrap();
+        for path in taken {
+            assert!(globs.take(root.join(path).as_path(), false), "{path} is not taken");
+        }
+        for path in left {
+            assert!(!globs.take(root.join(path).as_path(), false), "{path} is taken");
+        }
+    }
+
+    #[test]
+    fn globs_mean_what_ignore_files_mean() {
+        check("*.rs", &["src/a.rs", "src/x/y.rs"], &["src/a.rss", "src/rs"]);
+        check("*.{ts,tsx}, *.css", &["src/a.ts", "src/x/a.tsx", "src/a.css"], &["src/a.js"]);
+        check("src/**/*.rs", &["src/a.rs", "src/x/a.rs"], &["src/a.py"]);
+        // Below the folder that is searched.
+        check("x/*.rs", &["src/x/a.rs"], &["src/y/x/a.rs", "src/a.rs"]);
+        check("x/", &["src/x/a.rs", "src/x/y/a.rs"], &["src/a.rs", "src/x"]);
+        check("x", &["src/y/x/a.rs", "src/x"], &["src/a.rs"]);
+        check("!*.min.js", &["src/a.js"], &["src/a.min.js"]);
+        check("*.js,!vendor", &["src/a.js"], &["src/vendor/a.js", "src/a.css"]);
+        check("./src/a.rs", &["src/a.rs"], &["src/src/b.rs"]);
+        check("/w/src/*.rs", &["src/a.rs"], &["src/x/a.rs"]);
+        check("#x", &["src/#x"], &["src/a"]);
+        check("a[,]b", &["src/a,b"], &["src/ab"]);
+        check(" ", &["src/a"], &[]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let root = AbsPath::new("/w").unwrap();
+        let error = Globs::parse("*.{rs", &root, &root).unwrap_err();
+        assert!(error.to_string().starts_with("`*.{rs` is not a glob: "), "{error}");
+    }
+}

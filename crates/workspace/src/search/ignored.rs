@@ -1,0 +1,33 @@
+//! Whether a single path is one that a walk would leave out, without walking there.
+
+use std::path::Path;
+
+use ignore::IncrementalIgnore;
+
+use super::Scope;
+use crate::{AbsPath, Workspace};
+
+/// What is left out below one folder.
+pub(super) struct Ignored {
+    root: AbsPath,
+    rules: Option<IncrementalIgnore>,
+}
+
+impl Ignored {
+    /// By the rules of `scope`, its globs aside.
+    pub fn new(workspace: &Workspace, scope: &Scope) -> Self {
+        Self { root: scope.at.clone(), rules: workspace.walker(scope).build_matchers().pop() }
+    }
+
+    /// Whether `path`, which may not exist, or a folder on the way to it is left out.
+    pub fn leaves_out(&mut self, path: &AbsPath, is_folder: bool) -> bool {
+        let (Some(rules), Some(relative)) = (&mut self.rules, path.strip_prefix(&self.root)) else {
+            return false;
+        };
+        let mut ancestors: Vec<&Path> =
+            relative.ancestors().skip(1).filter(|it| !it.as_os_str().is_empty()).collect();
+        ancestors.reverse();
+        ancestors.iter().any(|folder| rules.matched(folder, true).is_ignore())
+            || rules.matched(relative, is_folder).is_ignore()
+    }
+}

@@ -1,0 +1,144 @@
+//! Looking through the workspace: its names, and what its files hold.
+//!
+//! Ignore files and hidden names are left out as ripgrep does, links are not followed, and what an
+//! editor has open is looked at as it is there. The work is done on threads of its own, bounded by
+//! a cancellation and a deadline, and its results come in order of path, whatever thread found them.
+//! What a search shows of a file, and in which form, is decided above.
+
+mod contents;
+mod file;
+mod globs;
+mod ignored;
+mod name_pattern;
+mod names;
+mod query;
+mod tree;
+mod walk;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{AbsPath, ErrorCode, ReadError, Workspace};
+
+pub use contents::{FileHits, Findings, Form, LookOnly};
+pub use globs::{GlobError, Globs};
+pub use name_pattern::{Fit, NamePattern};
+pub use names::{Name, Names};
+pub use query::{LineMatch, Query, QueryError, QueryOptions};
+pub use tree::TreeEntry;
+
+/// How much longer than its deadline a search is waited for: one that is stuck in the system.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Which files are looked at.
+#[derive(Debug, Clone)]
+pub struct Scope {
+    /// A canonical folder of the workspace and all below it; or one file, which is taken whatever
+    /// the rest says.
+    pub at: AbsPath,
+    /// Names that are taken and left out.
+    pub globs: Globs,
+    /// Also what begins with a dot; what version control keeps for itself (`.git`) never.
+    pub hidden: bool,
+    /// Also what ignore files leave out.
+    pub ignored: bool,
+}
+
+impl Scope {
+    /// Everything at `at` that is neither hidden nor ignored.
+    pub fn new(at: AbsPath) -> Self {
+        Self { at, globs: Globs::default(), hidden: false, ignored: false }
+    }
+}
+
+/// How long a search may go on.
+#[derive(Debug, Clone)]
+pub struct Bounds {
+    /// Ends it without a result.
+    pub cancel: CancellationToken,
+    /// Ends it with what was found until then.
+    pub time: Duration,
+}
+
+/// Why there is no result at all.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchError {
+    /// It was cancelled.
+    #[error("the search was cancelled")]
+    Cancelled,
+    /// The file system did not answer.
+    #[error("the file system did not answer in {} s; search a smaller folder", .0.as_secs())]
+    Stuck(Duration),
+    /// The place cannot be looked at.
+    #[error(transparent)]
+    Place(#[from] ReadError),
+}
+
+impl SearchError {
+    /// The code that surfaces and models are given.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Cancelled => ErrorCode::Cancelled,
+            Self::Stuck(_) => ErrorCode::Timeout,
+            Self::Place(error) => error.code(),
+        }
+    }
+}
+
+/// Whether work is to end: asked often, from several threads.
+#[derive(Debug)]
+struct Stop {
+    cancel: CancellationToken,
+    deadline: Instant,
+    stopped: AtomicBool,
+}
+
+impl Stop {
+    fn now(&self) -> bool {
+        if self.stopped.load(Ordering::Relaxed) {
+            return true;
+        }
+        let stop = self.cancel.is_cancelled() || Instant::now() >= self.deadline;
+        if stop {
+            self.stopped.store(true, Ordering::Relaxed);
+        }
+        stop
+    }
+
+    /// Whether nothing was left undone because of it.
+    fn never(&self) -> bool {
+        !self.stopped.load(Ordering::Relaxed)
+    }
+}
+
+impl Workspace {
+    /// Runs blocking `work` on a thread that the workspace owns. It is told to stop when the caller
+    /// goes away; the caller waits no longer than its bounds.
+    async fn look<T: Send + 'static>(
+        &self,
+        bounds: &Bounds,
+        work: impl FnOnce(Self, Stop) -> Result<T, ReadError> + Send + 'static,
+    ) -> Result<T, SearchError> {
+        let cancel = bounds.cancel.child_token();
+        let _stops_when_dropped = cancel.clone().drop_guard();
+        let deadline = Instant::now() + bounds.time;
+        let stop = Stop { cancel: cancel.clone(), deadline, stopped: AtomicBool::new(false) };
+        let this = self.clone();
+        let task = self.inner.tasks.spawn_blocking(move || work(this, stop));
+        // Dropping the handle of the task leaves it to its owner; it ends by itself.
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(SearchError::Cancelled),
+            result = tokio::time::timeout(bounds.time + GRACE, task) => match result {
+                Err(_) => Err(SearchError::Stuck(bounds.time + GRACE)),
+                Ok(Ok(result)) => Ok(result?),
+                Ok(Err(error)) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    Err(_) => Err(SearchError::Cancelled),
+                },
+            },
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! A name as a person would say it: a part of it, or a glob.
+
+use std::path::Path;
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use super::GlobError;
+
+/// What a name must be like. Case counts where the pattern has an upper-case letter.
+#[derive(Debug, Clone)]
+pub struct NamePattern {
+    form: Form,
+    folders_only: bool,
+    any_case: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Form {
+    /// Matched against the last name, or with a `/` against the path below the root or the folder
+    /// that is searched.
+    Glob {
+        glob: Box<GlobMatcher>,
+        is_path: bool,
+    },
+    Part(String),
+}
+
+/// How well a name fits; less is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fit {
+    /// It is the pattern, or a glob that fits.
+    Exact,
+    /// It is, but for what follows its first dot.
+    Stem,
+    /// It begins so.
+    Start,
+    /// It holds it.
+    Part,
+}
+
+impl NamePattern {
+    /// The pattern that `text` says: a glob where it has one of `*?[{`, else a part of a name. One
+    /// with `/` is about the path, and must reach into its last name; one that ends in `/` is about
+    /// folders.
+    ///
+    /// # Errors
+    /// [`GlobError`].
+    pub fn parse(text: &str) -> Result<Self, GlobError> {
+        let trimmed = text.trim_end_matches('/');
+        let folders_only = trimmed.len() < text.len();
+        let pattern = trimmed.strip_prefix("./").unwrap_or(trimmed);
+        let any_case = !pattern.chars().any(char::is_uppercase);
+        if !pattern.contains(['*', '?', '[', '{']) {
+            let part = if any_case { pattern.to_lowercase() } else { pattern.to_owned() };
+            return Ok(Self { form: Form::Part(part), folders_only, any_case });
+        }
+        let glob = GlobBuilder::new(pattern.trim_start_matches('/'))
+            .literal_separator(true)
+            .backslash_escape(true)
+            .case_insensitive(any_case)
+            .build()
+            .map_err(|error| GlobError { glob: text.to_owned(), reason: error.kind().to_string() })?
+            .compile_matcher();
+        let is_path = pattern.contains('/');
+        Ok(Self { form: Form::Glob { glob: Box::new(glob), is_path }, folders_only, any_case })
+    }
+
+    /// How well a path below the folder that is searched fits; `from_root` is the same below the
+    /// workspace's root. `None`: not at all.
+    pub fn fit(&self, below: &Path, from_root: &Path, is_folder: bool) -> Option<Fit> {
+        if self.folders_only && !is_folder {
+            return None;
+        }
+        let name = below.file_name()?;
+        match &self.form {
+            Form::Glob { glob, is_path: true } => {
+                (glob.is_match(below) || glob.is_match(from_root)).then_some(Fit::Exact)
+            }
+            Form::Glob { glob, is_path: false } => glob.is_match(name).then_some(Fit::Exact),
+            Form::Part(part) => self.fit_part(part, &name.to_string_lossy(), &from_root.to_string_lossy()),
+        }
+    }
+
+    fn fit_part(&self, part: &str, name: &str, path: &str) -> Option<Fit> {
+        let (name, path) = match self.any_case {
+            true => (name.to_lowercase(), path.to_lowercase()),
+            false => (name.to_owned(), path.to_owned()),
+        };
+        if let Some((folders, last)) = part.rsplit_once('/') {
+            // Where the pattern's last `/` is the path's last.
+            let parent = &path[..path.len().saturating_sub(name.len() + 1)];
+            let in_folder = match folders.strip_prefix('/') {
+                Some(whole) => parent == whole,
+                None if part.starts_with('/') => parent.is_empty(),
+                None => parent.ends_with(folders),
+            };
+            return if in_folder { fit_name(last, &name).filter(|fit| *fit < Fit::Part) } else { None };
+        }
+        fit_name(part, &name)
+    }
+}
+
+fn fit_name(part: &str, name: &str) -> Option<Fit> {
+    let at = name.find(part)?;
+    Some(match (at, name[at + part.len()..].chars().next()) {
+        (0, None) => Fit::Exact,
+        (0, Some('.')) => Fit::Stem,
+        (0, Some(_)) => Fit::Start,
+        _ => Fit::Part,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, path: &str, expected: Option<Fit>) {
+        let is_folder = path.ends_with('/');
+        let path = Path::new(path.trim_end_matches('/'));
+        let below = path.strip_prefix("src").unwrap_or(path);
+        assert_eq!(NamePattern::parse(pattern).unwrap().fit(below, path, is_folder), expected);
+    }
+
+    #[test]
+    fn a_part_of_a_name_is_found_in_every_folder() {
+        check("config.rs", "src/x/config.rs", Some(Fit::Exact));
+        check("config", "src/x/config.rs", Some(Fit::Stem));
+        check("conf", "src/x/config.rs", Some(Fit::Start));
+        check("fig", "src/x/config.rs", Some(Fit::Part));
+        check("config", "src/config/x.rs", None);
+        check("config", "src/config/", Some(Fit::Exact));
+        check("readme", "README.md", Some(Fit::Stem));
+        check("README", "readme.md", None);
+        check("a b", "src/a b.txt", Some(Fit::Stem));
+    }
+
+    #[test]
+    fn a_part_of_a_path_reaches_into_the_name() {
+        check("x/config", "src/x/config.rs", Some(Fit::Stem));
+        check("src/x/config.rs", "src/x/config.rs", Some(Fit::Exact));
+        check("/src/conf", "src/config.rs", Some(Fit::Start));
+        check("/x/conf", "src/x/config.rs", None);
+        check("/config", "src/config.rs", None);
+        check("/README", "README.md", Some(Fit::Stem));
+        check("x/fig", "src/x/config.rs", None);
+        check("x/config", "src/x/config/y.rs", None);
+    }
+
+    #[test]
+    fn globs_and_folders() {
+        check("*.rs", "src/x/a.rs", Some(Fit::Exact));
+        check("*.RS", "src/x/a.rs", None);
+        check("test_*.{py,rs}", "src/test_a.py", Some(Fit::Exact));
+        check("src/**/a.rs", "src/x/a.rs", Some(Fit::Exact));
+        check("x/*.rs", "src/x/a.rs", Some(Fit::Exact));
+        check("*/a.rs", "src/y/x/a.rs", None);
+        check("x*/", "src/xy/", Some(Fit::Exact));
+        check("x*/", "src/xy", None);
+        check("x/", "src/x/", Some(Fit::Exact));
+        assert!(NamePattern::parse("{a").unwrap_err().to_string().contains("`{a` is not a glob"));
+    }
+}

@@ -1,0 +1,138 @@
+//! Which files and folders have a name that is looked for.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::ignored::Ignored;
+use super::walk::Met;
+use super::{Bounds, Scope, SearchError, Stop};
+use crate::{AbsPath, EntryKind, ReadError, Workspace, disk};
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Names {
+    /// The names wanted, in order of path.
+    pub names: Vec<Name>,
+    /// Files and folders that were looked at.
+    pub looked: usize,
+    /// What could not be read, for people; the first of them, in order.
+    pub failures: Vec<String>,
+    /// How many could not be read.
+    pub failed: usize,
+    /// Whether all were looked at. If not, all numbers are at least.
+    pub complete: bool,
+}
+
+/// A file or folder.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name {
+    /// Where it is.
+    pub path: AbsPath,
+    /// What it is.
+    pub kind: EntryKind,
+    /// Only an editor has it: it was never saved, or is gone from the disk.
+    pub unsaved: bool,
+}
+
+/// So many places that could not be read are told.
+const MOST_FAILURES: usize = 20;
+
+impl Workspace {
+    /// The files and folders below `scope.at` that `wants` takes, which is called from several
+    /// threads with the path below it and whether it is a folder. Files that only an editor has are
+    /// among them. Cancel-safe: dropping it ends the search.
+    ///
+    /// # Errors
+    /// [`SearchError`]; `scope.at` must be there.
+    pub async fn names(
+        &self,
+        scope: Scope,
+        wants: impl Fn(&Path, bool) -> bool + Send + Sync + 'static,
+        bounds: &Bounds,
+    ) -> Result<Names, SearchError> {
+        let wants = Arc::new(wants);
+        self.look(bounds, move |workspace, stop| workspace.names_now(&scope, &*wants, &stop)).await
+    }
+
+    fn names_now(
+        &self,
+        scope: &Scope,
+        wants: &(impl Fn(&Path, bool) -> bool + Send + Sync),
+        stop: &Stop,
+    ) -> Result<Names, ReadError> {
+        let io = |source| ReadError::Io { path: scope.at.clone(), source };
+        let total = Mutex::new(Names::default());
+        let is_wanted = |path: &AbsPath, is_folder: bool| {
+            scope.globs.take(path.as_path(), is_folder)
+                && path.strip_prefix(&scope.at).is_some_and(|relative| wants(relative, is_folder))
+        };
+        match disk::stat(&scope.at).map_err(io)? {
+            None => return Err(ReadError::NotFound { path: scope.at.clone() }),
+            Some(meta) if !meta.is_dir() => return Err(ReadError::NotAFile { path: scope.at.clone() }),
+            Some(_) => {}
+        }
+        self.walk(scope, stop, || {
+            let mut worker = Worker { found: Names::default(), total: &total };
+            let is_wanted = &is_wanted;
+            move |met| match met {
+                Met::Failed(reason) => worker.fail(reason),
+                Met::Entry(entry) => {
+                    let (Some(path), Some(kind)) = (AbsPath::new(entry.path()), entry.file_type()) else {
+                        return;
+                    };
+                    worker.found.looked += 1;
+                    if is_wanted(&path, kind.is_dir()) {
+                        worker.found.names.push(Name { path, kind: EntryKind::of(kind), unsaved: false });
+                    }
+                }
+            }
+        });
+        let mut found = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let new = self.new_documents(scope);
+        found.looked += new.len();
+        let wanted = new.into_iter().filter(|path| is_wanted(path, false));
+        found.names.extend(wanted.map(|path| Name { path, kind: EntryKind::File, unsaved: true }));
+        found.names.sort();
+        found.failures.sort();
+        found.failures.truncate(MOST_FAILURES);
+        found.complete = stop.never();
+        Ok(found)
+    }
+
+    /// Documents below the scope's folder that only an editor has, as ignore files leave them.
+    pub(super) fn new_documents(&self, scope: &Scope) -> BTreeSet<AbsPath> {
+        let open = self.open_documents().into_iter().map(|document| document.path);
+        let below = open.filter(|path| path.starts_with(&scope.at) && matches!(disk::stat(path), Ok(None)));
+        let mut ignored = None;
+        below
+            .filter(|path| !ignored.get_or_insert_with(|| Ignored::new(self, scope)).leaves_out(path, false))
+            .collect()
+    }
+}
+
+/// Collects what one thread meets.
+struct Worker<'a> {
+    found: Names,
+    total: &'a Mutex<Names>,
+}
+
+impl Worker<'_> {
+    fn fail(&mut self, reason: String) {
+        self.found.failed += 1;
+        if self.found.failures.len() < MOST_FAILURES {
+            self.found.failures.push(reason);
+        }
+    }
+}
+
+impl Drop for Worker<'_> {
+    fn drop(&mut self) {
+        let found = std::mem::take(&mut self.found);
+        let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
+        total.names.extend(found.names);
+        total.failures.extend(found.failures);
+        total.looked += found.looked;
+        total.failed += found.failed;
+    }
+}

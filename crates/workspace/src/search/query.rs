@@ -1,0 +1,251 @@
+//! A pattern, and where it matches in a text.
+//!
+//! Lines end as everywhere in this program: with `\n`, `\r\n` or `\r`. `^` and `$` know all three.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use grep_matcher::{LineTerminator, Matcher};
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
+
+/// A regex may grow to this size.
+const MAX_REGEX_BYTES: usize = 20 << 20;
+/// And its tables, in each thread.
+const MAX_TABLE_BYTES: usize = 64 << 20;
+
+/// What is looked for.
+#[derive(Debug, Clone)]
+pub struct Query {
+    pub(super) matcher: RegexMatcher,
+    across_lines: bool,
+}
+
+/// How a pattern is meant.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QueryOptions {
+    /// Plain text, no regex.
+    pub literal: bool,
+    /// Upper and lower case are one.
+    pub ignore_case: bool,
+    /// Whole words only.
+    pub word: bool,
+    /// A match may go over several lines. A pattern that names a line end always may.
+    pub multiline: bool,
+}
+
+/// A pattern that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum QueryError {
+    /// There is none.
+    #[error("the pattern is empty; name what is to be found")]
+    Empty,
+    /// Not a regex.
+    #[error(
+        "`{pattern}` is not a regex of Rust's kind: {reason}; put \\ before a character meant as itself, or search for the text as it is with literal"
+    )]
+    Invalid {
+        /// As it was written.
+        pattern: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// A line, or with [`QueryOptions::multiline`] several, with what matches in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineMatch {
+    /// Bytes of the lines, their ends included.
+    pub range: Range<usize>,
+    /// Bytes of the first matches in them.
+    pub spans: Vec<Range<usize>>,
+}
+
+/// So many matches of one line are told.
+const SPANS: usize = 4;
+
+impl Query {
+    /// The query that `pattern` says.
+    ///
+    /// # Errors
+    /// [`QueryError`] says what is wrong and what to do.
+    pub fn new(pattern: &str, options: QueryOptions) -> Result<Self, QueryError> {
+        if pattern.is_empty() {
+            return Err(QueryError::Empty);
+        }
+        let build = |across_lines: bool| {
+            let mut builder = RegexMatcherBuilder::new();
+            builder
+                .multi_line(true)
+                .crlf(true)
+                .fixed_strings(options.literal)
+                .case_insensitive(options.ignore_case)
+                .word(options.word)
+                .size_limit(MAX_REGEX_BYTES)
+                .dfa_size_limit(MAX_TABLE_BYTES);
+            if across_lines {
+                builder.line_terminator(None);
+            }
+            builder.build(pattern).map(|matcher| Self { matcher, across_lines })
+        };
+        let built = match build(options.multiline) {
+            // It names a line end, so it is meant to go over one.
+            Err(error) if matches!(error.kind(), grep_regex::ErrorKind::NotAllowed(_)) => build(true),
+            built => built,
+        };
+        built.map_err(|error| {
+            let text = error.to_string();
+            let reason = text.rsplit_once("error: ").map_or(text.as_str(), |(_, reason)| reason);
+            QueryError::Invalid { pattern: pattern.to_owned(), reason: reason.trim().to_owned() }
+        })
+    }
+
+    /// Whether a match may go over several lines.
+    pub fn goes_across_lines(&self) -> bool {
+        self.across_lines
+    }
+
+    /// The first `most` matching lines of a text that has no byte order mark, in order. Does not
+    /// block, and takes time in proportion to the text.
+    pub fn lines(&self, text: &str, most: usize) -> Vec<LineMatch> {
+        let bytes = normal_ends(text.as_bytes());
+        let mut sink = Lines { matcher: &self.matcher, most, found: Vec::new() };
+        let mut searcher = self.searcher();
+        if most > 0
+            && let Err(error) = searcher.search_slice(&self.matcher, &bytes, &mut sink)
+        {
+            tracing::warn!("a text cannot be searched: {error}");
+        }
+        sink.found
+    }
+
+    /// A searcher for bytes that are whole and known to be text.
+    pub(super) fn searcher(&self) -> Searcher {
+        SearcherBuilder::new()
+            .line_terminator(LineTerminator::crlf())
+            .line_number(false)
+            .multi_line(self.across_lines)
+            .binary_detection(BinaryDetection::none())
+            .bom_sniffing(false)
+            .build()
+    }
+}
+
+/// The bytes with each lone `\r` as `\n`, so that every line ends with `\n` and stays where it is.
+pub(super) fn normal_ends(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let lone = |at: &usize| bytes.get(at + 1) != Some(&b'\n');
+    if !memchr::memchr_iter(b'\r', bytes).any(|at| lone(&at)) {
+        return Cow::Borrowed(bytes);
+    }
+    let mut normal = bytes.to_vec();
+    memchr::memchr_iter(b'\r', bytes).filter(lone).for_each(|at| normal[at] = b'\n');
+    Cow::Owned(normal)
+}
+
+/// Collects lines with their matches.
+struct Lines<'a> {
+    matcher: &'a RegexMatcher,
+    most: usize,
+    found: Vec<LineMatch>,
+}
+
+impl Sink for &mut Lines<'_> {
+    type Error = std::io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, Self::Error> {
+        let range = found.bytes_range_in_buffer();
+        let start = usize::try_from(found.absolute_byte_offset()).unwrap_or(usize::MAX);
+        let mut spans = Vec::new();
+        // In the whole buffer, so that what looks around sees what it saw when it matched.
+        let buffer = &found.buffer()[..range.end];
+        let searched = self.matcher.find_iter_at(buffer, range.start, |span| {
+            spans.push(span.start()..span.end());
+            spans.len() < SPANS
+        });
+        if let Err(error) = searched {
+            return Err(std::io::Error::other(error.to_string()));
+        }
+        let shift = start - range.start;
+        spans.iter_mut().for_each(|span| *span = span.start + shift..span.end + shift);
+        self.found.push(LineMatch { range: start..start + range.len(), spans });
+        Ok(self.found.len() < self.most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(pattern: &str, options: QueryOptions, text: &str) -> Vec<String> {
+        let query = Query::new(pattern, options).unwrap();
+        let lines = query.lines(text, 100);
+        lines.into_iter().map(|line| text[line.range].to_owned()).collect()
+    }
+
+    const PLAIN: QueryOptions =
+        QueryOptions { literal: false, ignore_case: false, word: false, multiline: false };
+
+    #[test]
+    fn ends_of_lines_are_ends_whatever_they_are() {
+        for text in ["ab\nb\n", "ab\r\nb\r\n", "ab\rb\r", "ab\r\nb"] {
+            assert_eq!(found("b$", PLAIN, text).len(), 2, "{text:?}");
+            assert_eq!(found("^b", PLAIN, text).len(), 1, "{text:?}");
+            assert_eq!(
+                found("^b$", PLAIN, text),
+                [text[text.len() - text[2..].trim_start().len()..].to_owned()]
+            );
+        }
+        assert_eq!(found("a.b", PLAIN, "a\rb\r"), [""; 0], "a dot is no line end");
+    }
+
+    #[test]
+    fn options_do_what_they_say() {
+        let text = "a.c\nabc\nABC abcd\n";
+        assert_eq!(found("a.c", PLAIN, text).len(), 3);
+        assert_eq!(found("a.c", QueryOptions { literal: true, ..PLAIN }, text), ["a.c\n"]);
+        assert_eq!(found("abc", QueryOptions { word: true, ..PLAIN }, text), ["abc\n"]);
+        let both = QueryOptions { ignore_case: true, word: true, ..PLAIN };
+        assert_eq!(found("abc", both, text), ["abc\n", "ABC abcd\n"]);
+    }
+
+    #[test]
+    fn a_match_over_lines_has_them_all() {
+        let text = "one {\n  two\n}\nthree\n";
+        let over = QueryOptions { multiline: true, ..PLAIN };
+        assert_eq!(found(r"\{[^}]*\}", over, text), ["one {\n  two\n}\n"]);
+        assert_eq!(found(r"\{[^}]*\}", PLAIN, text), [""; 0]);
+        // A pattern that names a line end means one.
+        assert_eq!(found(r"two\n\}", PLAIN, text), ["  two\n}\n"]);
+        let plain = QueryOptions { literal: true, ..PLAIN };
+        assert_eq!(found("two\n}", plain, text), ["  two\n}\n"]);
+    }
+
+    #[test]
+    fn matches_are_where_they_are_in_the_text() {
+        let query = Query::new("b+", PLAIN).unwrap();
+        let text = "x\r\nabbab\r\nb";
+        let lines = query.lines(text, 100);
+        assert_eq!(lines[0], LineMatch { range: 3..10, spans: vec![4..6, 7..8] });
+        assert_eq!((&lines[1].range, lines[1].spans.first()), (&(10..11), Some(&(10..11))));
+        assert_eq!(query.lines(text, 1).len(), 1);
+        assert_eq!(query.lines(text, 0), []);
+        let inner = Query::new(r"\bb", PLAIN).unwrap();
+        assert_eq!(inner.lines("ab b", 9)[0].spans[0], 3..4);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (pattern, part) in [
+            ("foo(", "unclosed group"),
+            ("a(?=b)", "look-around"),
+            (r"(a)\1", "backreferences"),
+            ("a{2,1}", "invalid repetition"),
+            (r"\w{9999}{9999}", "size"),
+        ] {
+            let error = Query::new(pattern, PLAIN).unwrap_err().to_string();
+            assert!(error.contains(part) && error.contains("literal"), "{error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+        assert_eq!(Query::new("", PLAIN).unwrap_err(), QueryError::Empty);
+    }
+}

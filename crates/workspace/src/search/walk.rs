@@ -1,0 +1,97 @@
+//! The walk itself: which entries there are, as ignore files leave them.
+
+use ignore::{DirEntry, WalkBuilder};
+
+use super::{Scope, Stop};
+use crate::{AbsPath, Workspace};
+
+/// What version control keeps for itself; left out even where hidden names are looked at.
+const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
+/// More threads than this wait for each other.
+const MOST_THREADS: usize = 8;
+
+/// Told by one entry of a walk.
+pub(super) enum Met<'a> {
+    /// An entry below the scope's folder, never the folder itself.
+    Entry(&'a DirEntry),
+    /// Something could not be read; what, for people.
+    Failed(String),
+}
+
+impl Workspace {
+    /// The regular files below `folder`, in order of path: hidden ones, those that ignore files
+    /// name, and what links lead to are left out. Walks as it is asked, and blocks.
+    pub fn files(&self, folder: &AbsPath) -> impl Iterator<Item = AbsPath> + use<> {
+        self.walker(&Scope::new(folder.clone()))
+            .sort_by_file_path(|a, b| a.cmp(b))
+            .build()
+            .filter_map(Result::ok)
+            .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
+            .filter_map(|entry| AbsPath::new(entry.path()))
+    }
+
+    /// A walk of the scope's folder, its globs aside.
+    pub(super) fn walker(&self, scope: &Scope) -> WalkBuilder {
+        let mut walker = WalkBuilder::new(&scope.at);
+        // Where there is no repository, `.gitignore` files count all the same; where there is one,
+        // they count as far as it goes.
+        let in_repository = scope.at.as_path().ancestors().any(|folder| folder.join(".git").exists());
+        // Without one, what lies above the workspace has no say in it.
+        let has_parents = in_repository || scope.at != *self.root();
+        walker
+            .current_dir(self.root().as_path())
+            .require_git(in_repository)
+            .hidden(!scope.hidden)
+            .parents(!scope.ignored && has_parents)
+            .ignore(!scope.ignored)
+            .git_ignore(!scope.ignored)
+            .git_global(!scope.ignored)
+            .git_exclude(!scope.ignored);
+        walker
+    }
+
+    /// Walks the scope's folder on several threads, without excluded folders. `visitor` makes what
+    /// each thread calls with what it meets.
+    pub(super) fn walk<V: FnMut(Met<'_>) + Send>(&self, scope: &Scope, stop: &Stop, visitor: impl Fn() -> V) {
+        let globs = scope.globs.clone();
+        let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_THREADS));
+        let walk = self
+            .walker(scope)
+            .threads(threads)
+            .filter_entry(move |entry| entry.depth() == 0 || is_entered(entry, &globs))
+            .build_parallel();
+        walk.run(|| {
+            let mut visit = visitor();
+            Box::new(move |entry| {
+                if stop.now() {
+                    return ignore::WalkState::Quit;
+                }
+                match entry {
+                    Ok(entry) if entry.depth() > 0 => visit(Met::Entry(&entry)),
+                    Ok(_) => {}
+                    Err(error) if is_gone(&error) => {}
+                    Err(error) => visit(Met::Failed(error.to_string())),
+                }
+                ignore::WalkState::Continue
+            })
+        });
+    }
+}
+
+fn is_entered(entry: &DirEntry, globs: &super::Globs) -> bool {
+    let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+    let is_excluded = is_folder && globs.excludes(entry.path(), true);
+    !is_excluded && !is_version_control(entry.file_name())
+}
+
+/// Whether a name is what version control keeps for itself.
+pub(super) fn is_version_control(name: &std::ffi::OsStr) -> bool {
+    name.to_str().is_some_and(|name| VERSION_CONTROL.contains(&name))
+}
+
+/// What vanished while it was looked at was never there.
+fn is_gone(error: &ignore::Error) -> bool {
+    error.io_error().is_some_and(|error| {
+        matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
+    })
+}

@@ -1,0 +1,100 @@
+//! The setting `hashline.dialect`: what is shown and taught follows it, and every form is read.
+
+use serde_json::{Value, json};
+use tests::{Batch, Sandbox};
+
+const TEXT: &str = "one\ntwo\nthree\n";
+
+fn sandbox(dialect: &str) -> Sandbox {
+    let mut sandbox = Sandbox::with(&[("a.txt", TEXT), ("empty.txt", "")]);
+    sandbox.variables.insert("PILCROW_HASHLINE_DIALECT".to_owned(), dialect.to_owned());
+    sandbox
+}
+
+/// What stands before the colon of the row with this text.
+#[track_caller]
+fn anchor<'a>(shown: &'a str, text: &str) -> &'a str {
+    let row = shown.lines().find_map(|row| row.strip_suffix(text)?.strip_suffix(':'));
+    row.unwrap_or_else(|| panic!("no row {text:?} in {shown}")).trim_start_matches(['+', ' '])
+}
+
+#[test]
+fn arrow_is_shown_and_read() {
+    let sandbox = sandbox("arrow");
+    let mut batch = Batch::start(&sandbox);
+    let shown = batch.call("read", &json!({"path": "a.txt"})).ok();
+    let (header, rows) = shown.split_once('\n').expect("a header");
+    assert!(header.starts_with("¶a.txt#") && header == header.to_lowercase(), "{shown}");
+    assert_eq!(rows, "1:one\n2:two\n3:three\n");
+    let said = batch.edit(&format!("{header}\n2:zwei\n3↓\n+four\n")).ok();
+    assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\nfour\n");
+    let (header, rows) = said.split_once('\n').expect("a header");
+    assert!(header.starts_with("¶a.txt#") && rows.contains("+2:zwei\n"), "{said}");
+
+    sandbox.write("a.txt", "someone else\n");
+    let refused = batch.edit(&format!("{header}\n2!\n")).fails("stale_text");
+    assert!(refused.contains("\n¶a.txt#") && refused.contains("\n1:someone else\n"), "{refused}");
+    let refused = batch.edit(&format!("{header}\nCUT 2 @r\n")).fails("invalid_patch");
+    assert!(refused.contains("[PATH#TAG]"), "{refused}");
+    let empty = batch.call("read", &json!({"path": "empty.txt"})).ok();
+    assert!(empty.contains("`1↑`"), "{empty}");
+    batch.edit(&format!("{}\n1↑first\n", empty.lines().next().expect("a header"))).ok();
+    assert_eq!(sandbox.read("empty.txt"), "first\n");
+}
+
+#[test]
+fn json_is_shown_and_the_arguments_are_the_patch() {
+    let sandbox = sandbox("json");
+    let mut batch = Batch::start(&sandbox);
+    let shown = batch.call("read", &json!({"path": "a.txt"})).ok();
+    assert!(shown.starts_with("[a.txt#"), "{shown}");
+    let two = anchor(&shown, "two");
+    let (number, check) = two.split_once('#').expect("a check");
+    assert!(number == "2" && check.len() == 2 && check == check.to_uppercase(), "{shown}");
+
+    // Without a tag, and then with what the result shows.
+    let edits = json!([{"op": "replace", "pos": two, "lines": ["zwei", ""]}, {"op": "append", "pos": anchor(&shown, "three"), "lines": "four"}]);
+    let said = batch.call("edit", &json!({"path": "a.txt", "edits": edits})).ok();
+    assert_eq!(sandbox.read("a.txt"), "one\nzwei\n\nthree\nfour\n");
+    let edit = |pos: &str, lines: Value| json!({"path": "a.txt", "edits": [{"op": "replace", "pos": pos, "lines": lines}]});
+    batch.call("edit", &edit(anchor(&said, "zwei"), Value::Null)).ok();
+    assert_eq!(sandbox.read("a.txt"), "one\n\nthree\nfour\n");
+
+    let refused = batch.call("edit", &edit("3", json!(["x"]))).fails("invalid_patch");
+    assert!(refused.contains("\"3\" has no check"), "{refused}");
+    let refused = batch.call("edit", &edit("2#ZZ", json!(["x"]))).fails("stale_text");
+    batch.call("edit", &edit(anchor(&refused, "three"), json!("[\"not an array\"]"))).ok();
+    assert_eq!(sandbox.read("a.txt"), "one\n\n[\"not an array\"]\nfour\n");
+}
+
+#[test]
+fn every_form_is_read_whatever_is_shown() {
+    for dialect in ["put", "arrow", "json"] {
+        let sandbox = sandbox(dialect);
+        let tag = |shown: String| {
+            let header = shown.lines().next().expect("a header");
+            header.rsplit_once('#').expect("a tag").1.trim_end_matches(']').to_owned()
+        };
+        let mut batch = Batch::start(&sandbox);
+        let read = |batch: &mut Batch| tag(batch.call("read", &json!({"path": "a.txt"})).ok());
+        let now = read(&mut batch);
+        batch.edit(&format!("[a.txt#{now}]\nPUT <1:\n+zero\n")).ok();
+        let now = read(&mut batch);
+        batch.edit(&format!("¶a.txt#{now}\n1↑null\n")).ok();
+        let now = read(&mut batch);
+        let patch = json!({"path": "a.txt", "tag": now, "edits": [{"op": "append", "lines": ["end"]}]});
+        batch.edit(&patch.to_string()).ok();
+        assert_eq!(sandbox.read("a.txt"), "null\nzero\none\ntwo\nthree\nend\n", "{dialect}");
+    }
+}
+
+#[test]
+fn one_process_shows_and_another_edits_in_the_dialect_of_either() {
+    let sandbox = sandbox("arrow");
+    let shown = sandbox.run(&["read", "a.txt"]).expect(0).stdout;
+    let header = shown.lines().next().expect("a header").to_owned();
+    sandbox.run_with_input(&["edit"], &format!("{header}\n2:zwei\n")).expect(0);
+    assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");
+    let refused = sandbox.run_with_input(&["edit"], "{\"path\": \"a.txt\",\n \"edits\": [{]}\n").expect(1);
+    assert!(refused.all().contains("line 2 of the patch: column 13"), "{refused:?}");
+}

@@ -1,0 +1,3 @@
+def greet(name):
+    msg = f"Hello, {name}"
+    print(msg)

@@ -1,0 +1,3 @@
+def greet(name):
+    pass
+    print(msg)

@@ -1,0 +1,3 @@
+def greet(name):
+    msg = "Hello, " + name
+    log(msg)
