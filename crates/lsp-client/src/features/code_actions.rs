@@ -149,7 +149,10 @@ impl ServerPool {
             provider.is_some_and(|options| options["resolveProvider"] == true)
         };
         let has_edit = |action: &Value| action.get("edit").is_some_and(|edit| !edit.is_null());
-        let unresolved = !has_edit(&action.raw) && (resolves || action.raw.get("data").is_some());
+        let has_command = action.raw.get("command").is_some_and(|command| !command.is_null());
+        // One with a command and nothing to find the rest by is whole.
+        let lazy = action.raw.get("data").is_some() || (resolves && !has_command);
+        let unresolved = !has_edit(&action.raw) && lazy;
         // Also when nothing is resolved the server has to have the text as it was asked about.
         let (raw, snapshot) = if unresolved {
             let asked = server.ask(Some(doc), "codeAction/resolve", clock, |_, _| action.raw.clone()).await?;
