@@ -201,11 +201,12 @@ fn editor() {
     editor.open(&file, "python", "def greet(): ...\n");
     editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}));
     let status = format!("/proc/{}/status", editor.id());
-    let resident = || {
+    let memory = |kind: &str| {
         let text = fs::read_to_string(&status).unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("").trim().to_owned();
+        let line = text.lines().find_map(|line| line.strip_prefix(kind)).unwrap_or("").trim().to_owned();
         line.trim_end_matches(" kB").parse::<f64>().unwrap_or(0.0) / 1024.0
     };
+    let resident = || memory("VmRSS:");
     let (mut last, mut quiet) = (0.0, 0);
     assert!(wait_for(Duration::from_secs(30), || {
         let now = resident();
@@ -219,6 +220,12 @@ fn editor() {
         "12 MiB",
         "resident (VmRSS) with one small document open",
     );
+    row(
+        "editor, idle memory, no file's",
+        format!("{:.1} MiB", memory("RssAnon:")),
+        "",
+        "of it what is not the executable and libraries as they are on the disk (RssAnon)",
+    );
 
     let line = "value = compute(first, second)  # a line as there are many\n";
     let big = uri(&sandbox, "big.py");
@@ -226,13 +233,17 @@ fn editor() {
     // Refused in wire order: the answer comes after the change has taken effect.
     let sync = |editor: &mut Editor| editor.request("pilcrow/nothing", json!({}));
     sync(&mut editor);
+    let pid = editor.id();
+    let began = processor(pid);
     let alone = Times::of(CHANGES, || {
         let started = Instant::now();
         sync(&mut editor);
         started.elapsed()
     });
+    let alone_worked = processor(pid) - began;
     let middle = editor.text(&big).len() / 2;
     let mut typed = 0;
+    let began = processor(pid);
     let changed = Times::of(CHANGES, || {
         let at = middle + typed;
         let (range, new_text) = if typed % 60 == 59 { (at..at, "\n") } else { (at..at, "x") };
@@ -243,6 +254,7 @@ fn editor() {
         sync(&mut editor);
         started.elapsed()
     });
+    let worked = (processor(pid) - began).saturating_sub(alone_worked);
     let meaning = format!(
         "one character typed into 1 MiB and a request answered after it, {CHANGES} times, less the median round trip ({:.3} ms)",
         alone.percentile(50)
@@ -260,6 +272,13 @@ fn editor() {
         "",
     );
 
+    row(
+        "change to overlay, processor, mean",
+        format!("{:.3} ms", worked.as_secs_f64() * 1000.0 / CHANGES as f64),
+        "",
+        "time that the server computed for one such change, whatever else the machine did",
+    );
+
     editor.run("pilcrow.prompt", json!({"text": "Wait."}));
     editor.wait("the run", |editor| !editor.all("window/workDoneProgress/create").is_empty());
     let range = json!({"start": {"line": 9, "character": 2}, "end": {"line": 9, "character": 2}});
@@ -272,6 +291,16 @@ fn editor() {
     let meaning = format!("code actions in the document of 1 MiB while a run is active, {ACTIONS} requests");
     row("code action, median", format!("{:.2} ms", times.percentile(50)), "", &meaning);
     row("code action, p99", format!("{:.2} ms", times.percentile(99)), "20 ms", "");
+}
+
+/// How long the threads of a process have been on a processor.
+fn processor(pid: u32) -> Duration {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let of = |thread: fs::DirEntry| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+        text.split(' ').next().and_then(|nanoseconds| nanoseconds.parse().ok()).unwrap_or(0)
+    };
+    Duration::from_nanos(threads.map(of).sum())
 }
 
 fn commits() {
