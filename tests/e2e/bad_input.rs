@@ -94,7 +94,7 @@ fn a_missing_server_is_named_with_what_installs_it() {
         sandbox.tool("lsp", &json!({"action": "hover", "file": "a.py", "line": 1, "symbol": "greet"}));
     let said = answer.fails("missing_tool");
     assert_eq!(answer.exit, Some(1));
-    assert!(said.contains("pip install"), "{said}");
+    assert!(said.contains("pilcrow adapters install basedpyright"), "{said}");
 }
 
 #[test]
