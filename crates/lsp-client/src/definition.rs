@@ -393,17 +393,21 @@ impl ServerDefinition {
     /// [`DefinitionError`] for a newer format, an unknown key, a bad glob, or no candidate to start.
     pub fn parse(text: &str, origin: &str, from_project: bool) -> Result<Self, DefinitionError> {
         let bad = |reason: String| DefinitionError { origin: origin.to_owned(), reason };
-        // The format is looked at first: a newer file may have keys that would be refused here.
-        let table: toml::Table = toml::from_str(text).map_err(|error| bad(error.to_string()))?;
-        if let Some(found) = table.get("format").and_then(toml::Value::as_integer)
-            && found > FORMAT as i64
-        {
-            return Err(bad(format!(
-                "has format {found}, this program knows up to {FORMAT}; use a newer Pilcrow"
-            )));
+        let file: File = match toml::from_str(text) {
+            Ok(file) => file,
+            Err(error) => {
+                // A newer file may have keys that are refused here: then its format is the reason.
+                let table: Option<toml::Table> = toml::from_str(text).ok();
+                let found = table.and_then(|table| table.get("format")?.as_integer());
+                return Err(bad(match found.filter(|found| *found > FORMAT as i64) {
+                    Some(found) => newer(found),
+                    None => error.to_string(),
+                }));
+            }
+        };
+        if let Some(found) = file.format.filter(|found| *found > FORMAT) {
+            return Err(bad(newer(found)));
         }
-        let file: File = toml::from_str(text).map_err(|error| bad(error.to_string()))?;
-        debug_assert!(file.format.is_none_or(|format| format <= FORMAT));
         if file.command.candidates.is_empty() {
             return Err(bad("command.candidates is empty; name a program".to_owned()));
         }
@@ -468,6 +472,10 @@ impl ServerDefinition {
             }
         }
     }
+}
+
+fn newer(found: impl std::fmt::Display) -> String {
+    format!("has format {found}, this program knows up to {FORMAT}; use a newer Pilcrow")
 }
 
 fn empty() -> Value {
