@@ -351,8 +351,7 @@ impl History {
             return Some(Kept::Edits { of: *of, edits: edits.clone() });
         }
         let Kept::Full(snapshot) = &version.kept else { return None };
-        let stands_on_it =
-            |other: &Version| matches!(&other.kept, Kept::Edits { of, .. } if *of == version.id);
+        let stands_on_it = |other: &Version| self.stands_on(other, version.id);
         let own = self.links.iter().rev().find(|link| {
             link.from == version.id
                 && self.versions.iter().any(|other| other.id == link.to && !stands_on_it(other))
@@ -370,6 +369,17 @@ impl History {
             return None;
         }
         Some(Kept::Edits { of: newest.id, edits: align::edits(base.lines(), snapshot.lines()) })
+    }
+
+    /// Whether a version is kept as edits of the one called `base`, or of one that is, and so on: its
+    /// text must not come to need itself.
+    fn stands_on(&self, version: &Version, base: u64) -> bool {
+        match &version.kept {
+            Kept::Edits { of, .. } => {
+                *of == base || self.by_id(*of).is_some_and(|next| self.stands_on(next, base))
+            }
+            _ => false,
+        }
     }
 
     /// A version that is in no list any more goes for good.

@@ -393,6 +393,29 @@ fn our_own_edits_lead_over_versions_that_went() {
 }
 
 #[test]
+fn large_versions_kept_as_edits_of_each_other_end_at_a_text() {
+    let limits = Limits { versions: 3, ..Limits::default() };
+    let mut store = SnapshotStore::new(limits);
+    let rest = format!("{}\n", "all the same ".repeat(40)).repeat(9_000);
+    assert!(rest.len() > 4 << 20);
+    let text = |first: &str| format!("{first}\n{rest}");
+    let edit = |from: &str, to: &str| [TextEdit::replace(0..from.len(), to)];
+    store.record("f", text("c"));
+    // The own edits go round.
+    for (from, to) in [("c", "a"), ("a", "d"), ("d", "c")] {
+        let tag = store.record_edit("f", &text(from), &edit(from, to), text(to));
+        if to != "c" {
+            store.see("f", tag, 1..=9);
+        }
+    }
+    let tags = ["a", "d"].map(|first| (first, Tag::long(&text(first))));
+    store.record("f", "someone else wrote it anew\n");
+    for (first, tag) in tags {
+        assert!(**store.get("f", tag).unwrap().text() == *text(first), "{first}");
+    }
+}
+
+#[test]
 fn large_versions_are_kept_as_edits() {
     let long = "a long line ".repeat(24);
     let text = |changed: usize| -> String {
