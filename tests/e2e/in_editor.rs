@@ -87,8 +87,54 @@ fn a_rename_by_command_goes_through_the_editor_and_back() {
     let path = transcript.as_str().unwrap().strip_prefix("file://").unwrap().replace("%20", " ");
     let text = std::fs::read_to_string(path).unwrap();
     assert!(text.starts_with("> rename greet to welcome in a.py\n"), "{text}");
-    assert_eq!(editor.all("window/showMessageRequest").len(), 1);
+    let asked = editor.all("window/showMessageRequest");
+    let offers = |message: &Value| message["actions"][0]["title"] == "Open transcript";
+    assert_eq!(asked.iter().filter(|message| !offers(message)).count(), 1, "{asked:#?}");
     editor.shut_down();
+}
+
+/// A language server shows files of the project where the editor can show any; nothing else, and it is
+/// told the truth.
+#[test]
+fn what_a_server_wants_shown_is_shown_if_it_is_of_the_project() {
+    let mut sandbox = Sandbox::with(&[("a.py", A), ("b.py", B)]);
+    let inside = uri(&sandbox, "b.py");
+    let range = json!({"start": {"line": 1, "character": 0}, "end": {"line": 1, "character": 5}});
+    let wants = |id: &str, params: Value| json!({"request": {"id": id, "method": "window/showDocument", "params": params}});
+    let script = json!({"methods": {"textDocument/references": [[
+        wants("inside", json!({"uri": inside, "takeFocus": true, "selection": range})),
+        wants("outside", json!({"uri": "file:///etc/hostname"})),
+        wants("gone", json!({"uri": uri(&sandbox, "none.py")})),
+        wants("browser", json!({"uri": inside, "external": true})),
+        wants("web", json!({"uri": "https://example.org/"})),
+        {"wait_for": {"method": "response", "count": 5}},
+        {"result": []},
+    ]]}});
+    let _scripted = Scripted::install(&mut sandbox, &[script]);
+    for can in [true, false] {
+        let mut editor = Editor::start_with(&sandbox, |params| {
+            trusted(params);
+            params["capabilities"]["window"]["showDocument"]["support"] = json!(can);
+        });
+        let file = uri(&sandbox, "a.py");
+        editor.open(&file, "python", A);
+        let run = editor.run("pilcrow.prompt", json!({"text": "find references of greet in a.py:1"}));
+        assert_eq!(editor.ended(&run), "done");
+        let shown: Vec<Value> = editor.all("window/showDocument");
+        let expected = json!({"uri": inside, "external": false, "takeFocus": false, "selection": range});
+        assert_eq!(shown, if can { vec![expected] } else { Vec::new() });
+        let record = std::fs::read_to_string(sandbox.beside("scripted tools/record.jsonl")).unwrap();
+        let answers: Vec<Value> = record.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let success = |id: &str| {
+            let answer = answers.iter().rev().find(|it| it["id"] == id && it.get("method").is_none());
+            answer.unwrap_or_else(|| panic!("{id} has no answer"))["result"]["success"].clone()
+        };
+        assert_eq!(success("inside"), can);
+        for id in ["outside", "gone", "browser", "web"] {
+            assert_eq!(success(id), false, "{id}");
+        }
+        editor.shut_down();
+    }
 }
 
 #[test]
@@ -437,6 +483,105 @@ fn folders_come_and_go_and_other_documents_are_refused_by_name() {
         .notify("workspace/didChangeWorkspaceFolders", json!({"event": {"added": [], "removed": [folder]}}));
     let session = editor.run("pilcrow.prompt", prompt);
     assert_eq!(editor.ended(&session), "failed");
+    editor.shut_down();
+}
+
+/// Who looks at an editor that does nothing wants to know for whom it waits.
+#[test]
+fn a_server_that_hangs_is_named_while_it_is_waited_for() {
+    let mut sandbox = Sandbox::with(&[("a.py", A)]);
+    let script = json!({"methods": {"textDocument/rename": [["never"]], "textDocument/references": [[{"result": []}]]}});
+    let _scripted = Scripted::install(&mut sandbox, &[script]);
+    let mut editor = Editor::start_with(&sandbox, trusted);
+    let file = uri(&sandbox, "a.py");
+    editor.open(&file, "python", A);
+    let session = rename(&mut editor, &file);
+    let token = format!("pilcrow-{session}");
+    editor.wait("the server's name", |editor| {
+        let reports = editor.progress(&token, "report");
+        reports
+            .iter()
+            .any(|it| it["message"].as_str().is_some_and(|it| it.contains("waiting for basedpyright")))
+    });
+    editor.notify("window/workDoneProgress/cancel", json!({"token": token}));
+    assert_eq!(editor.ended(&session), "stopped");
+    assert_eq!(editor.text(&file), A);
+    editor.shut_down();
+}
+
+/// Servers are told of files by their own names, and so answer by them.
+#[test]
+fn a_project_that_is_opened_by_a_link_is_renamed_in() {
+    let mut sandbox = Sandbox::with(&[("a.py", A)]);
+    let edit = |line: usize, start: usize| {
+        json!({"range": {"start": {"line": line, "character": start}, "end": {"line": line, "character": start + 5}},
+            "newText": "${params.newName}"})
+    };
+    let changes = json!({"documentChanges": [
+        {"textDocument": {"uri": "${params.textDocument.uri}", "version": null}, "edits": [edit(0, 4), edit(2, 0)]},
+    ]});
+    let script = json!({"methods": {
+        "textDocument/rename": [[{"result": changes}]],
+        "textDocument/references": [[{"result": []}]],
+    }});
+    let _scripted = Scripted::install(&mut sandbox, &[script]);
+    let link = sandbox.beside("the link");
+    std::os::unix::fs::symlink(sandbox.project(), &link).unwrap();
+    let linked = |name: &str| format!("file://{}", link.join(name).display()).replace(' ', "%20");
+    let root = linked("");
+    let mut editor = Editor::start_with(&sandbox, |params| {
+        trusted(params);
+        params["rootUri"] = json!(root);
+        params["workspaceFolders"] = json!([{"uri": root, "name": "linked"}]);
+    });
+    let file = linked("a.py");
+    editor.open(&file, "python", A);
+    let session = rename(&mut editor, &file);
+    assert_eq!(editor.ended(&session), "done", "{:#?}", editor.log);
+    assert_eq!(editor.text(&file), A.replace("greet", "welcome"));
+    editor.shut_down();
+}
+
+/// A document that has no file yet is read, searched and edited in the editor, and nowhere else.
+#[test]
+fn an_untitled_document_is_edited_in_the_editor() {
+    let (name, before) = ("untitled:Untitled-1", "one\n# ¶ make it two\n");
+    let call = |name: &str, arguments: Value| json!({"tool_calls": [{"name": name, "arguments": arguments}]});
+    let sandbox = with_script(
+        &[("a.py", A)],
+        &[
+            call("grep", json!({"pattern": "one"})),
+            call("read", json!({"path": name})),
+            call("write", json!({"path": name, "content": "two\n", "overwrite": true})),
+            call("write", json!({"path": "untitled:Untitled-2", "content": "two\n"})),
+            json!({"text": "done"}),
+        ],
+    );
+    let mut editor = Editor::start_with(&sandbox, trusted);
+    editor.open(name, "python", before);
+    editor.answers.push_back(Some("Allow in this session"));
+    let session = editor.run("pilcrow.request", json!({"uri": name, "line": 1}));
+    assert_eq!(editor.ended(&session), "done");
+    assert_eq!(editor.text(name), "two\n", "{:#?}", editor.log);
+    editor.told("changed and not saved: untitled:Untitled-1");
+    let made = || {
+        let entries = std::fs::read_dir(sandbox.project()).unwrap().flatten();
+        entries
+            .map(|entry| entry.file_name().into_string().unwrap())
+            .filter(|it| it.contains("ntitled"))
+            .count()
+    };
+    assert_eq!(made(), 0, "no file is made");
+    let undo = editor.run("pilcrow.undo", json!({"session": session}));
+    assert_eq!(editor.ended(&undo), "done");
+    assert_eq!(editor.text(name), "one\n");
+    // Once it is closed there is nothing to take back.
+    let redo = editor.run("pilcrow.redo", json!({}));
+    assert_eq!(editor.ended(&redo), "done");
+    editor.notify("textDocument/didClose", json!({"textDocument": {"uri": name}}));
+    let undo = editor.run("pilcrow.undo", json!({"session": session}));
+    assert_eq!(editor.ended(&undo), "failed");
+    assert_eq!(made(), 0, "no file is made");
     editor.shut_down();
 }
 

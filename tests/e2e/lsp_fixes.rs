@@ -184,3 +184,23 @@ fn a_fix_that_the_editor_chose_lands_in_its_buffer() {
     assert_eq!(editor.text(&file), "y = 1\nx = y\n", "{end}");
     assert_eq!(sandbox.read("a.py"), FILE, "nothing is saved");
 }
+
+#[test]
+fn of_two_problems_on_a_line_only_the_chosen_one_is_fixed() {
+    let other = json!({"range": range(0, 7, 9), "severity": 1, "code": "E1", "message": "another"});
+    let both = [wrong(0, "unused"), other.clone()];
+    let diagnostics =
+        json!([report(&both), report(std::slice::from_ref(&other)), report(&both), report(&[other])]);
+    let (sandbox, scripted) = project(diagnostics, json!([fix("Mend", true, 0, 6, "export")]));
+    let mut editor = Editor::start(&sandbox);
+    editor.answers.push_back(Some("Once"));
+    let file = uri(&sandbox, "a.py");
+    editor.open(&file, "python", FILE);
+    let argument = json!({"kind": "fix", "uri": file, "range": range(0, 0, 5), "code": "E1"});
+    let session = editor.run("pilcrow.refactor", argument);
+    let end = editor.ended(&session);
+    assert_eq!(editor.text(&file), "export os\nx = y\n", "{end}");
+    let about: Vec<Value> = scripted.sent("textDocument/codeAction");
+    let about: Vec<&Value> = about.iter().map(|asked| &asked["context"]["diagnostics"]).collect();
+    assert!(about.iter().all(|it| it[0]["message"] == "unused"), "{about:#?}");
+}

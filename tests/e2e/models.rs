@@ -120,3 +120,49 @@ fn files(folder: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     }
     out
 }
+
+#[test]
+fn a_model_is_told_of_few_tools_and_finds_the_others() {
+    let names = |body: &Value| -> Vec<String> {
+        let tools = body["tools"].as_array().into_iter().flatten();
+        tools.filter_map(|tool| tool["function"]["name"].as_str().map(str::to_owned)).collect()
+    };
+    let run = |sandbox: &Sandbox, discovery: &str| {
+        let mut command = sandbox.command(&["run", "go", "--yes"]);
+        command.env("TINY_API_KEY", KEY).env("PILCROW_TOOLS_DISCOVERY", discovery);
+        tests::sandbox::finish(command.spawn().expect("pilcrow starts"), tests::sandbox::DEADLINE)
+    };
+    let start = ["read", "edit", "write", "grep", "find", "lsp", "search_tools"];
+    let replies = vec![
+        call("c1", "search_tools", &json!({"query": "take back the last change"})),
+        call("c2", "undo", &json!({})),
+        Reply::text("done"),
+    ];
+    with_server(replies, |sandbox, server| {
+        run(sandbox, "on").expect(0);
+        let received = server.received();
+        assert_eq!(names(&received[0].body), start);
+        let found = received[1].body["messages"].to_string();
+        assert!(found.contains("undo: Take back what the last run changed"), "{found}");
+        let mut grown = names(&received[1].body);
+        assert_eq!(grown.drain(..start.len()).collect::<Vec<_>>(), start, "what was told stays in its place");
+        assert!(grown.contains(&"undo".to_owned()) && grown.len() <= 5, "{grown:?}");
+        assert_eq!(names(&received[2].body)[start.len()..], grown);
+    });
+    with_server(vec![Reply::text("done")], |sandbox, server| {
+        run(sandbox, "off").expect(0);
+        let names = names(&server.received()[0].body);
+        assert!(
+            names.contains(&"undo".to_owned()) && !names.contains(&"search_tools".to_owned()),
+            "{names:?}"
+        );
+    });
+    let sandbox = Sandbox::with(&[]);
+    let shown = sandbox.run(&["tools", "--budget"]).expect(0).stdout;
+    assert!(shown.starts_with("instructions ") && shown.contains("\ntotal "), "{shown}");
+    let shown = sandbox.run(&["tools"]).expect(0).stdout;
+    assert!(
+        shown.lines().any(|line| line.starts_with("undo ") && line.contains("found by search")),
+        "{shown}"
+    );
+}

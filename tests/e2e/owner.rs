@@ -60,6 +60,32 @@ fn read_edit_and_undo_in_a_shell_go_through_the_editor() {
 }
 
 #[test]
+fn a_shell_is_told_what_the_disk_does_not_have() {
+    let (sandbox, mut editor, file) = open();
+    let script = sandbox.beside("script.jsonl");
+    let call = json!({"path": "a.txt", "content": "all\n", "overwrite": true});
+    let lines = [
+        json!({"tool_calls": [{"name": "read", "arguments": {"path": "a.txt"}}]}),
+        json!({"tool_calls": [{"name": "write", "arguments": call}]}),
+        json!({"text": "Done."}),
+    ];
+    std::fs::write(&script, lines.map(|line| format!("{line}\n")).concat()).unwrap();
+    let model = format!("script:{}", script.display());
+    let view = View::parse(&sandbox.run(&["read", "a.txt"]).expect(0).stdout);
+    let edit = view.put("typed", "edited");
+    let run = ["run", "go", "--yes", "--model", &model];
+    let commands: [(&[&str], &str); 3] = [(&["edit"], &edit), (&["undo"], ""), (&run, "")];
+    for (number, (args, input)) in commands.into_iter().enumerate() {
+        let child = start(&sandbox, args, input);
+        editor.wait("the edit", |editor| editor.all("workspace/applyEdit").len() == number + 1);
+        let ran = sandbox::finish(child, sandbox::DEADLINE).expect(0);
+        assert!(ran.all().contains("changed and not saved: a.txt"), "{args:?}: {ran:?}");
+    }
+    assert_eq!((editor.text(&file), sandbox.read("a.txt").as_str()), ("all\n", SAVED));
+    editor.shut_down();
+}
+
+#[test]
 fn standalone_sees_the_disk_and_writes_nothing_that_is_open() {
     let (sandbox, editor, _) = open();
     let view = View::parse(&sandbox.run(&["read", "a.txt", "--standalone"]).expect(0).stdout);

@@ -78,3 +78,17 @@ fn a_whole_file_is_replaced_only_when_it_was_read_whole() {
     assert!(said.starts_with("[new folder/n.txt#"), "{said}");
     assert_eq!(sandbox.read("new folder/n.txt"), "new\n");
 }
+
+#[test]
+fn a_file_that_is_written_whole_keeps_its_line_ends() {
+    let sandbox = Sandbox::with(&[("crlf.txt", "one\r\ntwo\r\n"), ("mixed.txt", "one\r\ntwo\n")]);
+    let mut batch = Batch::start(&sandbox);
+    for (file, expected) in [("crlf.txt", "a\r\nb\r\n"), ("mixed.txt", "a\nb\n")] {
+        batch.call("read", &json!({"path": file})).ok();
+        let args = json!({"path": file, "content": "a\nb\n", "overwrite": true});
+        let said = batch.call("write", &args).ok();
+        assert_eq!(sandbox.read(file), expected);
+        assert_eq!(said.contains("CRLF"), file == "crlf.txt", "{said}");
+    }
+    batch.end();
+}

@@ -120,7 +120,7 @@ fn a_model_finds_and_edits_what_is_not_saved() {
     let grep = json!({"tool_calls": [{"name": "grep", "arguments": {"pattern": "typ.d"}}]});
     let patch = "[a.txt#{{tag}}]\nPUT 1:\n+edited\n";
     let edit = json!({
-        "expect": {"last_contains": ["typed", "not saved"], "tools_include": ["grep", "find", "ls"]},
+        "expect": {"last_contains": ["typed", "not saved"], "tools_include": ["grep", "find"]},
         "capture": {"tag": {"after": "[a.txt#", "before": "]"}},
         "tool_calls": [{"name": "edit", "arguments": {"patch": patch}}],
     });

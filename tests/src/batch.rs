@@ -46,7 +46,16 @@ impl Batch {
 
     /// Starts one in another project, with the sandbox's homes.
     pub fn start_in(sandbox: &Sandbox, project: &Path) -> Batch {
-        let mut command = sandbox.command_anywhere(&["tool", "--batch", "--yes", "--json", "-C"]);
+        Batch::spawn(sandbox, &["tool", "--batch", "--yes", "--json", "-C"], project)
+    }
+
+    /// Starts one that agrees to nothing by itself, and has nobody to ask.
+    pub fn start_without_yes(sandbox: &Sandbox) -> Batch {
+        Batch::spawn(sandbox, &["tool", "--batch", "--json", "-C"], &sandbox.project())
+    }
+
+    fn spawn(sandbox: &Sandbox, args: &[&str], project: &Path) -> Batch {
+        let mut command = sandbox.command_anywhere(args);
         command.arg(project);
         let mut child = command.stdin(Stdio::piped()).spawn().expect("pilcrow starts");
         let stdout = BufReader::new(child.stdout.take().expect("piped"));

@@ -21,9 +21,24 @@ pub fn scripted_language_server() -> &'static Path {
     BUILT.get_or_init(|| build("testing", "scripted-language-server"))
 }
 
+/// The debug adapter that does what a script says.
+pub fn scripted_debug_adapter() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build("testing", "scripted-debug-adapter"))
+}
+
 fn build(package: &str, bin: &str) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let mut cargo = Command::new(cargo);
+    // What cargo says about the package under test would make build scripts run again, and with them
+    // half of all packages be built again, here and at the next test.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") || text == "OUT_DIR" {
+            cargo.env_remove(&name);
+        }
+    }
+    let output = cargo
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
         .args(["build", "--quiet", "--package", package, "--bin", bin])
         .output()

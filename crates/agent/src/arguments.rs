@@ -40,6 +40,30 @@ pub(crate) fn validate(tool: &str, schema: &Schema, mut args: Value) -> Result<V
     Err(failure(tool, &problems.concat(), &received))
 }
 
+/// What is said of arguments that the schema does not name, which a tool does not see; `None` where
+/// there are none, or the schema names none or lets others in.
+pub(crate) fn unknown(schema: &Value, args: &Value) -> Option<String> {
+    let (named, given) = (schema["properties"].as_object()?, args.as_object()?);
+    let is_open = |word: &str| schema.get(word).is_some_and(|it| *it != Value::Bool(false));
+    if ["additionalProperties", "patternProperties"].into_iter().any(is_open) {
+        return None;
+    }
+    let quoted = |names: Vec<&String>| {
+        names.iter().map(|name| format!("`{}`", name.escape_debug())).collect::<Vec<_>>().join(", ")
+    };
+    let unknown: Vec<&String> = given.keys().filter(|name| !named.contains_key(*name)).collect();
+    if unknown.is_empty() {
+        return None;
+    }
+    let mut unknown = quoted(unknown);
+    if let Some((end, _)) = unknown.char_indices().nth(SHOWN) {
+        unknown.truncate(end);
+        unknown.push('…');
+    }
+    let known = quoted(named.keys().collect());
+    Some(format!("note: there is no argument {unknown}, it was ignored; there are {known}\n"))
+}
+
 /// The text of an error about arguments.
 pub(crate) fn failure(tool: &str, problems: &str, received: &Value) -> String {
     let mut shown = received.to_string();
@@ -164,6 +188,17 @@ mod tests {
         check(json!({"path": "a", "names": "[\"x\", 1]"}), json!({"path": "a", "names": ["x", "1"]}));
         check(json!({"path": "a", "edits": {"old": 1}}), json!({"path": "a", "edits": [{"old": "1"}]}));
         check(json!({"path": "a", "options": "{\"n\": 1}"}), json!({"path": "a", "options": {"n": 1}}));
+    }
+
+    #[test]
+    fn arguments_that_nobody_reads_are_named() {
+        let open = json!({"type": "object", "properties": {"a": {}}, "additionalProperties": true});
+        assert_eq!(unknown(&open, &json!({"b": 1})), None);
+        assert_eq!(unknown(&json!({"type": "object"}), &json!({"b": 1})), None);
+        let schema = json!({"type": "object", "properties": {"a": {}}});
+        assert_eq!(unknown(&schema, &json!({"a": 1})), None);
+        let said = unknown(&schema, &json!({"a": 1, "b": 2})).unwrap();
+        assert_eq!(said, "note: there is no argument `b`, it was ignored; there are `a`\n");
     }
 
     #[test]

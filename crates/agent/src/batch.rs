@@ -78,7 +78,10 @@ pub(crate) async fn run_all(
 ) -> Result<Batch, RunError> {
     let mut batch = Batch { terminate: !calls.is_empty(), ..Batch::default() };
     let is_sequential = |call: &ToolCall| {
-        cx.registry.get(&call.name).is_some_and(|tool| tool.execution_mode() == ExecutionMode::Sequential)
+        cx.tools
+            .registry()
+            .get(&call.name)
+            .is_some_and(|tool| tool.execution_mode() == ExecutionMode::Sequential)
     };
     if cx.limits.sequential_tools || calls.iter().any(is_sequential) {
         for call in calls {
@@ -133,7 +136,7 @@ fn runs_alone(effects: &Effects) -> bool {
 
 async fn prepare(cx: &RunCx, transcript: &Transcript, message_id: &str, call: ToolCall) -> Preparation {
     start_event(cx, &call, message_id).await;
-    let refused = match resolve(&cx.registry, &call) {
+    let refused = match resolve(cx.tools.registry(), &call) {
         Err(result) => *result,
         Ok((tool, args, effects)) => match admit(cx, transcript, &call, &args, &effects).await {
             Some(result) => result,
@@ -177,8 +180,15 @@ async fn run(cx: &RunCx, prepared: Prepared) -> (ToolCall, ToolResult) {
     }
     let open = Arc::new(AtomicBool::new(true));
     let events = cx.events.clone();
-    let tool_cx =
-        ToolCx::in_run(&call.id, &cx.run, cx.cancel.child_token(), cx.gate.clone(), events, open.clone());
+    let tool_cx = ToolCx::in_run(
+        &call.id,
+        &cx.run,
+        cx.cancel.child_token(),
+        cx.gate.clone(),
+        cx.tools.clone(),
+        events,
+        open.clone(),
+    );
     let started = Instant::now();
     let for_tool = args.clone();
     // A task of its own, so that a tool that blocks its thread does not hold up the others or the cancel clock.
@@ -227,7 +237,7 @@ async fn run(cx: &RunCx, prepared: Prepared) -> (ToolCall, ToolResult) {
 
 async fn start_event(cx: &RunCx, call: &ToolCall, message_id: &str) {
     cx.state.send_modify(|state| state.pending_calls.push(call.id.clone()));
-    let label = cx.registry.get(&call.name).map(|tool| tool.definition().label.clone());
+    let label = cx.tools.registry().get(&call.name).map(|tool| tool.definition().label.clone());
     let event = Event::ToolExecutionStart {
         tool_call_id: call.id.clone(),
         tool_name: call.name.clone(),

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
-use llm::ToolCall;
+use llm::{Content, ToolCall};
 use serde_json::{Value, json};
 use workspace::{Effects, ErrorCode};
 
@@ -50,10 +50,16 @@ pub(crate) fn resolve(
 
 /// Runs a tool; a panic becomes an error result.
 pub(crate) async fn execute(tool: &dyn Tool, args: Value, cx: &ToolCx) -> ToolResult {
+    let ignored = arguments::unknown(&tool.definition().parameters, &args);
     // The call that makes the future may panic as well, so it happens inside.
     let run = AssertUnwindSafe(async { tool.execute(args, cx).await }).catch_unwind();
     match run.await {
-        Ok(result) => result,
+        Ok(mut result) => {
+            if let Some(note) = ignored {
+                result.content.push(Content::text(note));
+            }
+            result
+        }
         Err(panic) => panicked(&tool.definition().name, panic.as_ref()),
     }
 }

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use workspace::{
-    AbsPath, Answer, Approver, Denied, ErrorCode, Permit, Plan, Policy, Question, RunId, SpawnGrant,
-    SpawnRequest,
+    AbsPath, Answer, Approver, CommandLine, Denied, ErrorCode, Permit, Plan, Policy, Question, RunId,
+    SpawnGrant, SpawnRequest,
 };
 
+use crate::discovery::Toolset;
 use crate::emitter::Emitter;
 use crate::event::{Event, Update};
 
@@ -22,6 +23,7 @@ pub struct ToolCx {
     /// Fires when the call should end what it started and return.
     pub cancel: CancellationToken,
     gate: Arc<Gate>,
+    tools: Arc<Toolset>,
     updates: Updates,
 }
 
@@ -49,6 +51,8 @@ pub struct Standalone {
     pub cancel: CancellationToken,
     /// The policy.
     pub policy: Arc<Policy>,
+    /// The tools that there are.
+    pub tools: Arc<Toolset>,
     /// Who is asked.
     pub approver: Arc<dyn Approver>,
     /// Whether the person's own command named what the call does, so that only a denying rule stops it.
@@ -70,6 +74,7 @@ impl ToolCx {
                 invoked: standalone.invoked,
                 nobody_to_ask: AtomicBool::new(false),
             }),
+            tools: standalone.tools,
             updates: Updates::Call(standalone.on_update),
         }
     }
@@ -79,11 +84,12 @@ impl ToolCx {
         run: &RunId,
         cancel: CancellationToken,
         gate: Arc<Gate>,
+        tools: Arc<Toolset>,
         events: Emitter,
         open: Arc<AtomicBool>,
     ) -> ToolCx {
         let updates = Updates::Events { events, open };
-        ToolCx { call_id: call_id.to_owned(), run: run.clone(), cancel, gate, updates }
+        ToolCx { call_id: call_id.to_owned(), run: run.clone(), cancel, gate, tools, updates }
     }
 
     /// Asks for the permit to commit this plan; waits for the person's answer, at most until `cancel` fires.
@@ -119,6 +125,27 @@ impl ToolCx {
         self.note(grant)
     }
 
+    /// Asks whether a program of the person's may be run under the tool `by`; waits and fails as
+    /// [`ToolCx::permit`] does.
+    pub async fn permit_run(&self, by: &str, command: &CommandLine) -> Result<(), Denied> {
+        let permit = match &self.gate.policy {
+            None => Err(no_policy()),
+            Some(policy) if self.gate.invoked => policy.permit_run(by, command, &Invoked, &self.cancel).await,
+            Some(policy) => policy.permit_run(by, command, self.gate.approver.as_ref(), &self.cancel).await,
+        };
+        self.note(permit)
+    }
+
+    /// Asks whether this may be done to a debugged program; waits and fails as [`ToolCx::permit`] does.
+    pub async fn permit_debug(&self, what: &str) -> Result<(), Denied> {
+        let permit = match &self.gate.policy {
+            None => Err(no_policy()),
+            Some(policy) if self.gate.invoked => policy.permit_debug(what, &Invoked, &self.cancel).await,
+            Some(policy) => policy.permit_debug(what, self.gate.approver.as_ref(), &self.cancel).await,
+        };
+        self.note(permit)
+    }
+
     /// Shows progress. Waits only while the queue of events is full; ignored once the call has its result.
     pub async fn update(&self, update: Update) {
         match &self.updates {
@@ -129,6 +156,11 @@ impl ToolCx {
             Updates::Events { .. } => {}
             Updates::Call(call) => call(update),
         }
+    }
+
+    /// The tools of the session, those that its model has not heard of too.
+    pub fn tools(&self) -> &Toolset {
+        &self.tools
     }
 
     /// The policy, if there is one.
@@ -154,7 +186,7 @@ impl ToolCx {
     }
 }
 
-/// The person named the file, which is their answer.
+/// The person named what is done, which is their answer.
 struct Invoked;
 
 impl Approver for Invoked {

@@ -7,6 +7,7 @@ mod arguments;
 mod batch;
 mod call;
 mod cx;
+mod discovery;
 mod emitter;
 mod event;
 mod hooks;
@@ -20,6 +21,7 @@ mod tool;
 
 pub use call::call_tool;
 pub use cx::{Standalone, ToolCx};
+pub use discovery::{Found, Match, ToolDocument, ToolIndex, ToolSource, Toolset};
 pub use event::{
     Envelope, Event, EventSink, MessageRole, PermissionAnswer, TerminationReason, Update, UpdateKind,
 };
@@ -29,7 +31,7 @@ pub use registry::{Registry, RegistryError};
 pub use run::{Limits, RunOutcome};
 pub use session::{Session, SessionBuilder, SessionState};
 pub use store::SessionStore;
-pub use tool::{ExecutionMode, Tool, ToolError, ToolResult};
+pub use tool::{ExecutionMode, Origin, Presence, Tool, ToolError, ToolResult};
 
 #[cfg(test)]
 mod tests;

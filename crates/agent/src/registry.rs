@@ -69,6 +69,29 @@ impl Registry {
         self.tools.iter().map(|registered| registered.tool.definition().name.clone()).collect()
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.tools.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
+    /// The tools, in order.
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
+        self.tools.iter().map(|registered| &registered.tool)
+    }
+
+    pub(crate) fn at(&self, place: usize) -> Option<&Arc<dyn Tool>> {
+        self.tools.get(place).map(|registered| &registered.tool)
+    }
+
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
     pub(crate) fn registered(&self, name: &str) -> Option<&Arc<Registered>> {
         self.by_name.get(name).map(|at| &self.tools[*at])
     }

@@ -21,11 +21,11 @@ use workspace::RunId;
 
 use crate::batch::{self, Batch};
 use crate::cx::Gate;
+use crate::discovery::Toolset;
 use crate::emitter::Emitter;
 use crate::event::{Event, MessageRole, TerminationReason};
 use crate::hooks::{Finish, Hooks, TurnReport};
 use crate::queues::Queues;
-use crate::registry::Registry;
 use crate::session::SessionState;
 use crate::store::{SessionFile, StoreError};
 
@@ -84,7 +84,7 @@ pub(crate) struct RunCx {
     pub run: RunId,
     pub model: Arc<dyn Model>,
     pub system: String,
-    pub registry: Arc<Registry>,
+    pub tools: Arc<Toolset>,
     pub hooks: Arc<dyn Hooks>,
     pub events: Emitter,
     pub gate: Arc<Gate>,
@@ -151,6 +151,17 @@ impl Transcript {
         &self.messages
     }
 
+    /// Writes down which tools the model came to know since this was done last.
+    fn note_tools(&mut self, tools: &Toolset) -> Result<(), RunError> {
+        let new = tools.take_new();
+        if let Some(file) = &mut self.file
+            && !new.is_empty()
+        {
+            file.append_tool_activation(&new)?;
+        }
+        Ok(())
+    }
+
     /// An id for the next message; the entry in the file will have it.
     fn new_id(&mut self) -> String {
         match &mut self.file {
@@ -207,7 +218,7 @@ pub(crate) async fn run(
     let start = Event::AgentStart {
         run_id: cx.run.clone(),
         model: cx.model.info().id.clone(),
-        tools: cx.registry.names(),
+        tools: cx.tools.active(),
         messages: before,
     };
     cx.events.send(start).await;
@@ -314,6 +325,7 @@ async fn turns(
         for message in std::mem::take(&mut pending) {
             transcript.add(cx, message).await?;
         }
+        transcript.note_tools(&cx.tools)?;
         let (message_id, response) = respond(cx, transcript).await?;
         {
             let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
@@ -332,6 +344,7 @@ async fn turns(
             (true, StopReason::Length) => batch::refuse_all(cx, transcript, &message_id, calls).await?,
             (true, _) => batch::run_all(cx, transcript, &message_id, calls).await?,
         };
+        transcript.note_tools(&cx.tools)?;
         let finish = finish_turn(cx, turn_index, &response, &batch.messages).await;
         if cx.cancel.is_cancelled() {
             turn_end(cx, turn_index, &batch, has_calls, false).await;
@@ -423,7 +436,7 @@ async fn respond(cx: &RunCx, transcript: &mut Transcript) -> Result<(String, Ass
             let request = Request {
                 system: cx.system.clone(),
                 messages,
-                tools: cx.registry.definitions(),
+                tools: cx.tools.definitions(),
                 max_tokens: None,
                 temperature: None,
             };

@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use workspace::{Answer, Approver, Nobody, Policy, Question, QuestionKind, RunId};
 
 use crate::cx::Gate;
+use crate::discovery::Toolset;
 use crate::emitter::Emitter;
 use crate::event::{Event, EventSink, PermissionAnswer, TerminationReason};
 use crate::hooks::{Hooks, NoHooks};
@@ -88,6 +89,7 @@ pub struct SessionBuilder {
     limits: Limits,
     id: Option<String>,
     invoked: bool,
+    searches: bool,
 }
 
 impl Session {
@@ -109,6 +111,7 @@ impl Session {
             limits: Limits::default(),
             id: None,
             invoked: false,
+            searches: false,
         }
     }
 
@@ -265,6 +268,11 @@ impl SessionBuilder {
         SessionBuilder { invoked, ..self }
     }
 
+    /// The model is told of few tools and finds the others; see [`Toolset`]. Otherwise it is told of all.
+    pub fn searches_tools(self, searches: bool) -> Self {
+        SessionBuilder { searches, ..self }
+    }
+
     /// Starts the session's task in the current tokio runtime. Writes nothing yet: the file begins with the first message.
     pub fn build(self) -> Session {
         let resumed = self.resume.is_some();
@@ -272,6 +280,14 @@ impl SessionBuilder {
             Some(loaded) => (loaded.header.id.clone(), loaded.context()),
             None => (self.id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string()), Vec::new()),
         };
+        let registry = Arc::new(self.tools);
+        let tools = if self.searches { Toolset::searched(registry) } else { Toolset::whole(registry) };
+        if let Some(loaded) = &self.resume {
+            tools.activate(loaded.activated().iter().map(String::as_str));
+            // The file knows them.
+            tools.take_new();
+        }
+        let tools = Arc::new(tools);
         let file: Option<SessionFile> = self.store.map(|store| match &self.resume {
             Some(loaded) => store.reopen(loaded),
             None => {
@@ -290,7 +306,7 @@ impl SessionBuilder {
         let end = self.cancel.child_token();
         let actor = Actor {
             model: self.model,
-            registry: Arc::new(self.tools),
+            tools,
             system: self.system,
             hooks: self.hooks,
             policy: self.policy,
@@ -334,7 +350,7 @@ impl std::fmt::Debug for Session {
 /// The task that owns the transcript.
 struct Actor {
     model: Arc<dyn Model>,
-    registry: Arc<Registry>,
+    tools: Arc<Toolset>,
     system: String,
     hooks: Arc<dyn Hooks>,
     policy: Option<Arc<Policy>>,
@@ -379,12 +395,15 @@ impl Actor {
     }
 
     async fn run(&mut self, messages: Vec<Message>, cancel: CancellationToken) -> RunOutcome {
+        if self.transcript.messages().is_empty() {
+            messages.iter().for_each(|message| self.tools.activate_for(&message.text()));
+        }
         let tracker = TaskTracker::new();
         let cx = RunCx {
             run: RunId::new(),
             model: self.model.clone(),
             system: self.system.clone(),
-            registry: self.registry.clone(),
+            tools: self.tools.clone(),
             hooks: self.hooks.clone(),
             events: self.events.clone(),
             gate: Arc::new(Gate {
@@ -468,7 +487,7 @@ impl Approver for ToldApprover {
                 Answer::Once => PermissionAnswer::Once,
                 Answer::Session => PermissionAnswer::Session,
                 Answer::Always => PermissionAnswer::Always,
-                Answer::No { .. } | Answer::Dismissed => PermissionAnswer::No,
+                Answer::No { .. } | Answer::Refused { .. } | Answer::Dismissed => PermissionAnswer::No,
                 Answer::Nobody => PermissionAnswer::Nobody,
             };
             self.events.send(Event::PermissionResolved { request_id, answer: told }).await;

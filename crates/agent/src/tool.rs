@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use workspace::{Denied, Effects, ErrorCode};
 
 use crate::cx::ToolCx;
+use crate::discovery::ToolSource;
 
 /// Something the model can call.
 pub trait Tool: Send + Sync {
@@ -21,9 +22,48 @@ pub trait Tool: Send + Sync {
         ExecutionMode::Parallel
     }
 
+    /// How a model comes to know of it, in sessions where tools are searched.
+    fn presence(&self) -> Presence {
+        Presence::default()
+    }
+
+    /// Where it comes from, for who searches it.
+    fn origin(&self) -> Origin {
+        Origin::default()
+    }
+
     /// Runs the call with validated arguments. A failure is a result with `is_error`. When `cx.cancel` fires it should
     /// end what it started and return; its future is dropped 1.5 s later. A panic becomes an error result.
     fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult>;
+}
+
+/// How a model comes to know of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// It is told of from the start.
+    Start,
+    /// It is found by a search, or by one of these words (in lower case) in the session's first prompt.
+    Search {
+        /// The words.
+        when: &'static [&'static str],
+    },
+}
+
+impl Default for Presence {
+    fn default() -> Self {
+        Self::Search { when: &[] }
+    }
+}
+
+/// Where a tool comes from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// What kind of place.
+    pub source: ToolSource,
+    /// The server it belongs to.
+    pub server_name: Option<String>,
+    /// Its name there.
+    pub mcp_tool_name: Option<String>,
 }
 
 /// Whether calls of one response may run beside each other.

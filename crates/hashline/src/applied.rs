@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::Lines;
 use crate::align::Fate;
 use crate::remap::Remap;
-use crate::surgery::{self, Hunk, Place};
+use crate::surgery::{self, Hunk};
 
 /// For each hunk whether its result stands in `remap.new`.
 pub(crate) fn applied(remap: &mut Remap<'_>, hunks: &[Hunk], wanted: &[bool]) -> Vec<bool> {
@@ -35,14 +35,15 @@ pub(crate) fn applied(remap: &mut Remap<'_>, hunks: &[Hunk], wanted: &[bool]) ->
     found
 }
 
-/// Whether no line that the hunk changes is left.
-fn is_replaced(remap: &mut Remap<'_>, hunk: &Hunk) -> bool {
-    let Place::Lines { first, last } = hunk.place else { return true };
-    let (old, rows) = (remap.old, &hunk.rows);
-    let most = (last + 1 - first).min(rows.len());
-    let head = (0..most).take_while(|by| old.content(first + by) == rows[*by]).count();
-    let tail = (0..most - head).take_while(|by| old.content(last - by) == rows[rows.len() - 1 - by]).count();
-    (first + head..=last - tail).all(|line| remap.fate((first, last), line) == Fate::Gone)
+/// Whether no line that the hunk changes is left. Of an insertion: whether no twin of the lines
+/// around it may have come instead.
+pub(crate) fn is_replaced(remap: &mut Remap<'_>, hunk: &Hunk) -> bool {
+    let change = surgery::region(remap.old, hunk);
+    let near = (change.after.max(1), (change.to + 1).min(remap.old.count()));
+    if change.after == change.to {
+        return [change.after, change.to + 1].iter().all(|line| remap.fate(near, *line) != Fate::Unsure);
+    }
+    (change.after + 1..=change.to).all(|line| remap.fate(near, line) == Fate::Gone)
 }
 
 /// Whether the rows after line `above`, and the lines around them, are in the new text.

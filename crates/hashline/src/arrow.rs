@@ -30,7 +30,7 @@ pub(crate) fn header_text(line: &str) -> Option<(&str, bool)> {
 
 /// Path and tag of a header.
 pub(crate) fn header(text: &str) -> Result<(&str, Tag), Kind> {
-    let (path, tag) = text.trim().rsplit_once('#').ok_or(Kind::NoTag)?;
+    let (path, tag) = text.trim_end().rsplit_once('#').ok_or(Kind::NoTag)?;
     Ok((path, tag.trim().parse()?))
 }
 

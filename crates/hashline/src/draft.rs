@@ -64,7 +64,7 @@ impl Draft {
             return Err(self.error(Kind::CarriageReturn));
         }
         let path = normal_path(path);
-        if path.is_empty() {
+        if path.trim().is_empty() {
             return Err(self.error(Kind::NoPath));
         }
         self.begin(Section { path, tag: Some(tag), ops: Vec::new(), file_op: FileOp::Keep });
@@ -165,11 +165,18 @@ impl Draft {
             let kind = if pasted { Kind::PastedRows } else { Kind::RowWithoutPlus(excerpt(line)) };
             return Err(ParseError { line: number, kind });
         };
-        let follows = op.pasted.last().is_none_or(|last| last.line + 1 == row.line);
         let named = match &op.kind {
             OpenKind::Put(target) | OpenKind::PutBare(target) => first_line(target),
             OpenKind::Closed(_) => None,
         };
+        // Rows that bear numbers say which lines they are; the operation must mean these.
+        if let OpenKind::Put(Target::Replace(_)) | OpenKind::PutBare(Target::Replace(_)) = &op.kind
+            && op.pasted.is_empty()
+            && let Some(named) = named.filter(|named| *named != row.line)
+        {
+            return Err(ParseError { line: number, kind: Kind::PastedElsewhere { row: row.line, named } });
+        }
+        let follows = op.pasted.last().is_none_or(|last| last.line + 1 == row.line);
         // Without its check a row `2: x` may be the text itself; it is a pasted row for certain
         // only where it bears the number of the line named.
         let certain = row.check.is_some() || !op.pasted.is_empty() || named == Some(row.line);

@@ -5,6 +5,7 @@
 //! like furniture is refused only where the file itself has no line of that form.
 
 use crate::lines::Lines;
+use crate::parse_error::excerpt;
 use crate::{LineCheck, Tag, arrow, operation};
 
 /// A row as a read shows it in any dialect: `12kq:text`, `12:text` or `12#KQ:text`.
@@ -111,6 +112,38 @@ pub(crate) fn refuse(body: &[String], first: usize, lines: &Lines) -> Option<Str
     })
 }
 
+/// Why the rows must not replace the lines `first..=last`; `None` when they may: a row of theirs
+/// stands for text that was left out, and fewer rows come than lines go.
+pub(crate) fn shortened(body: &[String], first: usize, last: usize, lines: &Lines) -> Option<String> {
+    if last + 1 - first <= body.len() {
+        return None;
+    }
+    let held = |row: &str| (first..=last).any(|line| lines.content(line).trim() == row);
+    let row = body.iter().map(|row| row.trim()).find(|row| stands_for_more(row) && !held(row))?;
+    Some(format!(
+        "the body row `{}` stands for text left out, which would be lost; write all rows out, or replace fewer lines",
+        excerpt(row)
+    ))
+}
+
+/// `...` alone, in a comment or not, or a comment such as `# ... rest of the code ...`.
+fn stands_for_more(row: &str) -> bool {
+    const OPENING: &[&str] = &["{/*", "<!--", "//", "/*", "#", "--", ";", "%", "*"];
+    const CLOSING: &[&str] = &["*/}", "-->", "*/"];
+    const WORDS: &[&str] =
+        &["rest", "existing", "unchanged", "remain", "same", "omitted", "previous", "other", "code"];
+    let is_dots = |text: &str| matches!(text, "..." | "…");
+    let row = row.trim();
+    let Some(text) = OPENING.iter().find_map(|sign| row.strip_prefix(sign)) else { return is_dots(row) };
+    let text = CLOSING.iter().find_map(|sign| text.strip_suffix(sign)).unwrap_or(text).trim();
+    let dots = |text: &str, at_end: bool| match at_end {
+        true => text.ends_with("...") || text.ends_with('…'),
+        false => text.starts_with("...") || text.starts_with('…'),
+    };
+    let lower = text.to_lowercase();
+    is_dots(text) || dots(text, false) && (dots(text, true) || WORDS.iter().any(|word| lower.contains(word)))
+}
+
 /// Rows that carry a line's true number and check, or all of them numbers in order from the place
 /// edited, in a file whose lines have no such numbers.
 fn numbered_rows(body: &[String], first: usize, lines: &Lines) -> bool {
@@ -151,6 +184,36 @@ mod tests {
         }
         for row in ["…", "… and so on", "...", "x: ...", "3: x", "10:30 - 11:00: lunch", "a-b: …"] {
             assert!(!is_elision(row), "{row}");
+        }
+    }
+
+    #[test]
+    fn rows_that_stand_for_more() {
+        for row in [
+            "...",
+            "…",
+            "  # ...",
+            "// …",
+            "/* ... */",
+            "# ... rest of the code unchanged ...",
+            "// ... existing code ...",
+            "<!-- ... same as before -->",
+            "{/* ... */}",
+            "-- ... remaining columns",
+        ] {
+            assert!(stands_for_more(row), "{row}");
+        }
+        for row in [
+            "...rest,",
+            "# and so on...",
+            "// ...args are passed on",
+            "x = ...",
+            "#",
+            "// x",
+            "print(...)",
+            "",
+        ] {
+            assert!(!stands_for_more(row), "{row}");
         }
     }
 

@@ -71,7 +71,8 @@ pub(crate) fn check(
         return Ok(Gated { hunks: repair.hunks, edits: repair.edits, notes });
     }
     if options.parse_regression == ParseRegression::Refuse && !judgement.was_broken {
-        return Err(barred(&judgement, first, &hunks, lines));
+        let edge = boundaries(ops, &hunks, lines, false).into_iter().next();
+        return Err(barred(&judgement, first, edge, &hunks, lines));
     }
     let mut notes = vec![warning(&judgement, first, lines.text(), &edits)];
     notes.extend(boundaries(ops, &hunks, lines, false));
@@ -117,12 +118,25 @@ fn warning(judgement: &Judgement, first: &Broken, before: &Arc<str>, edits: &[Te
     Note::new(NoteKind::ParseRegression, message)
 }
 
-fn barred(judgement: &Judgement, first: &Broken, hunks: &[Hunk], lines: &Lines) -> Barred {
+/// `edge`: what is wrong with an edge of the edit, which then is why it does not parse.
+fn barred(
+    judgement: &Judgement,
+    first: &Broken,
+    edge: Option<Note>,
+    hunks: &[Hunk],
+    lines: &Lines,
+) -> Barred {
     let nearby = if judgement.nearby { " (only the lines around the edit were parsed)" } else { "" };
+    let (reason, instead) = match edge {
+        Some(edge) => (Reason::Boundary, format!("as it is written, {}", edge.message)),
+        None => {
+            let fits = format!("write the edit so that line {} fits what stands around it", first.line);
+            (Reason::ParseRegression, fits)
+        }
+    };
     let message = format!(
-        "the file parses now and would not after this edit: {}{nearby}; write the edit so that line {} fits what stands around it",
+        "the file parses now and would not after this edit: {}{nearby}; {instead}",
         places(&judgement.broken),
-        first.line
     );
     let mut show: Vec<usize> = hunks
         .iter()
@@ -134,7 +148,7 @@ fn barred(judgement: &Judgement, first: &Broken, hunks: &[Hunk], lines: &Lines) 
         .collect();
     show.sort_unstable();
     show.dedup();
-    Barred { reason: Reason::ParseRegression, message, show }
+    Barred { reason, message, show }
 }
 
 /// A repair that parses.

@@ -45,12 +45,12 @@ pub(crate) struct History {
     next_id: u64,
     /// Counts uses, to know the last.
     clock: u64,
-    /// Lines shown of versions that went.
+    /// Lines shown of versions that went for good.
     forgotten: Seen,
 }
 
-/// One version: what is kept of its text, and what the model saw of it. When it was recorded is
-/// told by its place; a clock would tell nothing that is asked.
+/// One version: what is kept of its text, and what the model saw of it. It tells no time: a clock
+/// would tell nothing that is asked.
 #[derive(Debug)]
 pub(crate) struct Version {
     id: u64,
@@ -69,6 +69,8 @@ pub(crate) struct Version {
     /// Lines that a refusal showed under its tag.
     pub(crate) told: Seen,
     used: u64,
+    /// When it was recorded last, in uses.
+    pub(crate) recorded: u64,
 }
 
 /// What is kept of a text.
@@ -172,7 +174,7 @@ impl History {
         }
         if let Some(at) = self.versions.iter().position(|version| version.is_text(&text)) {
             let mut version = self.versions.remove(at);
-            version.used = self.clock;
+            (version.used, version.recorded) = (self.clock, self.clock);
             if !matches!(version.kept, Kept::Full(_)) {
                 version.kept = Kept::Full(Arc::new(Snapshot::new(Lines::new(text), version.tag)));
             }
@@ -200,6 +202,7 @@ impl History {
             shown,
             told,
             used: self.clock,
+            recorded: self.clock,
         });
         tag
     }
@@ -228,10 +231,19 @@ impl History {
         self.snapshot(at).or_else(|| self.versions.get(at)?.laid_over(current))
     }
 
-    /// Whether the line of that number was shown of a version that is gone.
+    /// Whether the line of that number was shown of a version whose text is gone.
     pub(crate) fn was_forgotten(&self, line: usize) -> bool {
-        let lines_only = self.versions.iter().filter(|version| matches!(version.kept, Kept::Lines(_)));
-        self.forgotten.contains(line) || lines_only.into_iter().any(|version| version.seen.contains(line))
+        let mut all = self.versions.iter().chain(&self.ghosts);
+        self.forgotten.contains(line)
+            || all.any(|version| version.seen.contains(line) && self.is_lost(version))
+    }
+
+    fn is_lost(&self, version: &Version) -> bool {
+        match &version.kept {
+            Kept::Full(_) => false,
+            Kept::Edits { of, .. } => self.by_id(*of).is_none_or(|of| self.is_lost(of)),
+            Kept::Lines(_) => true,
+        }
     }
 
     fn by_id(&self, id: u64) -> Option<&Version> {
@@ -300,7 +312,7 @@ impl History {
         let Some((at, version)) = candidates.filter(with_bytes).min_by_key(worth) else { return false };
         let id = version.id;
         // What is kept as edits of it is lost with it.
-        self.ghosts.retain(|ghost| !matches!(&ghost.kept, Kept::Edits { of, .. } if *of == id));
+        self.keep_ghosts(|ghost| !matches!(&ghost.kept, Kept::Edits { of, .. } if *of == id));
         let mut lost = vec![at];
         for (other, version) in self.versions.iter().enumerate() {
             if matches!(&version.kept, Kept::Edits { of, .. } if *of == id) {
@@ -328,7 +340,6 @@ impl History {
     fn forget(&mut self, at: usize) {
         let edits = self.as_edits(at);
         let mut version = self.versions.remove(at);
-        version.seen.shown().iter().for_each(|lines| self.forgotten.show(lines.clone()));
         match edits {
             Some(kept) => {
                 // What is kept as edits of it needs it no less than before.
@@ -382,8 +393,15 @@ impl History {
         }
     }
 
+    fn keep_ghosts(&mut self, keep: impl Fn(&Version) -> bool) {
+        for ghost in self.ghosts.extract_if(.., |ghost| !keep(ghost)) {
+            self.forgotten.show_all(&ghost.seen);
+        }
+    }
+
     /// A version that is in no list any more goes for good.
     fn drop_version(&mut self, version: &Version) {
+        self.forgotten.show_all(&version.seen);
         // What is kept as edits of it must stand by itself, or on what it stands on.
         let base_len = match &version.kept {
             Kept::Edits { of, .. } => self.by_id(*of).map(|base| base.exact.1),
@@ -406,7 +424,7 @@ impl History {
             other.kept = kept.unwrap_or(Kept::Lines(Vec::new()));
         }
         // A ghost takes no room for a whole text.
-        self.ghosts.retain(|ghost| matches!(ghost.kept, Kept::Edits { .. }));
+        self.keep_ghosts(|ghost| matches!(ghost.kept, Kept::Edits { .. }));
         let (from, rest): (Vec<Link>, Vec<Link>) = std::mem::take(&mut self.links)
             .into_iter()
             .partition(|link| link.from == version.id || link.to == version.id);
@@ -459,8 +477,8 @@ impl History {
 
     /// What is remembered when the path itself is let go.
     pub(crate) fn let_go(mut self) -> Gone {
-        for version in &self.versions {
-            version.seen.shown().iter().for_each(|lines| self.forgotten.show(lines.clone()));
+        for version in self.versions.iter().chain(&self.ghosts) {
+            self.forgotten.show_all(&version.seen);
         }
         Gone { issued: self.issued, forgotten: self.forgotten }
     }

@@ -125,7 +125,7 @@ impl TryFrom<RawFile> for File {
             return Err("`path` holds a line end; a path is one line".to_owned());
         }
         let path = normal_path(&raw.path);
-        if path.is_empty() {
+        if path.trim().is_empty() {
             return Err("`path` names no file".to_owned());
         }
         if raw.edits.is_empty() {

@@ -81,6 +81,9 @@ impl Parser {
         if self.dialect == Some(Dialect::Json) {
             json::read(&self.json, self.json_line, &mut self.draft)?;
         }
+        if let Some(closing) = self.closing.last().filter(|_| self.dialect.is_some()) {
+            return Err(self.draft.error(Kind::Unclosed(closing)));
+        }
         self.draft.finish()
     }
 
@@ -90,6 +93,9 @@ impl Parser {
         }
         self.draft.line += 1;
         let mut line = line;
+        if self.draft.line == 1 {
+            line = line.strip_prefix('\u{feff}').unwrap_or(line);
+        }
         if let Some(stripped) = line.strip_suffix('\r') {
             line = stripped;
             self.draft.note_once(NoteKind::CarriageReturns, "CRLF line ends of the patch were read as LF");

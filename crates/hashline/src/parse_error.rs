@@ -24,6 +24,8 @@ pub enum ParseErrorKind {
     BeforeHeader(String),
     #[error("`{0}` stands after the end of the patch")]
     AfterEnd(String),
+    #[error("the patch begins inside an envelope and has no `{0}`; it seems cut off, write all of it")]
+    Unclosed(&'static str),
     #[error("the header has no tag; copy the whole header, with `#` and the tag, from what was shown")]
     NoTag,
     #[error("{0}")]
@@ -84,6 +86,10 @@ pub enum ParseErrorKind {
         "rows pasted from a read must be complete, in order and without `+` rows beside them; write the body with `+` rows"
     )]
     PastedRows,
+    #[error(
+        "the pasted rows begin with line {row}, but the operation replaces from line {named} on; write the text alone, each row after a `+`"
+    )]
+    PastedElsewhere { row: usize, named: usize },
     #[error("a blank line stands between body rows; write a lone `+` for an empty line")]
     BlankRow,
     #[error("a carriage return stands inside a line; a row is one line, a path too")]

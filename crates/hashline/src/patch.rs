@@ -3,7 +3,6 @@
 //! Every dialect parses to these types. A patch says what its author wants, in lines of the text
 //! that its tag names; whether that can be had is for [`plan`](crate::plan()) to find out.
 
-use std::collections::VecDeque;
 use std::fmt;
 
 use crate::{LineCheck, Tag};
@@ -239,6 +238,19 @@ impl fmt::Display for Section {
     }
 }
 
+impl Patch {
+    /// Leaves out the blanks at the ends of paths where `exists` knows the path without them and
+    /// not the path as it is written.
+    pub fn leave_out_blanks(&mut self, mut exists: impl FnMut(&str) -> bool) {
+        for section in &mut self.sections {
+            let bare = normal_path(section.path.trim());
+            if bare != section.path && !bare.is_empty() && !exists(&section.path) && exists(&bare) {
+                section.path = bare;
+            }
+        }
+    }
+}
+
 impl fmt::Display for Patch {
     /// The canonical dialect; what it prints parses to the same patch, without notes unless it
     /// holds `-` rows. (A section without a tag has no canonical form and does not parse.)
@@ -247,42 +259,22 @@ impl fmt::Display for Patch {
     }
 }
 
-/// The path in lexically normal form: `/` between parts, no `.`, no `a/..`, no blanks around it.
+/// The path in lexically normal form: `/` between parts, no `.`, no `a/..`. Blanks at its ends stay: they
+/// may be part of a name.
 pub(crate) fn normal_path(path: &str) -> String {
-    let path = path.trim();
     let is_absolute = path.starts_with('/');
-    let mut parts: VecDeque<&str> = VecDeque::new();
+    let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {
             "" | "." => {}
-            ".." if parts.back().is_some_and(|last| *last != "..") => {
-                parts.pop_back();
+            ".." if parts.last().is_some_and(|last| *last != "..") => {
+                parts.pop();
             }
-            part => parts.push_back(part),
+            part => parts.push(part),
         }
-    }
-    // Leaving parts out may bring blanks to an end, and with them parts to leave out.
-    while let Some(last) = parts.pop_back().map(str::trim_end) {
-        match last {
-            "" | "." => {}
-            ".." if parts.back().is_some_and(|last| *last != "..") => {
-                parts.pop_back();
-            }
-            last => {
-                parts.push_back(last);
-                break;
-            }
-        }
-    }
-    while let Some(first) = parts.front_mut().filter(|_| !is_absolute) {
-        *first = first.trim_start();
-        if !matches!(*first, "" | ".") {
-            break;
-        }
-        parts.pop_front();
     }
     let root = if is_absolute { "/" } else { "" };
-    format!("{root}{}", parts.make_contiguous().join("/"))
+    format!("{root}{}", parts.join("/"))
 }
 
 #[cfg(test)]
@@ -297,10 +289,10 @@ mod tests {
             ("/a/./b", "/a/b"),
             ("../a", "../a"),
             ("a b", "a b"),
-            ("./ ./a", "a"),
-            ("a/b/.. /.. ", "a/b"),
-            ("a/b/c /.. /", "a/b"),
-            ("b /.", "b"),
+            (" a ", " a "),
+            ("./ ./a", " ./a"),
+            ("a/b/c /../", "a/b"),
+            ("b /.", "b "),
             ("/ ./a", "/ ./a"),
         ] {
             assert_eq!(normal_path(path), normal);

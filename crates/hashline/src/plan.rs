@@ -7,6 +7,7 @@
 //! operations claim the same lines, would the body become wrong content, were the lines shown, and
 //! what became of them since.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -14,7 +15,7 @@ use text::TextEdit;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::hunks::{Registers, hunks, registers};
-use crate::patch::{FileOp, Op, Patch};
+use crate::patch::{FileOp, Op, Patch, Section};
 use crate::print::headline;
 use crate::recover::{Way, way};
 use crate::refuse::{Problem, refuse};
@@ -22,8 +23,8 @@ use crate::source::{Source, check_file_op, source};
 use crate::surgery::{self, Hunk, Place};
 use crate::unseen::unseen;
 use crate::{
-    Documents, Lines, Note, ParseRegression, Reason, Recovery, Refusal, SnapshotStore, Syntax, Tag, View,
-    furniture, gate, recovery,
+    Current, Documents, Lines, Note, ParseRegression, Reason, Recovery, Refusal, SnapshotStore, Syntax, Tag,
+    View, furniture, gate, recovery,
 };
 
 /// How to plan.
@@ -99,6 +100,7 @@ pub fn plan(
     options: Options<'_>,
 ) -> Result<Plan, Refusal> {
     let payload = xxh3_64(patch.to_string().as_bytes());
+    let patch = &*without_blanks(patch, store, documents);
     let sources: Vec<Result<Source<'_>, Problem>> =
         patch.sections.iter().map(|section| source(section, store, documents, options)).collect();
     let registers = registers(&sources);
@@ -128,6 +130,22 @@ pub fn plan(
     }
 }
 
+/// The patch with the paths that exist: blanks at the ends of a path belong to it if there is such
+/// a file or a text of it, and are left out if there is one without them instead.
+fn without_blanks<'a>(
+    patch: &'a Patch,
+    store: &mut SnapshotStore,
+    documents: &dyn Documents,
+) -> Cow<'a, Patch> {
+    let mut patch = Cow::Borrowed(patch);
+    if patch.sections.iter().any(|section| section.path.trim() != section.path) {
+        patch.to_mut().leave_out_blanks(|path| {
+            store.history(path).is_some() || !matches!(documents.current(path), Current::Missing)
+        });
+    }
+    patch
+}
+
 fn section_plan(
     source: &Source<'_>,
     registers: &Registers,
@@ -151,12 +169,20 @@ fn section_plan(
         ));
     }
     for (op, hunk) in section.ops.iter().zip(&hunks) {
-        let first = hunk.place.line(lines.count());
-        if let Op::Put { .. } = op
-            && let Some(message) = furniture::refuse(&hunk.rows, first, lines)
-        {
+        let Op::Put { .. } = op else { continue };
+        let mut message = furniture::refuse(&hunk.rows, hunk.place.line(lines.count()), lines);
+        if let Place::Lines { first, last } = hunk.place {
+            message = message.or_else(|| furniture::shortened(&hunk.rows, first, last, lines));
+        }
+        if let Some(message) = message {
             return Err(Problem::new(Reason::InvalidPatch, message));
         }
+    }
+    if let Some(name) = lost_register(section, patch) {
+        let message = format!(
+            "the lines cut into @{name} are pasted nowhere in this patch and would be lost; paste them with `PUT … @{name}`, or leave the name out to delete them"
+        );
+        return Err(Problem::new(Reason::InvalidPatch, message));
     }
     let way = way(source, &hunks, store, documents)?;
     unseen(source, &hunks, store, &way)?;
@@ -200,6 +226,19 @@ fn section_plan(
         strategy,
         recovery,
         notes,
+    })
+}
+
+/// A register that the section fills under a name and that no section pastes: the patch may have
+/// been cut off.
+fn lost_register<'a>(section: &'a Section, patch: &Patch) -> Option<&'a str> {
+    let pasted = |name: &str| {
+        let paste = |op: &Op| matches!(op, Op::Paste { register: Some(register), .. } if register == name);
+        patch.sections.iter().flat_map(|section| &section.ops).any(paste)
+    };
+    section.ops.iter().find_map(|op| match op {
+        Op::Cut { register: Some(name), .. } if !pasted(name) => Some(name.as_str()),
+        _ => None,
     })
 }
 

@@ -6,6 +6,7 @@ use crate::refuse::Problem;
 use crate::remap::{Found, Remap};
 use crate::source::Source;
 use crate::surgery::{self, Hunk, Place};
+use crate::told::{self, Told};
 use crate::{
     Documents, FileOp, Lines, Note, NoteKind, Reason, Recovery, SnapshotStore, Strategy, applied, recovery,
 };
@@ -51,34 +52,41 @@ pub(crate) fn way(
     if section.ops.is_empty() {
         return Err(stale(source, None));
     }
-    let result = text::apply(lines.text(), &surgery::edits(lines, hunks)).ok();
-    if result.as_deref() == Some(&**current.text()) && section.file_op == FileOp::Keep {
+    let chain = chain(source, store, documents);
+    let told: Vec<Told> = match &chain {
+        Some(chain) => hunks.iter().map(|hunk| told::told(chain, hunk, lines, current)).collect(),
+        None => vec![Told::Nothing; hunks.len()],
+    };
+    let placed = |told: &Told| match told {
+        Told::At(place) => Some((*place, Strategy::Chain)),
+        _ => None,
+    };
+    let mut places: Vec<Option<(Place, Strategy)>> = told.iter().map(placed).collect();
+    let mut done: Vec<bool> = told.iter().map(|told| *told == Told::Done).collect();
+    if places.iter().all(Option::is_none)
+        && section.file_op == FileOp::Keep
+        && text::apply(lines.text(), &surgery::edits(lines, hunks)).as_deref() == Ok(&**current.text())
+        && is_done(hunks, &told, lines, current)
+    {
         return Ok(Way::all(hunks, Strategy::AlreadyApplied, vec![recovery::already_applied()]));
     }
-    let chain = chain(source, store, documents);
-    let mut places: Vec<Option<(Place, Strategy)>> = hunks
-        .iter()
-        .map(|hunk| {
-            let place = chain.as_ref().and_then(|chain| follow(chain, hunk.place, lines, current))?;
-            Some((place, Strategy::Chain))
-        })
-        .collect();
     let mut blanks = None;
-    let mut done = vec![false; hunks.len()];
-    if places.iter().any(Option::is_none) {
+    if places.iter().zip(&done).any(|(place, done)| place.is_none() && !done) {
         // Numbers from an earlier version are followed by recorded edits only.
         if !own {
             return Err(stale(source, None));
         }
         let mut remap = Remap::new(lines, current);
         let mut merge = Merge::default();
-        for (hunk, place) in hunks.iter().zip(&mut places).filter(|(_, place)| place.is_none()) {
+        let open = hunks.iter().zip(&mut places).zip(&told);
+        let asked = |told: &Told| !matches!(told, Told::At(_) | Told::Done | Told::Repeated);
+        for ((hunk, place), _) in open.filter(|(_, told)| asked(told)) {
             // Recorded edits that touched the lines are known to have touched them, whatever stands
             // there now; unless they wrote everything anew.
             if let Some(chain) =
                 chain.as_ref().filter(|chain| !chain.is_rewritten(lines, current, hunk.place))
             {
-                let found = beside(chain, hunk.place, lines, current);
+                let found = told::beside(chain, hunk.place, lines, current);
                 *place = found.map(|place| (place, Strategy::Chain));
             } else {
                 match remap.find(hunk.place) {
@@ -92,9 +100,11 @@ pub(crate) fn way(
             }
             place.take_if(|(place, _)| repeats(hunk, *place, lines, current));
         }
-        let wanted: Vec<bool> = places.iter().map(Option::is_none).collect();
+        let wanted = |(place, told): (&Option<_>, &Told)| place.is_none() && told.may_be_done();
+        let wanted: Vec<bool> = places.iter().zip(&told).map(wanted).collect();
         if wanted.contains(&true) {
-            done = applied::applied(&mut remap, hunks, &wanted);
+            let stands = applied::applied(&mut remap, hunks, &wanted);
+            done.iter_mut().zip(stands).for_each(|(done, stands)| *done |= stands);
         }
     }
     let missing = places.iter().zip(&done).any(|(place, done)| place.is_none() && !done);
@@ -116,14 +126,15 @@ pub(crate) fn way(
     Ok(Way { hunks, recovery, notes })
 }
 
-/// Where a point is now, by the recorded edits, if other lines came between its neighbours or one
-/// of them went: beside the line that it names.
-fn beside(chain: &Chain, place: Place, old: &Lines, new: &Lines) -> Option<Place> {
-    match place {
-        Place::Before(line) => chain.line(old, new, line, line).map(Place::Before),
-        Place::After(line) => chain.line(old, new, line, line).map(Place::After),
-        _ => None,
-    }
+/// Whether a text that reads as the hunks would have made it does so because they were made: no
+/// line that they change may be left, and what they insert must be what came.
+fn is_done(hunks: &[Hunk], told: &[Told], old: &Lines, new: &Lines) -> bool {
+    let mut remap: Option<Remap<'_>> = None;
+    hunks.iter().zip(told).all(|(hunk, told)| match told {
+        Told::Done | Told::Gone => true,
+        Told::Left | Told::Repeated | Told::At(_) => false,
+        Told::Nothing => applied::is_replaced(remap.get_or_insert_with(|| Remap::new(old, new)), hunk),
+    })
 }
 
 /// Whether the rows to be inserted stand there already, where the neighbours are not side by side
@@ -173,7 +184,6 @@ fn in_order(hunks: &[Hunk], places: &[Option<(Place, Strategy)>], old: &Lines, n
 }
 
 /// The recorded way from the version to the current text: our own edits, then what the caller
-/// The recorded way from the version to the current text: our own edits, then what the caller
 /// knows of.
 fn chain(source: &Source<'_>, store: &mut SnapshotStore, documents: &dyn Documents) -> Option<Chain> {
     let Source { section, tagged, version, snapshot, current, .. } = source;
@@ -193,26 +203,4 @@ fn chain(source: &Source<'_>, store: &mut SnapshotStore, documents: &dyn Documen
     let own = history.steps(*version, *tagged)?;
     let steps = own.into_iter().chain(log.steps().iter().map(Vec::as_slice));
     Chain::new(snapshot.text(), current.text(), steps)
-}
-
-/// Where a place is now: its lines untouched, and for an insertion the lines on both its sides
-/// still next to each other. (Something that now stands between may be this very edit.)
-fn follow(chain: &Chain, place: Place, old: &Lines, new: &Lines) -> Option<Place> {
-    let line = |line: usize| chain.line(old, new, line, line);
-    // The lines around a point, by the line above it: both must be there, or be the file's ends.
-    let between = |above: usize| -> Option<usize> {
-        let upper = if above == 0 { 0 } else { line(above)? };
-        let lower = if above == old.count() { new.count() + 1 } else { line(above + 1)? };
-        (upper + 1 == lower).then_some(upper)
-    };
-    match place {
-        Place::Lines { first, last } => {
-            let start = chain.line(old, new, first, last)?;
-            Some(Place::Lines { first: start, last: start + (last - first) })
-        }
-        Place::Before(at) => between(at - 1).map(|upper| Place::Before(upper + 1)),
-        Place::After(at) => between(at).map(Place::After),
-        Place::Head => between(0).map(|_| Place::Head),
-        Place::End => between(old.count()).map(|_| Place::End),
-    }
 }

@@ -25,7 +25,7 @@ pub enum Reason {
     Ambiguous,
     /// Two operations claim the same lines.
     Overlap,
-    /// The edges of the edit do not fit their surroundings.
+    /// The file would no longer parse, and an edge of the edit does not fit its surroundings.
     Boundary,
     /// The file would no longer parse.
     ParseRegression,

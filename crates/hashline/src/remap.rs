@@ -99,7 +99,9 @@ impl<'a> Remap<'a> {
             Fate::Gone => !is_line || !self.has_twin(named, named, at),
             Fate::Unsure => false,
         };
-        if !enough || (is_line && self.run_has_twin(named, named, at)) {
+        // An end of the file has no twin.
+        let at_an_end = (gap == 0 || gap == self.old.count()) && other == Fate::At(beside);
+        if !enough || (is_line && !at_an_end && self.run_has_twin(named, named, at)) {
             return Found::Nowhere;
         }
         if is_line && self.old.content(named) != self.new.content(at) {
@@ -134,12 +136,7 @@ impl<'a> Remap<'a> {
     pub(crate) fn run_has_twin(&mut self, first: usize, last: usize, start: usize) -> bool {
         let (old, new) = self.alignment.lines();
         let (from, to) = run(old, new, first - 1, last, start - 1, &mut self.work);
-        let length = to - from;
         let place = start - 1 - (first - 1 - from);
-        // A run that begins or ends with the text is told from its twins by that.
-        if (from == 0 && place == 0) || (to == old.len() && place + length == new.len()) {
-            return false;
-        }
         occurs_elsewhere(new, &old[from..to], place, &mut self.work)
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use text::TextEdit;
 
+use crate::refuse::LONGEST;
 use crate::{FileOp, Lines, SectionPlan, Snapshot, SnapshotStore, Tag, View, furniture};
 
 /// Lines of a snapshot under its header, as `view` has it. What lies between, before and after the
@@ -61,6 +62,10 @@ pub struct Outcome {
 const CONTEXT: usize = 2;
 /// Changed lines shown at most; the rest is named.
 const MOST: usize = 120;
+/// Bytes of rows shown at most, as many as a read shows; the rest is named.
+pub const MOST_BYTES: usize = 50 << 10;
+/// Notes told at most of one section.
+const MOST_NOTES: usize = 20;
 
 /// Records a committed section with the text that was read back, and says what it came to: `-`
 /// rows for lines that went, `+` rows for new ones and context rows, numbered as they are now. The
@@ -71,6 +76,17 @@ pub fn outcome(
     read_back: impl Into<Arc<str>>,
     view: View,
 ) -> Outcome {
+    outcome_within(store, section, read_back, view, MOST_BYTES)
+}
+
+/// As [`outcome`], with at most so many bytes of rows, where several sections share what is shown.
+pub fn outcome_within(
+    store: &mut SnapshotStore,
+    section: &SectionPlan,
+    read_back: impl Into<Arc<str>>,
+    view: View,
+    bytes: usize,
+) -> Outcome {
     let read_back = read_back.into();
     let tag = store.committed(section, read_back.clone());
     let mut text = String::new();
@@ -80,14 +96,17 @@ pub fn outcome(
         }
         (FileOp::Rename { to }, Some(tag)) => {
             push_line(&mut text, format!("renamed {} to {to}", section.path));
-            changes(store, &mut text, section, to, tag, read_back, view);
+            changes(store, &mut text, section, (to, tag), read_back, view, bytes);
         }
         (FileOp::Keep, Some(tag)) => {
-            changes(store, &mut text, section, &section.path, tag, read_back, view);
+            changes(store, &mut text, section, (&section.path, tag), read_back, view, bytes);
         }
     }
-    for note in &section.notes {
+    for note in section.notes.iter().take(MOST_NOTES) {
         push_line(&mut text, format!("note: {}", note.message));
+    }
+    if section.notes.len() > MOST_NOTES {
+        push_line(&mut text, format!("note: {} more notes are left out", section.notes.len() - MOST_NOTES));
     }
     Outcome { tag, text }
 }
@@ -96,10 +115,10 @@ fn changes(
     store: &mut SnapshotStore,
     text: &mut String,
     section: &SectionPlan,
-    path: &str,
-    tag: Tag,
+    (path, tag): (&str, Tag),
     read_back: Arc<str>,
     view: View,
+    bytes: usize,
 ) {
     push_line(text, view.header(path, tag));
     let as_planned = read_back == section.new_text;
@@ -111,10 +130,10 @@ fn changes(
             "the file was changed further as it was written; the lines below are what it holds now\n",
         );
     }
-    let mut shown = Vec::new();
-    diff(text, &old, &new, &edits, view, &mut shown);
-    for range in shown {
-        store.see(path, tag, range);
+    let mut rows = Rows::new(text, &new, view, bytes);
+    diff(&mut rows, &old, &edits);
+    for line in rows.shown {
+        store.see(path, tag, line..=line);
     }
 }
 
@@ -122,7 +141,7 @@ fn changes(
 /// with `-`, new lines with `+` and their numbers, two lines of context with a blank.
 pub fn compact_diff(old: &Lines, new: &Lines, edits: &[TextEdit], view: View) -> String {
     let mut out = String::new();
-    diff(&mut out, old, new, edits, view, &mut Vec::new());
+    diff(&mut Rows::new(&mut out, new, view, MOST_BYTES), old, edits);
     out
 }
 
@@ -132,51 +151,87 @@ struct Change {
     new: (usize, usize),
 }
 
-fn diff(
-    out: &mut String,
-    old: &Lines,
-    new: &Lines,
-    edits: &[TextEdit],
+/// The rows of a diff, which come to so many bytes at most.
+struct Rows<'a> {
+    out: &'a mut String,
+    new: &'a Lines,
     view: View,
-    shown: &mut Vec<RangeInclusive<usize>>,
-) {
+    bytes: usize,
+    /// Lines of the new text that were shown.
+    shown: Vec<usize>,
+}
+
+impl<'a> Rows<'a> {
+    fn new(out: &'a mut String, new: &'a Lines, view: View, bytes: usize) -> Self {
+        Self { out, new, view, bytes, shown: Vec::new() }
+    }
+
+    fn push(&mut self, row: &str) {
+        self.bytes = self.bytes.saturating_sub(row.len() + 1);
+        push_line(self.out, row);
+    }
+
+    /// Lines of the new text. A long one is named only, whole: the beginning of a line could be
+    /// taken for the line.
+    fn show(&mut self, sign: char, lines: RangeInclusive<usize>) {
+        for line in lines {
+            match self.new.content(line).len() > LONGEST {
+                true => self.push(&furniture::elision(line, line)),
+                false => {
+                    self.push(&format!("{sign}{}", self.view.row(self.new, line)));
+                    self.shown.push(line);
+                }
+            }
+        }
+    }
+
+    fn gone(&mut self, line: &str) {
+        match line.len() > LONGEST {
+            true => self.push(&format!("… a line of {} bytes went", line.len())),
+            false => self.push(&format!("-{line}")),
+        }
+    }
+}
+
+fn diff(rows: &mut Rows<'_>, old: &Lines, edits: &[TextEdit]) {
+    let new = rows.new;
     let changes = line_changes(old, new, edits);
     let mut next = 1;
     let mut budget = MOST;
     for (at, change) in changes.iter().enumerate() {
         let (first, count) = change.new;
+        if rows.bytes == 0 {
+            rows.push(&furniture::elision(first.min(new.count()).max(1), new.count().max(1)));
+            return;
+        }
         let from = first.saturating_sub(CONTEXT).max(next);
         if from > next && next > 1 {
-            out.push_str("…\n");
+            rows.push("…");
         }
-        let mut show = |out: &mut String, sign: char, lines: RangeInclusive<usize>| {
-            for line in lines.clone() {
-                push_line(out, format!("{sign}{}", view.row(new, line)));
-            }
-            if !lines.is_empty() {
-                shown.push(lines);
-            }
-        };
-        show(out, ' ', from..=first - 1);
+        rows.show(' ', from..=first - 1);
         let (old_first, old_count) = change.old;
-        let removed = old_count.min(budget);
+        let mut removed = 0;
+        while removed < old_count.min(budget) && rows.bytes > 0 {
+            rows.gone(old.content(old_first + removed));
+            removed += 1;
+        }
         budget -= removed;
-        for line in old_first..old_first + removed {
-            push_line(out, format!("-{}", old.content(line)));
-        }
         if removed < old_count {
-            push_line(out, format!("… {} more lines went", old_count - removed));
+            rows.push(&format!("… {} more lines went", old_count - removed));
         }
-        let added = count.min(budget);
+        let mut added = 0;
+        while added < count.min(budget) && rows.bytes > 0 {
+            rows.show('+', first + added..=first + added);
+            added += 1;
+        }
         budget -= added;
-        show(out, '+', first..=first + added - 1);
         if added < count {
-            push_line(out, furniture::elision(first + added, first + count - 1));
+            rows.push(&furniture::elision(first + added, first + count - 1));
         }
         next = first + count;
         let until = changes.get(at + 1).map_or(usize::MAX, |change| change.new.0);
         let to = (next + CONTEXT).min(until).min(new.count() + 1);
-        show(out, ' ', next..=to - 1);
+        rows.show(' ', next..=to - 1);
         next = next.max(to);
     }
 }

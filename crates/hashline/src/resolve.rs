@@ -13,6 +13,9 @@ use crate::{Lines, Reason, Snapshot, View};
 /// How far from its number a line with the right check is looked for.
 const NEAR: usize = 64;
 
+/// How far a line that has a check by chance alone makes it doubtful: twice as many lines of 576.
+const CLOSE: usize = 16;
+
 /// Where the numbers of a section were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Resolved {
@@ -65,6 +68,11 @@ pub(crate) fn resolve(
                 return Err((Reason::Ambiguous, message));
             }
         }
+        let lost = anchors.iter().any(|anchor| history.was_forgotten(anchor.line));
+        if lost && !echoes(section, snapshot.lines(), 0) && fits_nearby(snapshot.lines(), &anchors) {
+            let message = "the numbers fit other lines near as well, and may be those of a text that is no longer kept; look below, and send the same edit again if it is right";
+            return Err((Reason::Ambiguous, message.to_owned()));
+        }
         return Ok(here);
     }
     // Numbers alone prove nothing about another version.
@@ -73,30 +81,30 @@ pub(crate) fn resolve(
     if !all_checked {
         return Err(mismatch());
     }
-    let earlier = others.filter(|(at, _)| *at < tagged).map(|(at, other)| (Some(at), other));
-    let ghosts = history.ghosts.iter().map(|ghost| (None, ghost));
+    let recorded = history.versions[tagged].recorded;
+    let all = others.map(|(at, other)| (Some(at), other));
+    let all = all.chain(history.ghosts.iter().map(|ghost| (None, ghost)));
     let mut places: Option<Vec<usize>> = None;
-    let mut version = None;
-    for (at, other) in ghosts.chain(earlier) {
+    // The newest of those that agree: what it was before its edit was made tells whether this is
+    // the same edit again.
+    let mut newest = None;
+    for (at, other) in all.filter(|(_, other)| other.recorded < recorded) {
         let Some(text) = agreeing(other) else { continue };
         let of = (other.id(), &*text);
         let here = (history.versions[tagged].id(), snapshot);
         let found = mapped(history, of, here, &anchors).ok_or_else(mismatch)?;
-        // A check fits one line in 576 by chance. Where a version is gone in which the number was
-        // shown, it takes more than one to tell that it is not of that.
-        let alone = !is_two(&anchors) && anchors.iter().any(|anchor| history.was_forgotten(anchor.line));
-        if alone && !echoes(section, text.lines(), 0) {
-            return Err(mismatch());
-        }
         if places.as_ref().is_some_and(|places| *places != found) {
             let message = "the numbers fit two earlier versions and mean different lines; name the lines by the numbers and checks below";
             return Err((Reason::Ambiguous, message.to_owned()));
         }
         places = Some(found);
-        // The newest of those that agree.
-        version = at.or(version);
+        newest = newest.max(Some((other.recorded, at)));
     }
-    if let Some(version) = version {
+    // Nothing is planned on a ghost, nor where the newest may be one that is gone for good.
+    let lost = anchors.iter().any(|anchor| history.was_forgotten(anchor.line));
+    if let Some((_, Some(version))) = newest
+        && !lost
+    {
         return Ok(Resolved { version, shift: 0 });
     }
     let shift = near(snapshot.lines(), section, &anchors).ok_or_else(mismatch)?;
@@ -120,6 +128,22 @@ fn near(lines: &Lines, section: &Section, anchors: &[Anchor]) -> Option<isize> {
         shift = Some(by);
     }
     shift.filter(|shift| is_two(anchors) || echoes(section, lines, *shift))
+}
+
+/// Whether all checks stand at other lines too, all as far from their numbers: at twins, or close by
+/// as far as an edit may have moved them.
+fn fits_nearby(lines: &Lines, anchors: &[Anchor]) -> bool {
+    let fits = |by: isize| {
+        anchors.iter().all(|anchor| {
+            let Some(at) = anchor.line.checked_add_signed(by) else { return false };
+            let is_line = (1..=lines.count()).contains(&at);
+            let is_twin = || lines.content(at) == lines.content(anchor.line);
+            is_line
+                && lines.check(at) == lines.check(anchor.line)
+                && (by.unsigned_abs() <= CLOSE || is_twin())
+        })
+    };
+    !anchors.is_empty() && (1..=NEAR as isize).flat_map(|by| [by, -by]).any(fits)
 }
 
 /// The only line near the anchor's number that has its check.
@@ -198,13 +222,8 @@ fn differing<'a>(
         return None;
     }
     let mut remap = Remap::new(old, new);
-    // Where they disagree, the tag decides.
-    let mut moved = |line: usize| match remap.fate((line, line), line) {
-        Fate::At(at) => at != line,
-        Fate::Gone => true,
-        Fate::Unsure => false,
-    };
-    anchors.iter().find(|anchor| moved(anchor.line))
+    // Where the cheapest ways disagree, a twin of the line may have come to its number.
+    anchors.iter().find(|anchor| remap.fate((anchor.line, anchor.line), anchor.line) != Fate::At(anchor.line))
 }
 
 fn mismatch(snapshot: &Snapshot, anchors: &[Anchor], view: View) -> String {

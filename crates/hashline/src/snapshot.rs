@@ -59,6 +59,11 @@ impl Seen {
         self.shown.splice(from..to, [first..=last]);
     }
 
+    /// Shows what was shown in another version, by its numbers.
+    pub(crate) fn show_all(&mut self, other: &Seen) {
+        other.shown.iter().for_each(|lines| self.show(lines.clone()));
+    }
+
     pub(crate) fn fold(&mut self, lines: RangeInclusive<usize>) {
         if !self.folds.contains(&lines) {
             self.folds.push(lines);
@@ -83,15 +88,28 @@ impl Seen {
         &self.folds
     }
 
-    /// Lines of the range that the model has not seen. A fold that lies whole inside the range, its
-    /// first and last line shown, counts as seen.
+    /// Lines of the range that the model has not seen. A fold counts as seen where the range names
+    /// it whole: it lies inside, is the only one that does, and the range begins with the line shown
+    /// before it or ends with the one shown after it. Then those who wrote the range meant the fold,
+    /// and did not merely pass over it.
     pub(crate) fn missing(&self, lines: RangeInclusive<usize>) -> Vec<usize> {
-        let whole = |fold: &&RangeInclusive<usize>| fold.start() > lines.start() && fold.end() < lines.end();
-        let folds: Vec<_> = self.folds.iter().filter(whole).collect();
-        lines
-            .clone()
-            .filter(|line| !self.contains(*line) && !folds.iter().any(|fold| fold.contains(line)))
-            .collect()
+        let (first, last) = (*lines.start(), *lines.end());
+        let mut unseen: Vec<usize> = lines.filter(|line| !self.contains(*line)).collect();
+        let (Some(from), Some(to)) = (unseen.first(), unseen.last()) else { return unseen };
+        let fold = self.folds.iter().find(|fold| fold.contains(from) && fold.contains(to));
+        if let Some(fold) = fold
+            && *fold.start() > first
+            && *fold.end() < last
+            && (*fold.start() == first + 1 || *fold.end() + 1 == last)
+        {
+            unseen.clear();
+        }
+        unseen
+    }
+
+    /// Whether each of so many lines was shown; what is folded was not.
+    pub(crate) fn is_all(&self, count: usize) -> bool {
+        self.shown.iter().any(|range| *range.start() <= 1 && *range.end() >= count) || count == 0
     }
 }
 
@@ -110,6 +128,18 @@ mod tests {
         assert_eq!(seen.missing(2..=7), [3, 4, 5, 6, 7]);
         assert_eq!(seen.missing(3..=8), [3, 4, 5, 6, 7]);
         assert_eq!(seen.missing(9..=10), [10]);
+        // What is passed over is not named.
+        assert_eq!(seen.missing(1..=8), [0; 0]);
+        assert_eq!(seen.missing(2..=9), [0; 0]);
+        assert_eq!(seen.missing(1..=9), [3, 4, 5, 6, 7]);
+        seen.fold(11..=12);
+        seen.show(10..=10);
+        seen.show(13..=13);
+        assert_eq!(seen.missing(10..=13), [0; 0]);
+        assert_eq!(seen.missing(2..=13), [3, 4, 5, 6, 7, 11, 12]);
+        assert!(!seen.is_all(9));
+        seen.show(3..=7);
+        assert!(seen.is_all(9) && !seen.is_all(11));
     }
 
     proptest! {

@@ -111,7 +111,8 @@ impl SnapshotStore {
     }
 
     /// Marks lines of a version as folded: left out between two lines that were shown. An
-    /// operation that names the whole of them, with those two lines, needs no further read.
+    /// operation that begins with the one or ends with the other, and takes no other fold, names the
+    /// whole of them and needs no further read.
     /// Returns whether the version is kept.
     pub fn fold(&mut self, path: &str, tag: Tag, lines: RangeInclusive<usize>) -> bool {
         let Some((history, at)) = self.find(path, tag) else { return false };
@@ -175,7 +176,7 @@ impl SnapshotStore {
     pub fn has_seen_all(&mut self, path: &str, tag: Tag) -> bool {
         self.find(path, tag).is_some_and(|(history, at)| {
             let version = &history.versions[at];
-            version.seen.missing(1..=version.count()).is_empty()
+            version.seen.is_all(version.count())
         })
     }
 

@@ -102,10 +102,10 @@ pub(crate) fn sorted(hunks: &[Hunk], count: usize) -> Vec<(usize, &Hunk)> {
 
 /// Lines `after` (exclusive) to `to` (inclusive) give way to rows; each row knows whose line end
 /// it takes.
-struct Region<'a> {
-    after: usize,
-    to: usize,
-    rows: Vec<(&'a str, usize)>,
+pub(crate) struct Region<'a> {
+    pub after: usize,
+    pub to: usize,
+    pub rows: Vec<(&'a str, usize)>,
 }
 
 /// The edits of `lines` that the hunks, which must not overlap and must lie in the text, amount to:
@@ -130,7 +130,8 @@ pub(crate) fn edits(lines: &Lines, hunks: &[Hunk]) -> Vec<TextEdit> {
     regions.iter().map(|region| edit(lines, region)).filter(changes).collect()
 }
 
-fn region<'a>(lines: &Lines, hunk: &'a Hunk) -> Region<'a> {
+/// What a hunk changes: rows equal to the first or last lines that they replace change nothing.
+pub(crate) fn region<'a>(lines: &Lines, hunk: &'a Hunk) -> Region<'a> {
     let insertion = |gap: usize, line: usize| Region {
         after: gap,
         to: gap,

@@ -85,7 +85,7 @@ fn saved(server: &Server, path: &AbsPath) -> Option<Value> {
         return None;
     }
     let document = server.core.workspace.document(path).ok().filter(|it| it.owner == Owner::Disk)?;
-    let mut params = json!({"textDocument": {"uri": document.uri}});
+    let mut params = json!({"textDocument": {"uri": path_to_uri(path.as_path())}});
     if options["includeText"] == true {
         params["text"] = json!(&*document.text);
     }

@@ -3,14 +3,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use workspace::{AbsPath, Workspace};
 
 use crate::capabilities::Capabilities;
 use crate::definition::ServerDefinition;
 use crate::diagnostics::PushedDiagnostics;
 use crate::documents::{OpenDocuments, SyncRule};
-use crate::features::Arrived;
+use crate::features::Inbox;
 use crate::host::Host;
 use crate::loading::Loading;
 use crate::sweep::Sweep;
@@ -33,7 +33,7 @@ pub(crate) struct Core {
     pub commanding: Semaphore,
     capabilities: Mutex<Capabilities>,
     documents: Mutex<OpenDocuments>,
-    edits: Mutex<Option<mpsc::Sender<Arrived>>>,
+    edits: Mutex<Option<Inbox>>,
 }
 
 impl Core {
@@ -47,7 +47,7 @@ impl Core {
     ) -> Self {
         Self {
             loading: Loading::new(definition.ready.clone()),
-            diagnostics: PushedDiagnostics::new(definition.diagnostics),
+            diagnostics: PushedDiagnostics::new(definition.diagnostics.clone()),
             traffic: Arc::new(Traffic::new()),
             sweep: Sweep::default(),
             commanding: Semaphore::new(1),
@@ -73,7 +73,7 @@ impl Core {
     }
 
     /// Where edits of the server go while a question is open that may cause some.
-    pub fn edits(&self) -> MutexGuard<'_, Option<mpsc::Sender<Arrived>>> {
+    pub fn edits(&self) -> MutexGuard<'_, Option<Inbox>> {
         self.edits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

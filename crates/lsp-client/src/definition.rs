@@ -36,6 +36,9 @@ pub struct ServerDefinition {
     pub opens_holders: bool,
     /// What it was opened counts for such a question only when it has told diagnostics about it.
     pub waits_for_holders: bool,
+    /// It may still not see that files speak of one thing: those that hold the name and are not in its
+    /// answer are named.
+    pub names_holders_left: bool,
     /// A whole file is formatted as the range of all its lines.
     pub formats_by_range: bool,
     /// Other programs that it calls for a feature; without one of them it does not offer that.
@@ -62,6 +65,9 @@ pub struct ServerDefinition {
     pub install: Install,
     /// What the test run last saw working; `None`: written after the project's own pages, never run.
     pub verified: Option<Verified>,
+    /// A file that is not there yet can be shown to it as if it were: what it says then is what it would
+    /// say of the file.
+    pub tries_new_files: bool,
     /// Came with the project: its command is shown before it is first run.
     pub from_project: bool,
 }
@@ -289,7 +295,7 @@ impl ReadyRule {
 }
 
 /// How a server's pushed diagnostics are to be taken.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiagnosticsRule {
     /// After a push without a version, how long another may follow that replaces it; with `progress`
@@ -302,6 +308,25 @@ pub struct DiagnosticsRule {
     /// Pushes without a version are never believed.
     #[serde(default)]
     pub refuse_unversioned: bool,
+    /// The `source` of diagnostics that it finds only when a file is saved: what an edit did to them
+    /// is not known by its own text.
+    #[serde(default)]
+    pub on_save: Vec<String>,
+    /// How it is asked whether a text is clean, since it tells nothing when nothing changes.
+    #[serde(default)]
+    pub clean: Option<CleanRule>,
+}
+
+/// A command of a server that says what is wrong with the text as it is.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CleanRule {
+    /// Its name.
+    pub command: String,
+    /// What it is given each time it is run; `${file}` is the path.
+    pub arguments: Vec<Vec<Value>>,
+    /// The field of its answer that holds the list. When all are empty, the text is clean.
+    pub field: String,
 }
 
 /// What the test run last saw working; only it writes this.
@@ -346,7 +371,11 @@ struct File {
     #[serde(default)]
     waits_for_holders: bool,
     #[serde(default)]
+    names_holders_left: bool,
+    #[serde(default)]
     formats_by_range: bool,
+    #[serde(default)]
+    tries_new_files: bool,
     #[serde(default)]
     needs: BTreeMap<Feature, Vec<String>>,
     #[serde(default)]
@@ -435,7 +464,9 @@ impl ServerDefinition {
             root: file.root,
             opens_holders: file.opens_holders,
             waits_for_holders: file.waits_for_holders,
+            names_holders_left: file.names_holders_left,
             formats_by_range: file.formats_by_range,
+            tries_new_files: file.tries_new_files,
             needs: file.needs,
             moves_within_folder: file.moves_within_folder,
             move_symbol: file.move_symbol,

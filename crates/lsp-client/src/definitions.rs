@@ -1,136 +1,99 @@
 //! All definitions that apply: built in, the person's own, the project's where it is trusted.
 //!
 //! Reads definition files and nothing else. A later source replaces a definition of the same name whole.
+//! What must stay true: a built-in definition that no file of the project needs is not even parsed.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::definition::{DefinitionError, Feature, ServerDefinition};
 
-const BUILT_IN: &[(&str, &str)] = &[
-    ("angular", include_str!("../../../adapters/servers/angular.toml")),
-    ("ansible-language-server", include_str!("../../../adapters/servers/ansible-language-server.toml")),
-    ("asm-lsp", include_str!("../../../adapters/servers/asm-lsp.toml")),
-    ("astro", include_str!("../../../adapters/servers/astro.toml")),
-    ("basedpyright", include_str!("../../../adapters/servers/basedpyright.toml")),
-    ("bash-language-server", include_str!("../../../adapters/servers/bash-language-server.toml")),
-    ("biome", include_str!("../../../adapters/servers/biome.toml")),
-    ("buf", include_str!("../../../adapters/servers/buf.toml")),
-    ("clangd", include_str!("../../../adapters/servers/clangd.toml")),
-    ("clojure-lsp", include_str!("../../../adapters/servers/clojure-lsp.toml")),
-    ("cmake-language-server", include_str!("../../../adapters/servers/cmake-language-server.toml")),
-    ("crystalline", include_str!("../../../adapters/servers/crystalline.toml")),
-    ("csharp-ls", include_str!("../../../adapters/servers/csharp-ls.toml")),
-    ("dart", include_str!("../../../adapters/servers/dart.toml")),
-    ("deno", include_str!("../../../adapters/servers/deno.toml")),
-    ("dockerfile-language-server", include_str!("../../../adapters/servers/dockerfile-language-server.toml")),
-    ("elixir-ls", include_str!("../../../adapters/servers/elixir-ls.toml")),
-    ("elm-language-server", include_str!("../../../adapters/servers/elm-language-server.toml")),
-    ("erlang-language-platform", include_str!("../../../adapters/servers/erlang-language-platform.toml")),
-    ("erlang-ls", include_str!("../../../adapters/servers/erlang-ls.toml")),
-    ("expert", include_str!("../../../adapters/servers/expert.toml")),
-    ("fish-lsp", include_str!("../../../adapters/servers/fish-lsp.toml")),
-    ("fortls", include_str!("../../../adapters/servers/fortls.toml")),
-    ("fsautocomplete", include_str!("../../../adapters/servers/fsautocomplete.toml")),
-    ("gleam", include_str!("../../../adapters/servers/gleam.toml")),
-    ("gopls", include_str!("../../../adapters/servers/gopls.toml")),
-    ("graphql", include_str!("../../../adapters/servers/graphql.toml")),
-    ("groovy-language-server", include_str!("../../../adapters/servers/groovy-language-server.toml")),
-    ("helm-ls", include_str!("../../../adapters/servers/helm-ls.toml")),
-    ("hls", include_str!("../../../adapters/servers/hls.toml")),
-    ("intelephense", include_str!("../../../adapters/servers/intelephense.toml")),
-    ("jdtls", include_str!("../../../adapters/servers/jdtls.toml")),
-    ("jedi-language-server", include_str!("../../../adapters/servers/jedi-language-server.toml")),
-    ("jsonnet-language-server", include_str!("../../../adapters/servers/jsonnet-language-server.toml")),
-    ("julials", include_str!("../../../adapters/servers/julials.toml")),
-    ("just-lsp", include_str!("../../../adapters/servers/just-lsp.toml")),
-    ("kotlin-language-server", include_str!("../../../adapters/servers/kotlin-language-server.toml")),
-    ("kotlin-lsp", include_str!("../../../adapters/servers/kotlin-lsp.toml")),
-    ("lemminx", include_str!("../../../adapters/servers/lemminx.toml")),
-    ("lua-language-server", include_str!("../../../adapters/servers/lua-language-server.toml")),
-    ("marksman", include_str!("../../../adapters/servers/marksman.toml")),
-    ("mesonlsp", include_str!("../../../adapters/servers/mesonlsp.toml")),
-    ("metals", include_str!("../../../adapters/servers/metals.toml")),
-    ("neocmakelsp", include_str!("../../../adapters/servers/neocmakelsp.toml")),
-    ("nil", include_str!("../../../adapters/servers/nil.toml")),
-    ("nimlangserver", include_str!("../../../adapters/servers/nimlangserver.toml")),
-    ("nixd", include_str!("../../../adapters/servers/nixd.toml")),
-    ("nushell", include_str!("../../../adapters/servers/nushell.toml")),
-    ("ocamllsp", include_str!("../../../adapters/servers/ocamllsp.toml")),
-    ("ols", include_str!("../../../adapters/servers/ols.toml")),
-    ("omnisharp", include_str!("../../../adapters/servers/omnisharp.toml")),
-    ("oxlint", include_str!("../../../adapters/servers/oxlint.toml")),
-    ("perlnavigator", include_str!("../../../adapters/servers/perlnavigator.toml")),
-    ("phpactor", include_str!("../../../adapters/servers/phpactor.toml")),
-    ("prisma", include_str!("../../../adapters/servers/prisma.toml")),
-    ("purescript-language-server", include_str!("../../../adapters/servers/purescript-language-server.toml")),
-    ("pylsp", include_str!("../../../adapters/servers/pylsp.toml")),
-    ("pyright", include_str!("../../../adapters/servers/pyright.toml")),
-    ("r-languageserver", include_str!("../../../adapters/servers/r-languageserver.toml")),
-    ("racket-langserver", include_str!("../../../adapters/servers/racket-langserver.toml")),
-    ("regal", include_str!("../../../adapters/servers/regal.toml")),
-    ("rescript-language-server", include_str!("../../../adapters/servers/rescript-language-server.toml")),
-    ("rubocop", include_str!("../../../adapters/servers/rubocop.toml")),
-    ("ruby-lsp", include_str!("../../../adapters/servers/ruby-lsp.toml")),
-    ("ruff", include_str!("../../../adapters/servers/ruff.toml")),
-    ("rust-analyzer", include_str!("../../../adapters/servers/rust-analyzer.toml")),
-    ("serve-d", include_str!("../../../adapters/servers/serve-d.toml")),
-    ("slint-lsp", include_str!("../../../adapters/servers/slint-lsp.toml")),
-    ("solargraph", include_str!("../../../adapters/servers/solargraph.toml")),
-    ("solidity", include_str!("../../../adapters/servers/solidity.toml")),
-    ("sourcekit-lsp", include_str!("../../../adapters/servers/sourcekit-lsp.toml")),
-    ("starpls", include_str!("../../../adapters/servers/starpls.toml")),
-    ("svelte", include_str!("../../../adapters/servers/svelte.toml")),
-    ("tailwindcss", include_str!("../../../adapters/servers/tailwindcss.toml")),
-    ("taplo", include_str!("../../../adapters/servers/taplo.toml")),
-    ("terraform-ls", include_str!("../../../adapters/servers/terraform-ls.toml")),
-    ("texlab", include_str!("../../../adapters/servers/texlab.toml")),
-    ("tinymist", include_str!("../../../adapters/servers/tinymist.toml")),
-    ("tlapm", include_str!("../../../adapters/servers/tlapm.toml")),
-    ("tombi", include_str!("../../../adapters/servers/tombi.toml")),
-    ("ty", include_str!("../../../adapters/servers/ty.toml")),
-    ("typescript-language-server", include_str!("../../../adapters/servers/typescript-language-server.toml")),
-    ("typescript-native", include_str!("../../../adapters/servers/typescript-native.toml")),
-    ("v-analyzer", include_str!("../../../adapters/servers/v-analyzer.toml")),
-    ("verible", include_str!("../../../adapters/servers/verible.toml")),
-    ("vimls", include_str!("../../../adapters/servers/vimls.toml")),
-    ("vscode-css-language-server", include_str!("../../../adapters/servers/vscode-css-language-server.toml")),
-    (
-        "vscode-eslint-language-server",
-        include_str!("../../../adapters/servers/vscode-eslint-language-server.toml"),
-    ),
-    (
-        "vscode-html-language-server",
-        include_str!("../../../adapters/servers/vscode-html-language-server.toml"),
-    ),
-    (
-        "vscode-json-language-server",
-        include_str!("../../../adapters/servers/vscode-json-language-server.toml"),
-    ),
-    ("vtsls", include_str!("../../../adapters/servers/vtsls.toml")),
-    ("vue", include_str!("../../../adapters/servers/vue.toml")),
-    ("yaml-language-server", include_str!("../../../adapters/servers/yaml-language-server.toml")),
-    ("zls", include_str!("../../../adapters/servers/zls.toml")),
-];
+/// A definition that comes with the program. It is read when it is first wanted, once in a process: reading
+/// all of them would cost each start more than everything else that it does.
+struct BuiltIn {
+    name: &'static str,
+    text: &'static str,
+    patterns: &'static [&'static str],
+    read: OnceLock<Arc<ServerDefinition>>,
+}
+
+// `static BUILT_IN: [BuiltIn; …]`, by name.
+include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
+
+impl BuiltIn {
+    const fn new(name: &'static str, text: &'static str, patterns: &'static [&'static str]) -> Self {
+        Self { name, text, patterns, read: OnceLock::new() }
+    }
+
+    fn read(&self) -> &Arc<ServerDefinition> {
+        self.read.get_or_init(|| {
+            let origin = format!("built in: {}", self.name);
+            let definition = ServerDefinition::parse(self.text, &origin, false);
+            Arc::new(definition.expect("a test reads every one of them"))
+        })
+    }
+
+    /// `false`: it does not speak the language of `path`. Otherwise it may.
+    fn may_speak(&self, path: &Path) -> bool {
+        self.patterns.iter().any(|pattern| may_match(pattern, path))
+    }
+}
+
+/// `false`: the glob matches neither the path nor its last part. Otherwise it may: only what stands
+/// before its first special character and after its last one is compared.
+fn may_match(pattern: &str, path: &Path) -> bool {
+    const SPECIAL: &[char] = &['*', '?', '[', ']', '{', '}', '!', '\\'];
+    let (Some(path), Some(name)) = (path.to_str(), path.file_name().and_then(|name| name.to_str())) else {
+        return true;
+    };
+    let Some(first) = pattern.find(SPECIAL) else { return pattern == path || pattern == name };
+    let last = pattern.rfind(SPECIAL).expect("there is one, so a last one") + 1;
+    // `**/x` matches `x` as well.
+    let (start, end) = (&pattern[..first], pattern[last..].trim_start_matches('/'));
+    path.ends_with(end) && (name.starts_with(start) || path.starts_with(start))
+}
 
 /// The definitions in force, by name.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Definitions {
-    by_name: BTreeMap<String, Arc<ServerDefinition>>,
+    by_name: BTreeMap<Cow<'static, str>, Entry>,
+}
+
+#[derive(Clone)]
+enum Entry {
+    BuiltIn(&'static BuiltIn),
+    Own(Arc<ServerDefinition>),
+}
+
+impl Entry {
+    fn definition(&self) -> &Arc<ServerDefinition> {
+        match self {
+            Self::BuiltIn(built_in) => built_in.read(),
+            Self::Own(definition) => definition,
+        }
+    }
+
+    fn may_speak(&self, path: &Path) -> bool {
+        match self {
+            Self::BuiltIn(built_in) => built_in.may_speak(path),
+            Self::Own(_) => true,
+        }
+    }
+}
+
+impl std::fmt::Debug for Definitions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.by_name.keys()).finish()
+    }
 }
 
 impl Definitions {
     /// The definitions that come with the program.
     pub fn built_in() -> Self {
-        let mut definitions = Self::default();
-        for (name, text) in BUILT_IN {
-            let origin = format!("built in: {name}");
-            let definition =
-                ServerDefinition::parse(text, &origin, false).expect("a test reads every one of them");
-            definitions.insert(definition);
-        }
-        definitions
+        let entries = BUILT_IN.iter().map(|it| (Cow::Borrowed(it.name), Entry::BuiltIn(it)));
+        Self { by_name: entries.collect() }
     }
 
     /// The built-in definitions with those of two folders laid over them. Give the project's folder
@@ -157,7 +120,8 @@ impl Definitions {
 
     /// Adds a definition, or replaces that of the same name.
     pub fn insert(&mut self, definition: ServerDefinition) {
-        self.by_name.insert(definition.name.clone(), Arc::new(definition));
+        let name = Cow::Owned(definition.name.clone());
+        self.by_name.insert(name, Entry::Own(Arc::new(definition)));
     }
 
     /// No definitions at all, to be filled by [`Definitions::insert`].
@@ -165,19 +129,25 @@ impl Definitions {
         Self::default()
     }
 
-    /// All of them, by name.
+    /// All of them, by name. Reads every one.
     pub fn list(&self) -> impl Iterator<Item = &Arc<ServerDefinition>> {
-        self.by_name.values()
+        self.by_name.values().map(Entry::definition)
+    }
+
+    /// Whether any came with the project.
+    pub fn any_from_project(&self) -> bool {
+        self.by_name.values().any(|entry| matches!(entry, Entry::Own(it) if it.from_project))
     }
 
     /// The one of that name.
     pub fn get(&self, name: &str) -> Option<&Arc<ServerDefinition>> {
-        self.by_name.get(name)
+        self.by_name.get(name).map(Entry::definition)
     }
 
     /// Those that speak the language of a file, whatever they are good at.
     pub fn for_path(&self, path: &Path) -> Vec<Arc<ServerDefinition>> {
-        self.list().filter(|definition| definition.language_id(path).is_some()).cloned().collect()
+        let likely = self.by_name.values().filter(|entry| entry.may_speak(path)).map(Entry::definition);
+        likely.filter(|definition| definition.language_id(path).is_some()).cloned().collect()
     }
 
     /// Those to be asked for `feature` of a file, best first; servers of one group by rank.
@@ -207,17 +177,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_built_in_definition_reads_and_has_the_name_of_its_file() {
-        let definitions = Definitions::built_in();
-        let names: Vec<&String> = definitions.by_name.keys().collect();
-        let expected: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-        assert_eq!(names, expected);
+    fn every_built_in_definition_is_in_the_table_with_its_name_and_patterns() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters/servers");
         let files: Vec<String> = toml_files(&folder)
             .iter()
             .map(|file| file.file_stem().unwrap().to_string_lossy().into_owned())
             .collect();
-        assert_eq!(files, expected, "a file in adapters/servers is not built in");
+        assert_eq!(files, BUILT_IN.iter().map(|it| it.name).collect::<Vec<_>>());
+        for built_in in &BUILT_IN {
+            let definition = built_in.read();
+            let patterns: Vec<&String> = definition.languages.iter().flat_map(|it| &it.patterns).collect();
+            assert_eq!(patterns, built_in.patterns.iter().collect::<Vec<_>>(), "{}", built_in.name);
+            assert_eq!(definition.name, built_in.name);
+        }
+    }
+
+    /// What is looked at first never hides a definition.
+    #[test]
+    fn a_definition_is_found_for_all_that_its_patterns_match() {
+        let mut paths = vec!["Dockerfile".to_owned(), "/a/templates/b.yaml".to_owned(), "/x/none".to_owned()];
+        for pattern in BUILT_IN.iter().flat_map(|it| it.patterns) {
+            for word in ["", "a", "a.b"] {
+                let name = pattern.replace("**/", "").replace('*', word);
+                paths.extend([format!("/r/{name}"), format!("/r/s/t/{name}"), format!("/r/{name}x"), name]);
+            }
+        }
+        let definitions = Definitions::built_in();
+        let mut found = 0;
+        for path in paths.iter().map(Path::new) {
+            let all = definitions.list().filter(|definition| definition.language_id(path).is_some());
+            let all: Vec<&str> = all.map(|definition| definition.name.as_str()).collect();
+            let quick = definitions.for_path(path);
+            assert_eq!(quick.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), all, "{path:?}");
+            found += all.len();
+        }
+        assert!(found > 500, "{found}");
+    }
+
+    #[test]
+    fn what_stands_around_special_characters_is_compared() {
+        let may = |pattern: &str, path: &str| may_match(pattern, Path::new(path));
+        assert!(may("*.py", "/a/b.py") && may("*.py", "/a/.py") && !may("*.py", "/a/b.pyi"));
+        assert!(may("*.{c,h}", "/a/b.c") && may("a[!b]*", "/x/ac") && !may("a?c", "/x/bbc"));
+        assert!(may("go.mod", "/a/go.mod") && !may("go.mod", "/a/xgo.mod"));
+        assert!(may("/r/x.*", "/r/x.y") && may("**/x", "x") && may("**/x", "/r/x"));
     }
 
     const SCHEMA: &str = include_str!("../../../docs/formats/server-definition.schema.json");
@@ -226,7 +229,7 @@ mod tests {
     fn every_built_in_definition_follows_the_schema() {
         let schema: serde_json::Value = serde_json::from_str(SCHEMA).unwrap();
         let validator = jsonschema::validator_for(&schema).unwrap();
-        for (name, text) in BUILT_IN {
+        for BuiltIn { name, text, .. } in &BUILT_IN {
             let value: toml::Table = toml::from_str(text).unwrap();
             let value = serde_json::to_value(value).unwrap();
             let errors: Vec<String> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
@@ -263,6 +266,7 @@ mod tests {
             ("root.nothing", "/properties/root"),
             ("ready.nothing", "/properties/ready"),
             ("diagnostics.nothing", "/properties/diagnostics"),
+            ("diagnostics.clean.nothing", "/properties/diagnostics/properties/clean"),
             ("features.nothing", "/properties/features"),
             ("needs.nothing", "/properties/needs"),
             ("command.nothing", "/properties/command"),

@@ -1,6 +1,7 @@
 //! What servers push about files, and waiting for what is about the text that was sent.
 //!
-//! What must stay true: nothing that is about another text is ever given out.
+//! What must stay true: nothing that is about another text is ever given out; what is pushed because of
+//! a trial reaches nobody but the trial.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -12,6 +13,20 @@ use workspace::AbsPath;
 
 use crate::definition::DiagnosticsRule;
 use crate::documents::Synced;
+
+/// After a trial that was answered, how long no push may come before what came is believed …
+const QUIET: Duration = Duration::from_millis(500);
+/// … and after one that was not, whose answers may still come.
+const LONG_QUIET: Duration = Duration::from_secs(2);
+
+/// To whom pushes are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// To all who ask, about the true texts.
+    All,
+    /// To the trial that is on.
+    Trial,
+}
 
 /// Files remembered; a server that pushes a whole workspace is bounded by it.
 const LIMIT: usize = 4096;
@@ -29,6 +44,23 @@ struct State {
     /// Tokens of work that was announced and has not ended.
     work: HashSet<String>,
     work_ended: Option<Instant>,
+    /// It sends versions: what comes without one is not about an open text (basedpyright 1.40.2 says
+    /// so that of a file that was closed nothing is known).
+    versioned: bool,
+    /// While a trial is on, all that is pushed.
+    trial: Option<HashMap<AbsPath, Push>>,
+    after: Option<After>,
+}
+
+/// After a trial, while what is pushed may still be about its texts.
+struct After {
+    quiet: Duration,
+    /// When the trial was taken back, or something was pushed that may be about it.
+    last: Instant,
+    /// Of the trial's files, the first version that is none of its own.
+    versions: HashMap<AbsPath, i32>,
+    /// Believed, the last of each file, when nothing more comes.
+    held: HashMap<AbsPath, Push>,
 }
 
 #[derive(Clone)]
@@ -57,15 +89,41 @@ impl PushedDiagnostics {
     pub fn push(&self, path: AbsPath, version: Option<i32>, items: Value) {
         {
             let mut state = self.state();
+            state.settle();
             state.count += 1;
-            let number = state.count;
-            if state.files.len() >= LIMIT && !state.files.contains_key(&path) {
-                let oldest = state.files.iter().min_by_key(|(_, push)| push.number);
-                if let Some(oldest) = oldest.map(|(path, _)| path.clone()) {
-                    state.files.remove(&oldest);
-                }
-            }
-            state.files.insert(path, Push { number, at: Instant::now(), version, items });
+            let push = Push { number: state.count, at: Instant::now(), version, items };
+            state.take(path, push);
+        }
+        self.changed.send_replace(());
+    }
+
+    /// From now on a trial is on; its texts are sent after this.
+    pub fn begin_trial(&self) {
+        let mut state = self.state();
+        state.settle();
+        // What is still held may be about the trial before.
+        if let Some(after) = state.after.take() {
+            state.after = Some(After { held: HashMap::new(), ..after });
+        }
+        state.trial = Some(HashMap::new());
+    }
+
+    /// The trial's texts were taken back. `versions`: of its files, the first that is none of its own;
+    /// `answered`: nothing that it caused is still to come.
+    pub fn end_trial(&self, versions: HashMap<AbsPath, i32>, answered: bool) {
+        {
+            let mut state = self.state();
+            // Of files that the trial had nothing to do with, what was not known before it may be right;
+            // if it was the trial's doing, it is said otherwise now.
+            let mut held = state.trial.take().unwrap_or_default();
+            held.retain(|path, push| {
+                let known = state.files.get(path).is_some_and(|known| known.version == push.version);
+                !known && !versions.contains_key(path)
+            });
+            let quiet = Duration::from_millis(self.rule.settle_ms);
+            let quiet = quiet.max(if answered { QUIET } else { LONG_QUIET });
+            let after = After { quiet, last: Instant::now(), versions, held };
+            state.after = Some(after);
         }
         self.changed.send_replace(());
     }
@@ -109,17 +167,21 @@ impl PushedDiagnostics {
 
     /// The diagnostics of exactly the text that was sent, waiting for them until `until`; `None` when
     /// they are not known by then. Cancel-safe.
-    pub async fn wait(&self, path: &AbsPath, synced: &Synced, until: Instant) -> Option<Value> {
+    pub async fn wait(&self, path: &AbsPath, synced: &Synced, until: Instant, told: Told) -> Option<Value> {
         let mut changed = self.changed.subscribe();
         loop {
             changed.mark_unchanged();
-            let (push, settled) = {
-                let state = self.state();
-                let push = state.files.get(path).cloned();
+            let (push, settled, believed) = {
+                let mut state = self.state();
+                state.settle();
+                let push = match told {
+                    Told::All => state.files.get(path).cloned(),
+                    Told::Trial => state.trial.as_ref().and_then(|trial| trial.get(path).cloned()),
+                };
                 let settled = push.as_ref().and_then(|push| self.settled(&state, push));
-                (push, settled)
+                (push, settled, state.after.as_ref().map(|after| after.last + after.quiet))
             };
-            let mut wake = until;
+            let mut wake = believed.map_or(until, |believed| until.min(believed));
             if let Some(push) = push {
                 let settles = match push.version {
                     Some(version) => (version == synced.number).then_some(self.rule.progress),
@@ -142,6 +204,59 @@ impl PushedDiagnostics {
                 _ = changed.changed() => {}
                 () = tokio::time::sleep_until(wake.into()) => {}
             }
+        }
+    }
+}
+
+impl State {
+    /// Puts a push where it belongs.
+    fn take(&mut self, path: AbsPath, push: Push) {
+        self.versioned |= push.version.is_some();
+        if self.versioned && push.version.is_none() {
+            return;
+        }
+        if let Some(trial) = &mut self.trial {
+            trial.insert(path, push);
+            return;
+        }
+        if let Some(after) = &mut self.after {
+            match (push.version, after.versions.get(&path)) {
+                (Some(version), Some(first)) if version < *first => return,
+                (Some(_), Some(_)) => {}
+                // Of another file, or without a version: it may be what the trial's texts made of it.
+                _ => {
+                    after.last = push.at;
+                    after.held.insert(path, push);
+                    return;
+                }
+            }
+        }
+        self.keep(path, push);
+    }
+
+    fn keep(&mut self, path: AbsPath, push: Push) {
+        // About an older text than what is known: it came late.
+        let known = self.files.get(&path).and_then(|known| known.version);
+        if push.version.zip(known).is_some_and(|(version, known)| version < known) {
+            return;
+        }
+        if self.files.len() >= LIMIT && !self.files.contains_key(&path) {
+            let oldest = self.files.iter().min_by_key(|(_, push)| push.number);
+            if let Some(oldest) = oldest.map(|(path, _)| path.clone()) {
+                self.files.remove(&oldest);
+            }
+        }
+        self.files.insert(path, push);
+    }
+
+    /// Believes what was held when it has been quiet for long enough.
+    fn settle(&mut self) {
+        if self.trial.is_some() {
+            return;
+        }
+        let Some(after) = self.after.take_if(|after| after.last.elapsed() >= after.quiet) else { return };
+        for (path, push) in after.held {
+            self.keep(path, push);
         }
     }
 }

@@ -42,9 +42,20 @@ impl SearchPath {
     /// Every program that could be the server of `definition`, best first; empty when none is there.
     /// Blocking.
     pub fn find(&self, definition: &ServerDefinition, root: &AbsPath, workspace: &AbsPath) -> Vec<PathBuf> {
+        self.find_named(&definition.name, &definition.command.candidates, root, workspace)
+    }
+
+    /// [`SearchPath::find`] for any definition that has a name and candidates. Blocking.
+    pub fn find_named(
+        &self,
+        owner: &str,
+        candidates: &[String],
+        root: &AbsPath,
+        workspace: &AbsPath,
+    ) -> Vec<PathBuf> {
         let mut found = Vec::new();
-        let folders = self.folders(definition, root, workspace);
-        for candidate in &definition.command.candidates {
+        let folders = self.folders(owner, root, workspace);
+        for candidate in candidates {
             if Path::new(candidate).is_absolute() {
                 found.extend(Some(PathBuf::from(candidate)).filter(|path| is_program(path)));
                 continue;
@@ -85,13 +96,13 @@ impl SearchPath {
         places.find(|path| is_program(path))
     }
 
-    fn folders(&self, definition: &ServerDefinition, root: &AbsPath, workspace: &AbsPath) -> Vec<PathBuf> {
+    fn folders(&self, owner: &str, root: &AbsPath, workspace: &AbsPath) -> Vec<PathBuf> {
         let mut folders = Vec::new();
         for folder in upward(root, workspace) {
             folders.extend(PROJECT_BIN.iter().map(|bin| folder.as_path().join(bin)));
         }
         if let Some(managed) = &self.managed {
-            for version in installed(&managed.join(&definition.name)) {
+            for version in installed(&managed.join(owner)) {
                 folders.extend(TOOLS_BIN.iter().map(|bin| version.join(bin)));
             }
         }

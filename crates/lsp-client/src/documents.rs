@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use text::PositionEncoding;
+use text::{PositionEncoding, TextEdit};
 use wire::{Closed, Room};
 use workspace::{AbsPath, Document};
 
@@ -16,6 +16,10 @@ use crate::view::View;
 
 /// Documents kept open in one server; the least recently used is closed first.
 const LIMIT: usize = 48;
+/// What differs in at most so many bytes at one place is sent as one change.
+const ONE_PLACE: usize = 1024;
+/// Bytes compared at once.
+const BLOCK: usize = 1024;
 
 #[derive(Default)]
 pub(crate) struct OpenDocuments {
@@ -23,6 +27,9 @@ pub(crate) struct OpenDocuments {
     clock: u64,
     /// Opened for one question on top of the limit, and closed after it.
     extra: usize,
+    /// The highest number of a document that is closed: one that is opened goes on from there, so that
+    /// what is pushed late about its text before it was closed is never taken for its text now.
+    floor: i32,
 }
 
 struct Open {
@@ -57,6 +64,16 @@ impl OpenDocuments {
         self.open.keys().cloned().collect()
     }
 
+    /// Whether a document is open.
+    pub fn holds(&self, path: &AbsPath) -> bool {
+        self.open.contains_key(path)
+    }
+
+    /// A number that no text was sent with yet that is not open.
+    pub fn next_number(&self, path: &AbsPath) -> i32 {
+        self.open.get(path).map_or(self.floor, |open| open.state.number) + 1
+    }
+
     /// Makes room for `count` documents more until [`OpenDocuments::take_room`].
     pub fn make_room(&mut self, count: usize) {
         self.extra += count;
@@ -85,9 +102,11 @@ impl OpenDocuments {
         let used = self.clock;
         if let Some(open) = self.open.get_mut(&document.path) {
             open.used = used;
-            if *open.state.view.text != *document.text {
-                let view = Arc::new(View::new(Arc::clone(&document.text)));
-                let changes = changes(rule, &open.state.view, &view);
+            let same = Arc::ptr_eq(&open.state.view.text, &document.text);
+            if !same && *open.state.view.text != *document.text {
+                let (view, edits) = followed(&open.state.view, &document.text);
+                let view = Arc::new(view);
+                let changes = changes(rule, &open.state.view, &view, &edits);
                 open.state.number += 1;
                 open.state.view = view;
                 open.state.pushes_before = pushes;
@@ -103,8 +122,9 @@ impl OpenDocuments {
             return Ok(open.state.clone());
         }
         let state = Synced {
-            uri: document.uri.clone(),
-            number: 1,
+            // Not as an editor spells it: a server that is told of links answers by their names.
+            uri: workspace::path_to_uri(document.path.as_path()),
+            number: self.floor + 1,
             version: document.version,
             view: Arc::new(View::new(Arc::clone(&document.text))),
             pushes_before: pushes,
@@ -126,22 +146,22 @@ impl OpenDocuments {
 
     /// Tells the server that a document is no longer open.
     pub fn close(&mut self, room: &Room, rule: SyncRule, path: &AbsPath) -> Result<(), Closed> {
-        match self.open.remove(path) {
-            Some(open) if rule.open => {
-                room.notify("textDocument/didClose", &json!({"textDocument": {"uri": open.state.uri}}))
-            }
-            _ => Ok(()),
+        let Some(open) = self.open.remove(path) else { return Ok(()) };
+        self.floor = self.floor.max(open.state.number);
+        if !rule.open {
+            return Ok(());
         }
+        room.notify("textDocument/didClose", &json!({"textDocument": {"uri": open.state.uri}}))
     }
 }
 
 /// The changes from one text to another, last place first, so that each speaks of positions that those
 /// before it in the list have not moved.
-fn changes(rule: SyncRule, old: &View, new: &View) -> Vec<Value> {
+fn changes(rule: SyncRule, old: &View, new: &View, edits: &[TextEdit]) -> Vec<Value> {
     if !rule.incremental {
         return vec![json!({"text": &*new.text})];
     }
-    text::diff_edits(&old.text, &new.text)
+    edits
         .iter()
         .rev()
         .map(|edit| {
@@ -153,7 +173,46 @@ fn changes(rule: SyncRule, old: &View, new: &View) -> Vec<Value> {
         .collect()
 }
 
-fn whole_line_ends(text: &str, edit: &text::TextEdit) -> (usize, usize, String) {
+/// A text after changes, and the edits that lead to it. One place that changed costs little, whatever
+/// the size of the text.
+fn followed(old: &View, new: &Arc<str>) -> (View, Vec<TextEdit>) {
+    if let Some(edit) = one_place(&old.text, new) {
+        let mut index = old.index.clone();
+        index.edit(new, edit.range.clone(), edit.new_text.len());
+        return (View { text: Arc::clone(new), index }, vec![edit]);
+    }
+    (View::new(Arc::clone(new)), text::diff_edits(&old.text, new))
+}
+
+/// The one edit between two texts, if what differs is a small part of them.
+fn one_place(old: &str, new: &str) -> Option<TextEdit> {
+    let (a, b) = (old.as_bytes(), new.as_bytes());
+    let mut prefix = common(a, b);
+    while !old.is_char_boundary(prefix) || !new.is_char_boundary(prefix) {
+        prefix -= 1;
+    }
+    let mut suffix = common_end(&a[prefix..], &b[prefix..]);
+    while !old.is_char_boundary(a.len() - suffix) || !new.is_char_boundary(b.len() - suffix) {
+        suffix -= 1;
+    }
+    let (range, new_text) = (prefix..a.len() - suffix, &new[prefix..b.len() - suffix]);
+    (range.len().max(new_text.len()) <= ONE_PLACE).then(|| TextEdit::replace(range, new_text))
+}
+
+/// How many bytes are the same at the start: whole blocks first, which are compared at once.
+fn common(a: &[u8], b: &[u8]) -> usize {
+    let blocks = a.chunks_exact(BLOCK).zip(b.chunks_exact(BLOCK)).take_while(|(a, b)| a == b).count();
+    let at = blocks * BLOCK;
+    at + a[at..].iter().zip(&b[at..]).take_while(|(a, b)| a == b).count()
+}
+
+fn common_end(a: &[u8], b: &[u8]) -> usize {
+    let blocks = a.rchunks_exact(BLOCK).zip(b.rchunks_exact(BLOCK)).take_while(|(a, b)| a == b).count();
+    let (a, b) = (&a[..a.len() - blocks * BLOCK], &b[..b.len() - blocks * BLOCK]);
+    blocks * BLOCK + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
+}
+
+fn whole_line_ends(text: &str, edit: &TextEdit) -> (usize, usize, String) {
     let between = |offset: usize| text[..offset].ends_with('\r') && text[offset..].starts_with('\n');
     let (mut start, mut end, mut new_text) = (edit.range.start, edit.range.end, edit.new_text.clone());
     if between(start) {
@@ -165,4 +224,27 @@ fn whole_line_ends(text: &str, edit: &text::TextEdit) -> (usize, usize, String) 
         new_text.push('\n');
     }
     (start, end, new_text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use text::LineIndex;
+
+    #[test]
+    fn one_place_that_changed_is_found_whatever_the_letters_and_line_ends() {
+        let pieces = ["é", "è", "a", "\r\n", "\n", "\r", "😀", "", "aa"];
+        let around = ["", "x", "é\r", "\né\n", &"long line\n".repeat(300)];
+        for (before, after) in
+            around.iter().flat_map(|before| around.iter().map(move |after| (before, after)))
+        {
+            for (from, to) in pieces.iter().flat_map(|from| pieces.iter().map(move |to| (from, to))) {
+                let old: Arc<str> = format!("{before}{from}{after}").into();
+                let new: Arc<str> = format!("{before}{to}{after}").into();
+                let (view, edits) = followed(&View::new(Arc::clone(&old)), &new);
+                assert_eq!(text::apply(&old, &edits).unwrap(), *new, "{old:?} {new:?}");
+                assert_eq!(view.index, LineIndex::new(&new), "{old:?} {new:?}");
+            }
+        }
+    }
 }

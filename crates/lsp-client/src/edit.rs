@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use text::{PositionEncoding, TextEdit};
 use workspace::{AbsPath, ErrorCode, Operation, Version, Workspace, WorkspaceEdit};
@@ -22,6 +23,8 @@ pub(crate) struct Converter<'a> {
     pub workspace: &'a Workspace,
     pub snapshot: &'a HashMap<AbsPath, Synced>,
     pub encoding: PositionEncoding,
+    /// An empty file that came to be since then was made by the server, for this edit.
+    pub since: Option<SystemTime>,
 }
 
 /// Why an edit cannot be taken.
@@ -76,6 +79,8 @@ struct File {
     after: Arc<View>,
     /// It goes: its edits are of no use.
     gone: bool,
+    /// The server made it for this edit.
+    adopted: bool,
 }
 
 /// An operation whose texts are not known before the end.
@@ -111,6 +116,12 @@ impl Converter<'_> {
         }
         let document = self.workspace.document(path)?;
         Ok((document.version, Arc::new(View::new(document.text))))
+    }
+
+    /// Whether a file came to be while the server worked on what it sends; no where that is not known.
+    fn is_born_since(&self, path: &AbsPath) -> bool {
+        let born = std::fs::metadata(path).and_then(|metadata| metadata.created());
+        self.since.is_some_and(|since| born.is_ok_and(|born| born >= since))
     }
 
     /// The whole edit.
@@ -166,12 +177,14 @@ impl Converter<'_> {
         }
         match self.text(&origin) {
             Ok((version, view)) => {
+                let adopted = view.text.is_empty() && self.is_born_since(&origin);
                 state.files.push(File {
                     origin: Some((origin, version)),
                     before: Arc::clone(&view),
                     edits: Vec::new(),
                     after: view,
                     gone: false,
+                    adopted,
                 });
                 let file = state.files.len() - 1;
                 state.at.insert(path.clone(), Some(file));
@@ -249,6 +262,7 @@ impl Converter<'_> {
                     edits: Vec::new(),
                     after: empty,
                     gone: false,
+                    adopted: false,
                 });
                 let file = state.files.len() - 1;
                 state.at.insert(path.clone(), Some(file));
@@ -352,6 +366,10 @@ impl State {
             .filter(|file| !file.edits.is_empty())
             .filter_map(|file| {
                 let (path, expected) = file.origin.clone()?;
+                if file.adopted {
+                    let text = file.after.text.to_string();
+                    return Some(Operation::Adopt { path, text, found: expected });
+                }
                 Some(Operation::Edit { path, expected, edits: file.edits.clone() })
             })
             .collect();

@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::definition;
 use crate::edit::Converter;
 use crate::features::Arrived;
-use crate::host::MessageType;
+use crate::host::{MessageType, ShowDocument};
 use crate::protocol::RawWorkspaceEdit;
 
 /// What a server is told whose edit comes when the question that caused it is over.
@@ -105,16 +105,20 @@ impl Handler for ServerHandler {
             | "workspace/inlineValue/refresh"
             | "workspace/codeLens/refresh"
             | "workspace/foldingRange/refresh" => Some(Value::Null),
-            "window/showDocument" => {
-                let uri = params["uri"].as_str().unwrap_or_default();
-                Some(json!({"success": core.host.show_document(&core.definition.name, uri)}))
-            }
             _ => None,
         };
         Box::pin(async move {
             let answer = match now {
                 Some(value) => value,
                 None if request.method == "workspace/applyEdit" => apply_edit(&core, params).await,
+                None if request.method == "window/showDocument" => {
+                    let wanted = ShowDocument {
+                        uri: params["uri"].as_str().unwrap_or_default().to_owned(),
+                        external: params["external"] == true,
+                        selection: params["selection"].clone(),
+                    };
+                    json!({"success": core.host.show_document(&core.definition.name, wanted).await})
+                }
                 None => {
                     tracing::debug!(
                         server = core.definition.name,
@@ -151,16 +155,17 @@ async fn apply_edit(core: &Core, params: Value) -> Value {
     };
     let snapshot = core.documents().snapshot();
     let encoding = core.capabilities().encoding();
-    let converter = Converter { workspace: &core.workspace, snapshot: &snapshot, encoding };
+    let inbox = core.edits().clone();
+    let since = inbox.as_ref().map(|inbox| inbox.since);
+    let converter = Converter { workspace: &core.workspace, snapshot: &snapshot, encoding, since };
     let edit = match converter.convert(raw, label) {
         Ok(edit) => edit,
         Err(problem) => return refused(problem.to_string()),
     };
-    let inbox = core.edits().clone();
     let made = match inbox {
         Some(inbox) => {
             let (done, made) = oneshot::channel();
-            match inbox.send(Arrived { edit, done }).await {
+            match inbox.sender.send(Arrived { edit, done }).await {
                 Ok(()) => made.await.unwrap_or_else(|_| Err(LATE.to_owned())),
                 Err(_) => Err(LATE.to_owned()),
             }

@@ -14,6 +14,17 @@ pub enum MessageType {
     Log,
 }
 
+/// What a server wants to be shown (LSP 3.17 §ShowDocument).
+#[derive(Debug, Clone)]
+pub struct ShowDocument {
+    /// A file's, or any other.
+    pub uri: String,
+    /// In another program, a browser for example.
+    pub external: bool,
+    /// The range to be selected, as the server sent it; null for none.
+    pub selection: Value,
+}
+
 /// What servers ask of an editor. Every default is a refusal that the server understands.
 pub trait Host: Send + Sync {
     /// `workspace/applyEdit`. `Err` is the reason that the server is given.
@@ -28,10 +39,10 @@ pub trait Host: Send + Sync {
         None
     }
 
-    /// `window/showDocument`: whether the person is going to see it. Must not block.
-    fn show_document(&self, server: &str, uri: &str) -> bool {
-        let _ = (server, uri);
-        false
+    /// `window/showDocument`: whether the person is going to see it.
+    fn show_document<'a>(&'a self, server: &'a str, wanted: ShowDocument) -> BoxFuture<'a, bool> {
+        let _ = (server, wanted);
+        Box::pin(async { false })
     }
 
     /// `window/showMessage` and `window/logMessage`. Must not block.

@@ -17,6 +17,7 @@ mod documents;
 mod edit;
 mod error;
 mod features;
+mod gate;
 mod handler;
 mod host;
 mod install;
@@ -27,24 +28,29 @@ mod server;
 mod snippet;
 mod sweep;
 mod traffic;
+mod trial;
+mod usage;
 mod view;
 
 pub use answer::{Answer, Diagnostic, Diagnostics, Location, Severity, Symbol};
 pub use definition::{
-    CommandRule, DefinitionError, DiagnosticsRule, FORMAT, Feature, Language, MoveRule, Prefer, ReadyRule,
-    RootRule, ServerDefinition, Verified,
+    CleanRule, CommandRule, DefinitionError, DiagnosticsRule, FORMAT, Feature, Language, MoveRule, Prefer,
+    ReadyRule, RootRule, ServerDefinition, Verified,
 };
 pub use definitions::Definitions;
 pub use discovery::{SearchPath, find_root};
 pub use error::ServerError;
 pub use features::{
-    ActionQuery, Call, Calls, CodeAction, CommandEdits, Completion, Highlight, InlayHint, Navigate, Offered,
-    Ran, RawAnswer, Resolved, ServerCommand, Signature, Types,
+    ActionQuery, Call, Calls, Checked, CodeAction, CommandEdits, Completion, Highlight, InlayHint, Look,
+    Navigate, Offered, Ran, RawAnswer, Resolved, ServerCommand, Signature, Tried, Types,
 };
-pub use host::{Host, MessageType, NoHost};
+pub use host::{Host, MessageType, NoHost, ShowDocument};
 pub use install::{
     How, Install, InstallError, InstallLock, InstallPlan, Installed, Installer, Locked, PlanProblem,
     Progress, Step,
 };
-pub use pool::{PoolLimits, PoolOptions, RequestCx, ServerLog, ServerPool, ServerState, ServerStatus};
+pub use pool::{
+    PoolLimits, PoolOptions, RequestCx, Reread, ServerLog, ServerPool, ServerState, ServerStatus,
+};
 pub use traffic::TrafficEntry;
+pub use trial::{NotTried, TrialFile};

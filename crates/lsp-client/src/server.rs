@@ -5,8 +5,7 @@
 //! request.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
@@ -21,9 +20,12 @@ use workspace::{AbsPath, Document, ErrorCode, Process};
 use crate::capabilities;
 use crate::core::Core;
 use crate::definition::expand;
+use crate::diagnostics::Told;
 use crate::documents::Synced;
 use crate::error::ServerError;
+use crate::gate::{Entered, Gate};
 use crate::handler::ServerHandler;
+use crate::usage::Usage;
 
 /// How often a request is sent again when the server says that the text changed meanwhile.
 const RETRIES: usize = 10;
@@ -54,8 +56,8 @@ pub(crate) struct Server {
     pub peer: Peer,
     pub process: Process,
     pub started: Instant,
-    used: Mutex<Instant>,
-    busy: AtomicUsize,
+    pub usage: Usage,
+    pub gate: Gate,
     shutting_down: CancellationToken,
 }
 
@@ -95,8 +97,8 @@ impl Server {
             peer,
             process,
             started: Instant::now(),
-            used: Mutex::new(Instant::now()),
-            busy: AtomicUsize::new(0),
+            usage: Usage::default(),
+            gate: Gate::default(),
             shutting_down: CancellationToken::new(),
             core,
         });
@@ -156,14 +158,6 @@ impl Server {
 
     pub fn is_running(&self) -> bool {
         self.peer.is_closed().is_none() && !self.shutting_down.is_cancelled()
-    }
-
-    /// When it was last asked; now while it is being asked.
-    pub fn last_used(&self) -> Instant {
-        if self.busy.load(Ordering::Relaxed) > 0 {
-            return Instant::now();
-        }
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says why an answer may be incomplete; `None` once the server has loaded its project.
@@ -227,6 +221,28 @@ impl Server {
 
     /// Makes the server see `document` as it is, and all that it has open.
     pub async fn open(&self, document: &Document, clock: Clock<'_>) -> Result<Synced, ServerError> {
+        let entered = self.enter("textDocument/didOpen", clock).await?;
+        self.open_entered(&entered, document, clock).await
+    }
+
+    /// Waits while a trial is on.
+    pub async fn enter(&self, method: &str, clock: Clock<'_>) -> Result<Entered, ServerError> {
+        tokio::select! {
+            biased;
+            () = clock.cancel.cancelled() => Err(ServerError::Cancelled),
+            entered = tokio::time::timeout(clock.left(), self.gate.enter()) => {
+                entered.map_err(|_| self.timeout(method, clock.total))
+            }
+        }
+    }
+
+    /// [`Server::open`] for who has entered already.
+    pub async fn open_entered(
+        &self,
+        _: &Entered,
+        document: &Document,
+        clock: Clock<'_>,
+    ) -> Result<Synced, ServerError> {
         let fresh = self.read_open(Some(&document.path));
         let room = self.room("textDocument/didOpen", clock).await?;
         match self.sync(&room, &fresh, Some(document)) {
@@ -235,9 +251,33 @@ impl Server {
         }
     }
 
+    /// Makes the server see `document` as a text that it was never shown, so that what it tells of it is
+    /// told after all that was sent before.
+    pub async fn open_anew(
+        &self,
+        _: &Entered,
+        document: &Document,
+        clock: Clock<'_>,
+    ) -> Result<Synced, ServerError> {
+        let fresh = self.read_open(Some(&document.path));
+        let room = self.room("textDocument/didOpen", clock).await?;
+        let told = {
+            let rule = self.core.sync_rule();
+            let mut documents = self.core.documents();
+            documents
+                .close(&room, rule, &document.path)
+                .and_then(|()| self.sync_locked(&mut documents, rule, &room, &fresh, Some(document)))
+        };
+        match told {
+            Ok(Some(synced)) => Ok(synced),
+            Ok(None) | Err(_) => Err(self.crashed("textDocument/didOpen").await),
+        }
+    }
+
     /// Makes the server see all of `documents` as they are, for one question. Whoever calls it calls
     /// [`Server::close_all`] with what it gives.
     pub async fn open_all(&self, documents: &[Document], clock: Clock<'_>) -> Result<Opened, ServerError> {
+        let _entered = self.enter("textDocument/didOpen", clock).await?;
         let room = self.room("textDocument/didOpen", clock).await?;
         let fresh: Vec<_> =
             documents.iter().map(|document| (document.path.clone(), Some(document.clone()))).collect();
@@ -263,7 +303,7 @@ impl Server {
         for document in documents {
             let Some(synced) = synced.get(&document.path) else { continue };
             // What it says does not matter here, and without a word the question is asked all the same.
-            let said = self.core.diagnostics.wait(&document.path, synced, until);
+            let said = self.core.diagnostics.wait(&document.path, synced, until, Told::All);
             tokio::select! {
                 said = said => tracing::trace!(known = said.is_some(), "{}", document.path),
                 () = clock.cancel.cancelled() => return,
@@ -272,8 +312,19 @@ impl Server {
         }
     }
 
+    /// Closes one document.
+    pub async fn close(&self, path: &AbsPath) {
+        let _entered = self.gate.enter().await;
+        let Ok(room) = self.peer.room().await else { return };
+        let rule = self.core.sync_rule();
+        if let Err(closed) = self.core.documents().close(&room, rule, path) {
+            tracing::debug!(server = self.name(), %closed, "a document is not closed");
+        }
+    }
+
     /// Closes what was opened for one question.
     pub async fn close_all(&self, opened: Opened) {
+        let _entered = self.gate.enter().await;
         let room = self.peer.room().await;
         let rule = self.core.sync_rule();
         let mut open = self.core.documents();
@@ -293,12 +344,14 @@ impl Server {
         clock: Clock<'_>,
         params: impl Fn(Option<&Synced>, PositionEncoding) -> Value + Sync,
     ) -> Result<Asked, ServerError> {
-        let _busy = Busy::new(self);
+        self.usage.begin();
+        let _used = EndOfUse(&self.usage);
         tokio::select! {
             biased;
             () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
             () = self.sweep(false) => {}
         }
+        let _entered = self.enter(method, clock).await?;
         let encoding = self.core.capabilities().encoding();
         // One that finished loading while it answered may have answered before.
         let note = self.note();
@@ -383,7 +436,7 @@ impl Server {
     }
 
     /// The documents that the server has open, as they are now, but for `except`. Reads files.
-    fn read_open(&self, except: Option<&AbsPath>) -> Vec<(AbsPath, Option<Document>)> {
+    pub fn read_open(&self, except: Option<&AbsPath>) -> Vec<(AbsPath, Option<Document>)> {
         let paths = self.core.documents().paths();
         let others = paths.into_iter().filter(|path| Some(path) != except);
         others
@@ -409,7 +462,7 @@ impl Server {
         self.sync_locked(&mut documents, rule, room, fresh, document)
     }
 
-    fn sync_locked(
+    pub fn sync_locked(
         &self,
         documents: &mut crate::documents::OpenDocuments,
         rule: crate::documents::SyncRule,
@@ -440,6 +493,7 @@ impl Server {
 
     /// Brings all open documents up to date and closes `closed`; for after a commit.
     pub async fn refresh(&self, closed: &[AbsPath], messages: &[(&str, Value)]) {
+        let _entered = self.gate.enter_to_change().await;
         let fresh = self.read_open(None);
         let told = async {
             let room = self.peer.room().await?;
@@ -459,7 +513,7 @@ impl Server {
         }
     }
 
-    async fn room(&self, method: &str, clock: Clock<'_>) -> Result<Room, ServerError> {
+    pub async fn room(&self, method: &str, clock: Clock<'_>) -> Result<Room, ServerError> {
         tokio::select! {
             biased;
             () = clock.cancel.cancelled() => Err(ServerError::Cancelled),
@@ -523,20 +577,11 @@ impl Server {
     }
 }
 
-/// Marks a server as in use.
-struct Busy<'a>(&'a Server);
+struct EndOfUse<'a>(&'a Usage);
 
-impl<'a> Busy<'a> {
-    fn new(server: &'a Server) -> Self {
-        server.busy.fetch_add(1, Ordering::Relaxed);
-        Self(server)
-    }
-}
-
-impl Drop for Busy<'_> {
+impl Drop for EndOfUse<'_> {
     fn drop(&mut self) {
-        *self.0.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        self.0.busy.fetch_sub(1, Ordering::Relaxed);
+        self.0.end();
     }
 }
 

@@ -170,6 +170,18 @@ pub enum Command {
         #[arg(long)]
         remove: bool,
     },
+    /// What a model is told of, and what it has to find
+    Tools {
+        /// Only what it is told before its first search, with sizes
+        #[arg(long)]
+        budget: bool,
+        /// The project
+        #[command(flatten)]
+        project: Project,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Past conversations
     Sessions {
         /// What about them

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hashline::{ParseRegression, View};
+use tools::{Verify, VerifyPolicy};
 use workspace::{AbsPath, Mode, Rule};
 
 pub use schema::schema;
@@ -181,6 +182,28 @@ impl Config {
         match self.set("edit.parse_regression").text() {
             "refuse" => ParseRegression::Refuse,
             _ => ParseRegression::Warn,
+        }
+    }
+
+    /// `tools.discovery`: whether a model is told of few tools and finds the others.
+    pub fn searches_tools(&self) -> bool {
+        self.set("tools.discovery").text() == "on"
+    }
+
+    /// `edit.verify`: whether an edit is tried before it is made.
+    pub fn verify(&self) -> Verify {
+        match self.set("edit.verify").text() {
+            "before" => Verify::Before,
+            _ => Verify::After,
+        }
+    }
+
+    /// `edit.verify_policy`: what becomes of an edit that a trial found new errors for.
+    pub fn verify_policy(&self) -> VerifyPolicy {
+        match self.set("edit.verify_policy").text() {
+            "ask" => VerifyPolicy::Ask,
+            "no_new_errors" => VerifyPolicy::NoNewErrors,
+            _ => VerifyPolicy::Report,
         }
     }
 

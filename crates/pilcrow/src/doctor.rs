@@ -261,7 +261,10 @@ impl Report {
         let trust = if self.trusted {
             "trusted".to_owned()
         } else {
-            format!("not trusted: its tools do not run; `pilcrow trust {}` changes that", self.root)
+            format!(
+                "not trusted: its tools do not run; `{}` changes that",
+                workspace::trust_command(&self.root)
+            )
         };
         let mut row = |mark: &str, name: &str, text: &str| out.push_str(&row(mark, name, text));
         row("·", "pilcrow", &self.pilcrow);

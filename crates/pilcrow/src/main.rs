@@ -14,6 +14,7 @@ mod owner;
 mod project;
 mod stop;
 mod terminal;
+mod unsaved;
 mod worker;
 
 use std::future::Future;
@@ -76,6 +77,7 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
             block_on(commands::undo::take_back(None, true, &project, &carried, json))
         }
         Command::Trust { folder, list, remove } => commands::trust::trust(folder, list, remove),
+        Command::Tools { budget, project, json } => within(|| commands::tools::tools(&project, budget, json)),
         Command::Sessions { command: cli::Sessions::List, project, json } => {
             within(|| commands::sessions::list(&project, json))
         }

@@ -8,10 +8,13 @@ use std::time::Duration;
 use agent::Registry;
 use agent::store::SessionStore;
 use anyhow::Context;
+use futures_util::future::BoxFuture;
 use hashline::{Limits, SnapshotStore};
 use lsp_client::{
-    DefinitionError, Definitions, Host, MessageType, PoolLimits, PoolOptions, SearchPath, ServerPool,
+    DefinitionError, Definitions, Host, MessageType, PoolLimits, PoolOptions, Reread, SearchPath, ServerPool,
+    ShowDocument,
 };
+use serde_json::Value;
 use tools::{KeptSnapshots, Kit};
 use workspace::{
     AbsPath, Approver, Editor, Homes, Policy, PolicyOptions, Processes, RecoveryNote, StateDir, TrustStore,
@@ -49,13 +52,25 @@ pub struct Surface {
     pub tell: fn(&str),
     /// Whether the log begins with the project; else it was begun before.
     pub begins_log: bool,
+    /// Shows a file to the person, with a range of it (LSP's; null for none) selected.
+    pub show: Option<Show>,
 }
+
+/// Shows a file; whether it is shown.
+pub type Show = Arc<dyn Fn(AbsPath, Value) -> BoxFuture<'static, bool> + Send + Sync>;
 
 impl Surface {
     /// The terminal that a command was typed at.
     pub fn terminal() -> Self {
         let tell = |text: &str| output::note(&format!("pilcrow: {text}"));
-        Self { editor: None, approver: terminal::approver(), settings: None, tell, begins_log: true }
+        Self {
+            editor: None,
+            approver: terminal::approver(),
+            settings: None,
+            tell,
+            begins_log: true,
+            show: None,
+        }
     }
 }
 
@@ -110,7 +125,7 @@ impl Project {
         }
         let quiet = |problem: &str| tracing::warn!("{problem}");
         let definitions = definitions(homes, self.workspace.root(), trusted || yes, quiet);
-        let shares = trusted && !definitions.list().any(|definition| definition.from_project);
+        let shares = trusted && !definitions.any_from_project();
         let servers = if shares {
             None
         } else {
@@ -120,12 +135,15 @@ impl Project {
                 policy: Arc::clone(&policy),
                 approver: Arc::clone(approver),
                 definitions: Arc::new(definitions),
-                host: Arc::new(LoggingHost),
+                reread: Some(reread(homes, self.workspace.root(), trusted || yes)),
+                host: Arc::new(SurfaceHost { root: self.workspace.root().clone(), show: None }),
             };
             Some(pool(homes, &self.config, options))
         };
-        let kit = kit(&self.workspace, servers.as_ref().unwrap_or(&self.servers), &self.config, keep)?;
-        let registry = Registry::new(tools::builtin(&kit))?;
+        // Debug sessions are the project's, so that a later command finds them.
+        let servers_in_use = servers.as_ref().unwrap_or(&self.servers);
+        let kit = kit(&self.workspace, servers_in_use, &self.kit.debug, &self.config, keep)?;
+        let registry = registry(&kit, &self.config)?;
         Ok(Guest { policy, kit, registry, servers })
     }
 
@@ -137,7 +155,7 @@ impl Project {
 
     /// Opens the project at `root`; several may be open in one process. Blocks on the file system.
     pub fn open_with(homes: &Homes, root: &Path, access: Access, surface: Surface) -> anyhow::Result<Self> {
-        let Surface { editor, approver, settings, tell, begins_log } = surface;
+        let Surface { editor, approver, settings, tell, begins_log, show } = surface;
         let (workspace, notes) = Workspace::open(root, &homes.state, editor)?;
         for note in notes {
             let RecoveryNote { path, detail, .. } = note;
@@ -171,11 +189,13 @@ impl Project {
                 policy: Arc::clone(&policy),
                 approver: Arc::clone(&approver),
                 definitions: Arc::new(definitions(homes, workspace.root(), trusted, tell)),
-                host: Arc::new(LoggingHost),
+                reread: Some(reread(homes, workspace.root(), trusted)),
+                host: Arc::new(SurfaceHost { root: workspace.root().clone(), show }),
             },
         );
-        let kit = kit(&workspace, &servers, &config, access.keep)?;
-        let registry = Registry::new(tools::builtin(&kit))?;
+        let debug = sessions(homes, &workspace, trusted, &processes, tell);
+        let kit = kit(&workspace, &servers, &debug, &config, access.keep)?;
+        let registry = registry(&kit, &config)?;
         Ok(Self { config: Arc::new(config), workspace, policy, approver, processes, servers, kit, registry })
     }
 
@@ -188,7 +208,8 @@ impl Project {
     pub async fn close(&self, stopped: bool) {
         let ends = if stopped { STOPPED } else { SHUTDOWN };
         self.kit.trees.close().await;
-        self.servers.shutdown(ends / 2).await;
+        // Beside each other: both wait for programs to say goodbye.
+        tokio::join!(self.servers.shutdown(ends / 2), self.kit.debug.shutdown(ends / 2));
         let left = self.processes.end_all(ends / 2).await;
         if !left.is_empty() {
             tracing::warn!("these processes could not be ended: {left:?}");
@@ -196,10 +217,17 @@ impl Project {
     }
 }
 
+/// The tools, with the one that finds the others where a model is told of few.
+fn registry(kit: &Arc<Kit>, config: &Config) -> anyhow::Result<Registry> {
+    let search = config.searches_tools().then(tools::search_tools);
+    Ok(Registry::new(tools::builtin(kit).into_iter().chain(search))?)
+}
+
 /// What tools work with: nothing shown to anybody yet.
 fn kit(
     workspace: &Workspace,
     servers: &Arc<ServerPool>,
+    debug: &Arc<dap_client::Sessions>,
     config: &Config,
     keep: bool,
 ) -> anyhow::Result<Arc<Kit>> {
@@ -211,13 +239,17 @@ fn kit(
     Ok(Arc::new(Kit {
         workspace: workspace.clone(),
         servers: Arc::clone(servers),
+        debug: Arc::clone(debug),
         snapshots: Mutex::new(SnapshotStore::new(limits)),
         trees: tools::Trees::default(),
         kept: if keep { Some(KeptSnapshots::new(workspace.state())?) } else { None },
+        pending: tools::Pending::default(),
         settings: tools::Settings {
             view: config.view(),
             parse_regression: config.parse_regression(),
             diagnostics_wait: config.diagnostics_wait(),
+            verify: config.verify(),
+            verify_policy: config.verify_policy(),
             ..tools::Settings::default()
         },
     }))
@@ -226,6 +258,40 @@ fn kit(
 fn pool(homes: &Homes, config: &Config, options: PoolOptions) -> Arc<ServerPool> {
     let (search, idle, warm) = (search_path(homes), config.idle_stop(), config.max_warm());
     ServerPool::with_limits(options, PoolLimits { search, idle, warm, ..PoolLimits::default() })
+}
+
+/// Debug sessions with every adapter there is: ours, the person's, and a trusted project's.
+fn sessions(
+    homes: &Homes,
+    workspace: &Workspace,
+    trusted: bool,
+    processes: &Arc<Processes>,
+    tell: fn(&str),
+) -> Arc<dap_client::Sessions> {
+    let person = homes.config.join("adapters/debuggers");
+    let project = trusted.then(|| workspace.root().join(".pilcrow/adapters/debuggers"));
+    let project = project.as_ref().map(AbsPath::as_path);
+    let (definitions, problems) = dap_client::Definitions::load(Some(person.as_path()), project);
+    problems.iter().for_each(|problem| tell(&problem.to_string()));
+    let search = Search { path: search_path(homes), workspace: workspace.root().clone() };
+    dap_client::Sessions::new(definitions, Arc::new(search), Arc::clone(processes))
+}
+
+/// Finds adapters where servers are found, and what they name in the project.
+struct Search {
+    path: SearchPath,
+    workspace: AbsPath,
+}
+
+impl dap_client::Programs for Search {
+    fn find(&self, owner: &str, names: &[String], root: &AbsPath) -> Option<PathBuf> {
+        names.iter().find_map(|name| {
+            if name.contains('/') {
+                return Some(root.join(name).as_path().to_owned()).filter(|path| path.is_file());
+            }
+            self.path.find_named(owner, std::slice::from_ref(name), root, &self.workspace).into_iter().next()
+        })
+    }
 }
 
 /// `-C DIR`, else the nearest parent with `.git`, else the current folder.
@@ -257,6 +323,12 @@ pub fn definitions(homes: &Homes, root: &AbsPath, trusted: bool, tell: fn(&str))
     definitions
 }
 
+/// The same, for a reload; with the trust of the beginning.
+fn reread(homes: &Homes, root: &AbsPath, trusted: bool) -> Reread {
+    let (homes, root) = (homes.clone(), root.clone());
+    Arc::new(move || definitions(&homes, &root, trusted, |problem| tracing::warn!("{problem}")))
+}
+
 /// Every definition there is, and the files that cannot be used.
 pub fn load_definitions(homes: &Homes, root: &AbsPath, trusted: bool) -> (Definitions, Vec<DefinitionError>) {
     let person = homes.config.join("adapters/servers");
@@ -275,10 +347,29 @@ pub fn search_path(homes: &Homes) -> SearchPath {
     SearchPath { managed: Some(managed.into()), ..SearchPath::from_env() }
 }
 
-/// Servers' messages go to the log; nothing else is granted to them.
-struct LoggingHost;
+/// Servers' messages go to the log; a file of the project is shown to whoever can see it. Nothing else is
+/// granted to them.
+struct SurfaceHost {
+    root: AbsPath,
+    show: Option<Show>,
+}
 
-impl Host for LoggingHost {
+impl Host for SurfaceHost {
+    fn show_document<'a>(&'a self, server: &'a str, wanted: ShowDocument) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let Some(show) = &self.show else { return false };
+            let path = workspace::uri_to_path(&wanted.uri).and_then(|path| path.canonicalize().ok());
+            let path = path.and_then(AbsPath::new).filter(|path| path.starts_with(&self.root));
+            match path.filter(|_| !wanted.external) {
+                Some(path) => show(path, wanted.selection).await,
+                None => {
+                    tracing::info!(server, uri = wanted.uri, "not shown: it is no file of the project");
+                    false
+                }
+            }
+        })
+    }
+
     fn message(&self, server: &str, kind: MessageType, text: &str) {
         match kind {
             MessageType::Error => tracing::info!(server, "error: {text}"),

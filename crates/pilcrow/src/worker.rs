@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::{
-    EventSink, Limits, Registry, Session, Standalone, TerminationReason, ToolCx, ToolResult, call_tool,
+    EventSink, Limits, Registry, Session, Standalone, TerminationReason, ToolCx, ToolResult, Toolset,
+    call_tool,
 };
+use llm::Content;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, broadcast};
 use tokio_util::sync::CancellationToken;
@@ -14,9 +16,11 @@ use tools::Kit;
 use workspace::{Approver, Commit, CommitId, Homes, Policy, RunId, Undo};
 
 use crate::commands::Exit;
+use crate::commands::tools::INSTRUCTIONS;
 use crate::models;
 use crate::owner::{Call, Ran, Reply, Request, TakeBack};
 use crate::project::{Guest, Project};
+use crate::unsaved::{self, Unsaved};
 
 /// How long servers of one request get to end.
 const SHUTDOWN: Duration = Duration::from_secs(1);
@@ -77,9 +81,10 @@ impl Worker {
             return Reply::Usage(format!("there is no tool `{name}`; there are: {names}"));
         }
         let arguments: Value = if arguments.is_null() { json!({}) } else { arguments };
-        let result = call_tool(&self.registry, &name, arguments, &self.context(cancel, invoked)).await;
+        let (cx, mut unsaved) = (self.context(cancel, invoked), Unsaved::watch(&self.project.workspace));
+        let result = call_tool(&self.registry, &name, arguments, &cx).await;
         self.tell_others().await;
-        Reply::Done(result)
+        Reply::Done(with_unsaved(result, &unsaved.files(&cx.run)))
     }
 
     /// Takes back the last run, one commit, or the last undo.
@@ -89,10 +94,10 @@ impl Worker {
             Some(id) => Some(Undo::Commit(CommitId(id))),
             None => Some(Undo::LastRun),
         };
-        let cx = self.context(cancel, true);
+        let (cx, mut unsaved) = (self.context(cancel, true), Unsaved::watch(&self.project.workspace));
         let result = tools::take_back(&self.kit, &cx, which.as_ref()).await.unwrap_or_else(Into::into);
         self.tell_others().await;
-        Reply::Done(result)
+        Reply::Done(with_unsaved(result, &unsaved.files(&cx.run)))
     }
 
     /// Works out a prompt and tells `sink` what happens.
@@ -117,18 +122,20 @@ impl Worker {
             Err(error) => return Ok(Reply::Usage(format!("{error:#}"))),
         };
         let session = Session::builder(model, self.registry.clone())
-            .system(include_str!("instructions.md").trim())
+            .system(INSTRUCTIONS.trim())
             .cwd(project.workspace.root().to_string())
             .store(project.sessions()?)
             .sink(sink)
             .policy(Arc::clone(&self.policy))
             .approver(Arc::clone(&self.approver))
+            .searches_tools(project.config.searches_tools())
             .limits(Limits {
                 turns: u32::try_from(project.config.turn_limit()).unwrap_or(u32::MAX),
                 ..Limits::default()
             })
             .cancel(cancel.clone())
             .build();
+        let mut unsaved = Unsaved::watch(&project.workspace);
         let outcome = session.prompt(request.prompt).await;
         session.close(Duration::from_millis(200)).await;
         self.tell_others().await;
@@ -138,7 +145,8 @@ impl Worker {
             _ => Exit::Failed,
         };
         let why = outcome.error.unwrap_or_else(|| reason(outcome.reason).to_owned());
-        Ok(Reply::Done(Ran { exit, why: (exit != Exit::Done).then_some(why) }))
+        let unsaved = unsaved.files(&outcome.run);
+        Ok(Reply::Done(Ran { exit, why: (exit != Exit::Done).then_some(why), unsaved }))
     }
 
     /// Ends what was started for this request alone; the project goes on.
@@ -169,10 +177,22 @@ impl Worker {
             cancel: cancel.clone(),
             policy: Arc::clone(&self.policy),
             approver: Arc::clone(&self.approver),
+            tools: Arc::new(Toolset::searched(Arc::new(self.registry.clone()))),
             invoked,
             on_update: Box::new(|_| {}),
         })
     }
+}
+
+/// The result with the files that the disk does not have as it says.
+fn with_unsaved(mut result: ToolResult, files: &[String]) -> ToolResult {
+    if let Some(words) = unsaved::words(files) {
+        result.content.push(Content::text(words));
+        if let Value::Object(details) = &mut result.details {
+            details.insert("not_saved".to_owned(), json!(files));
+        }
+    }
+    result
 }
 
 fn reason(reason: TerminationReason) -> &'static str {

@@ -154,6 +154,11 @@ pub enum Fault {
     TypedFirst(Vec<Typed>),
     /// Made as it should be, answered only when the test says so ([`Editor::release`]).
     Late,
+    /// Neither made nor answered before the test says so ([`Editor::release`]).
+    Held {
+        /// Whether it is answered then.
+        answered: bool,
+    },
 }
 
 /// One buffer.
@@ -227,7 +232,8 @@ impl Editor {
             tracker: tracker.clone(),
             late: late.clone(),
         };
-        let options = PeerOptions::new("scripted editor");
+        // No editor seen stops an edit for that.
+        let options = PeerOptions { cancel_method: None, ..PeerOptions::new("scripted editor") };
         let peer = Peer::spawn(reader, writer, Arc::new(receiver), options, &tracker);
         Self { peer, state, events, tracker, late }
     }
@@ -512,6 +518,11 @@ impl Handler for Receiver {
             let answer = state.answers.get(&request.method).cloned().unwrap_or(Value::Null);
             return Box::pin(std::future::ready(Ok(raw(&answer))));
         }
+        if let Some(Fault::Held { answered }) = state.faults.front().cloned() {
+            state.faults.pop_front();
+            drop(state);
+            return self.take_later(peer, params, answered);
+        }
         let (applied, late) = state.apply_edit(&params["edit"]);
         let (debounce, withheld) = (state.personality.debounce, state.withheld);
         drop(state);
@@ -527,6 +538,28 @@ impl Handler for Receiver {
                 return std::future::pending().await;
             }
             match applied {
+                Some(applied) => Ok(raw(&json!({ "applied": applied }))),
+                None => std::future::pending().await,
+            }
+        })
+    }
+}
+
+impl Receiver {
+    fn take_later(
+        &self,
+        peer: &Peer,
+        params: Value,
+        answered: bool,
+    ) -> futures::BoxFuture<Result<Box<RawValue>, RpcError>> {
+        let (peer, state, mut released) = (peer.clone(), Arc::clone(&self.state), self.late.subscribe());
+        Box::pin(async move {
+            if released.wait_for(|released| *released).await.is_err() {
+                return std::future::pending().await;
+            }
+            let applied = lock(&state).apply_edit(&params["edit"]).0;
+            tell(&state, &peer).await;
+            match applied.filter(|_| answered) {
                 Some(applied) => Ok(raw(&json!({ "applied": applied }))),
                 None => std::future::pending().await,
             }
@@ -585,7 +618,7 @@ impl State {
         let changes = edit["documentChanges"].as_array().cloned().unwrap_or_default();
         match fault {
             Fault::Fine => (Some(self.take(&changes, &|_, edits| edits)), false),
-            Fault::Late => (Some(self.take(&changes, &|_, edits| edits)), true),
+            Fault::Late | Fault::Held { .. } => (Some(self.take(&changes, &|_, edits| edits)), true),
             Fault::Drop => (Some(true), false),
             Fault::Refuse => (Some(false), false),
             Fault::Silent { made } => {

@@ -4,6 +4,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "test tools start processes and write files of their own")]
 
+pub mod debug_adapter;
 pub mod editor;
 pub mod language_server;
 pub mod model;

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use workspace::{ChangeKind, Commit, CommitError, ErrorCode, Plan, PlanError, WorkspaceEdit};
 
-use crate::verify::Baseline;
+use crate::verify::{Baseline, Trial, Verdict, Verify};
 use crate::{Failure, Kit, counted, shown};
 
 /// The longest diff that a result holds; the rest is counted.
@@ -72,7 +72,7 @@ pub(crate) async fn make<'a>(
             let text = format!("not applied: {summary}\n{note}{}", cut(&plan.diff(kit.workspace.root())));
             return Ok(Done { text, details: details(kit, &plan, None), applied: false });
         }
-        let committed = commit(kit, cx, plan).await;
+        let committed = commit(kit, cx, plan, attempts > 1).await;
         let Committed { commit, plan, verdict } = match committed {
             Err(Refused::Moved) if attempts == 1 => continue,
             other => other?,
@@ -104,7 +104,7 @@ fn nothing(change: &Change<'_>, server: Option<&str>, note: Option<&str>) -> Don
 pub(crate) struct Committed {
     pub commit: Arc<Commit>,
     pub plan: Plan,
-    pub verdict: crate::verify::Verdict,
+    pub verdict: Verdict,
 }
 
 /// Why a plan did not become real.
@@ -127,15 +127,30 @@ impl From<Refused> for Failure {
     }
 }
 
-/// Permits and commits `plan`, keeps servers and snapshots in step, and says what it broke.
-pub(crate) async fn commit(kit: &Kit, cx: &ToolCx, plan: Plan) -> Result<Committed, Refused> {
-    let permit = cx.permit(&plan).await.map_err(|denied| Refused::Failed(denied.into()))?;
-    let baseline = Baseline::take(kit, &plan, cx).await;
+/// Permits and commits `plan`, keeps servers and snapshots in step, and says what it broke. Where the
+/// person wants it, it is tried first. `again`: it was planned anew already.
+pub(crate) async fn commit(kit: &Kit, cx: &ToolCx, plan: Plan, again: bool) -> Result<Committed, Refused> {
+    let cancelled = || {
+        let message = "cancelled before anything was written";
+        Refused::Failed(Failure::new(ErrorCode::Cancelled, message))
+    };
+    let denied = |denied: workspace::Denied| Refused::Failed(denied.into());
+    let (plan, permit, baseline, tried) = match kit.settings.verify {
+        Verify::After => {
+            let permit = cx.permit(&plan).await.map_err(denied)?;
+            let baseline = Baseline::take(kit, &plan, cx).await;
+            (plan, permit, baseline, Verdict::nothing())
+        }
+        // First, so that the person is asked once, and with what is known.
+        Verify::Before => {
+            let baseline = Baseline::take(kit, &plan, cx).await;
+            let Trial { plan, told } = baseline.try_first(kit, plan, again, cx).await?;
+            let permit = cx.permit(&plan).await.map_err(denied)?;
+            (plan, permit, baseline, told)
+        }
+    };
     if cx.cancel.is_cancelled() {
-        return Err(Refused::Failed(Failure::new(
-            ErrorCode::Cancelled,
-            "cancelled before anything was written",
-        )));
+        return Err(cancelled());
     }
     let commit = kit.workspace.commit(plan.clone(), permit, &cx.run).await.map_err(|error| match error {
         CommitError::Moved { .. } => Refused::Moved,
@@ -143,7 +158,17 @@ pub(crate) async fn commit(kit: &Kit, cx: &ToolCx, plan: Plan) -> Result<Committ
     })?;
     kit.servers.did_commit(&commit).await;
     shown::keep_in_step(kit, &plan);
-    let verdict = baseline.compare(kit, &plan, cx).await;
+    let mut verdict = baseline.compare(kit, &plan, cx).await;
+    if !tried.text.is_empty() {
+        verdict.text.insert_str(0, &tried.text);
+        verdict.details = match verdict.details {
+            Value::Object(mut details) => {
+                details.insert("tried".to_owned(), tried.details);
+                Value::Object(details)
+            }
+            _ => json!({ "tried": tried.details }),
+        };
+    }
     Ok(Committed { commit, plan, verdict })
 }
 
@@ -151,8 +176,7 @@ fn summary(kit: &Kit, plan: &Plan, change: &Change<'_>, server: Option<&str>) ->
     let by = server.map(|server| format!(" ({server})")).unwrap_or_default();
     let (files, added, removed) = plan.counts();
     let places: usize = plan.changes().iter().map(|file| file.edits.len()).sum();
-    let amount =
-        if change.places { format!("{places} places") } else { format!("+{added} -{removed} lines") };
+    let amount = if change.places { counted(places, "place") } else { format!("+{added} -{removed} lines") };
     let mut out = format!("{}: {amount} in {}{by}", change.label, counted(files, "file"));
     for file in plan.changes() {
         let what = match &file.kind {

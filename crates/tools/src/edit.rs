@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agent::{Tool, ToolCx, ToolResult};
+use agent::{Presence, Tool, ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
 use hashline::{
     Current, Dialect, Documents, FileOp, Note, Options, Patch, Reason, Refusal, SectionPlan, Snapshot,
@@ -17,6 +17,9 @@ use workspace::{
 
 use crate::change::{self, Refused};
 use crate::{Failure, Grammars, Kit, shown};
+
+/// Notes told at most on how a patch is written.
+const MOST_NOTES: usize = 20;
 
 /// The tool.
 pub struct Edit {
@@ -88,6 +91,10 @@ impl Tool for Edit {
         &self.definition
     }
 
+    fn presence(&self) -> Presence {
+        Presence::Start
+    }
+
     fn effects(&self, _: &Value) -> Effects {
         Effects { reads: true, writes: Writes::Unknown, ..Effects::default() }
     }
@@ -129,7 +136,7 @@ impl Edit {
                 let told: Vec<String> = planned.sections.iter().map(|section| told(kit, section)).collect();
                 return Ok(ToolResult::text(told.concat()).with_details(json!({ "files": [] })));
             }
-            let done = match change::commit(kit, cx, plan).await {
+            let done = match change::commit(kit, cx, plan, attempts > 1).await {
                 Err(Refused::Moved) if attempts == 1 => continue,
                 done => done?,
             };
@@ -140,10 +147,21 @@ impl Edit {
 
 /// Paths as the store knows them, whatever spelling the model chose.
 async fn canonical(kit: &Kit, patch: &mut Patch, cx: &ToolCx) -> Result<(), Failure> {
+    patch.leave_out_blanks(|path| {
+        let path = kit.workspace.resolve(path);
+        path.is_ok_and(|path| !matches!(kit.workspace.document(&path), Err(ReadError::NotFound { .. })))
+    });
     for section in &mut patch.sections {
         let path = kit.workspace.resolve(&section.path)?;
         // A refusal shows lines.
         cx.permit_read(&path).await?;
+        if path.as_path().is_dir() {
+            let message = format!(
+                "not applied, nothing was changed: `{}` is a folder; name a file in it",
+                kit.shown(&path)
+            );
+            return Err(Failure::new(ErrorCode::NotAFile, message));
+        }
         section.path = kit.shown(&path);
         if let FileOp::Rename { to } = &mut section.file_op {
             *to = kit.shown(&kit.workspace.resolve(to)?);
@@ -152,16 +170,34 @@ async fn canonical(kit: &Kit, patch: &mut Patch, cx: &ToolCx) -> Result<(), Fail
             kept.restore(kit, &section.path);
         }
     }
-    let mut paths: Vec<&str> = patch.sections.iter().map(|section| section.path.as_str()).collect();
-    paths.sort_unstable();
-    if let Some(twice) = paths.windows(2).find(|pair| pair[0] == pair[1]) {
-        let path = twice[0];
+    let mut files: Vec<(FileId, &str)> = Vec::new();
+    for section in &patch.sections {
+        let path = kit.workspace.root().join(&section.path);
+        files.push((file_id(&path), &section.path));
+    }
+    files.sort_unstable();
+    if let Some([first, second]) = files.array_windows().find(|[first, second]| first.0 == second.0) {
+        let (one, other) = (first.1, second.1);
+        let names = if one == other { one.to_owned() } else { format!("{one} and {other}") };
         return Err(Failure::new(
             ErrorCode::InvalidPatch,
-            format!("two sections name the same file, {path}; write one section with all its operations"),
+            format!("two sections name the same file, {names}; write one section with all its operations"),
         ));
     }
     Ok(())
+}
+
+/// A file under all its names: hard links are one file, of which the last to be written would undo
+/// what the others got.
+type FileId = (u64, u64, String);
+
+fn file_id(path: &AbsPath) -> FileId {
+    #[cfg(unix)]
+    if let Ok(file) = std::fs::metadata(path.as_path()) {
+        use std::os::unix::fs::MetadataExt as _;
+        return (file.dev(), file.ino(), String::new());
+    }
+    (0, 0, path.to_string())
 }
 
 /// The files of a patch as they are now.
@@ -253,7 +289,7 @@ fn refused(kit: &Kit, patch: &Patch, refusal: &Refusal) -> Failure {
         Reason::Stale | Reason::CheckMismatch => ErrorCode::StaleText,
         Reason::UnseenLines => ErrorCode::UnseenLines,
         Reason::Ambiguous => ErrorCode::Ambiguous,
-        Reason::ParseRegression => ErrorCode::ParseRegression,
+        Reason::ParseRegression | Reason::Boundary => ErrorCode::ParseRegression,
         Reason::NotUtf8 => ErrorCode::NotUtf8,
         Reason::TooLarge => ErrorCode::TooLarge,
         Reason::Unsupported => ErrorCode::Unsupported,
@@ -304,8 +340,10 @@ fn outcome(
         if section.file_op != FileOp::Remove {
             grammars.keep(path, &read_back);
         }
-        let told =
-            kit.with_snapshots(|store| hashline::outcome(store, section, read_back, kit.settings.view));
+        let left = hashline::MOST_BYTES.saturating_sub(text.len());
+        let told = kit.with_snapshots(|store| {
+            hashline::outcome_within(store, section, read_back, kit.settings.view, left)
+        });
         text.push_str(&told.text);
         if let Some(kept) = &kit.kept {
             kept.keep(kit, path);
@@ -314,8 +352,13 @@ fn outcome(
             "path": path, "tag": told.tag, "strategy": section.strategy, "edits": section.edits.len(),
         }));
     }
-    for note in notes.iter().map(|note| &note.message).chain(&done.commit.notes) {
+    let more = notes.len().saturating_sub(MOST_NOTES);
+    let notes = notes.iter().take(MOST_NOTES).map(|note| &note.message);
+    for note in notes.chain(&done.commit.notes) {
         text.push_str(&format!("note: {note}\n"));
+    }
+    if more > 0 {
+        text.push_str(&format!("note: {more} more notes on how the patch is written are left out\n"));
     }
     text.push_str(&done.verdict.text);
     let details = json!({
@@ -328,24 +371,6 @@ fn outcome(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Providers understand these words of JSON Schema and not all of them any others.
-    fn keywords(schema: &Value) {
-        for (word, value) in schema.as_object().unwrap() {
-            match word.as_str() {
-                "properties" => value.as_object().unwrap().values().for_each(keywords),
-                "items" => keywords(value),
-                word => assert!(["type", "required", "enum", "description"].contains(&word), "{word}"),
-            }
-        }
-    }
-
-    #[test]
-    fn parameters_are_in_plain_schema() {
-        for dialect in Dialect::ALL {
-            keywords(&parameters(dialect));
-        }
-    }
 
     #[test]
     fn the_arguments_are_the_patch_or_hold_it() {

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use workspace::{AbsPath, Document, Workspace};
 
 use crate::kept::KeptSnapshots;
-use crate::{Failure, Trees};
+use crate::{Failure, Pending, Trees, Verify, VerifyPolicy};
 
 /// The workspace, its language servers, and what the model was shown. Shared by all tools of a
 /// session.
@@ -18,12 +18,16 @@ pub struct Kit {
     pub workspace: Workspace,
     /// Language servers, started when first needed.
     pub servers: Arc<ServerPool>,
+    /// Debug sessions, which live from call to call.
+    pub debug: Arc<dap_client::Sessions>,
     /// Texts the model was shown, by tag.
     pub snapshots: Mutex<SnapshotStore>,
     /// Syntax trees of those texts.
     pub trees: Trees,
     /// Snapshots that outlive the process, for callers that read and edit in two calls.
     pub kept: Option<KeptSnapshots>,
+    /// What language servers have not said yet of edits that were told.
+    pub pending: Pending,
     /// Settings of the tools.
     pub settings: Settings,
 }
@@ -38,6 +42,10 @@ pub struct Settings {
     pub parse_regression: ParseRegression,
     /// How long an edit waits for fresh diagnostics (`edit.diagnostics_wait`).
     pub diagnostics_wait: Duration,
+    /// Whether an edit is tried on the servers before it is made (`edit.verify`) …
+    pub verify: Verify,
+    /// … and what becomes of one that brings new errors (`edit.verify_policy`).
+    pub verify_policy: VerifyPolicy,
     /// How long a server may take for a request (`lsp.timeout`).
     pub request_timeout: Duration,
 }
@@ -48,6 +56,8 @@ impl Default for Settings {
             view: View::default(),
             parse_regression: ParseRegression::Warn,
             diagnostics_wait: Duration::from_secs(3),
+            verify: Verify::After,
+            verify_policy: VerifyPolicy::Report,
             request_timeout: Duration::from_secs(60),
         }
     }
@@ -62,6 +72,12 @@ impl Kit {
     /// `path` as the model is shown it.
     pub(crate) fn shown(&self, path: &AbsPath) -> String {
         self.workspace.relative(path)
+    }
+
+    /// Keeps a text of a file as the person saw it. The answer is what the argument `as_of` of the tool
+    /// `lsp` takes beside a place in that text.
+    pub fn remember(&self, path: &AbsPath, text: Arc<str>) -> String {
+        self.with_snapshots(|store| store.record(&self.shown(path), text)).to_string()
     }
 
     /// Runs `work` on the snapshots. Nothing in it may wait.

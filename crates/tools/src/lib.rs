@@ -6,6 +6,7 @@
 //! committed, verified. No surface and no provider is known here.
 
 mod change;
+mod debug;
 mod edit;
 mod failure;
 mod kept;
@@ -14,7 +15,10 @@ mod lsp;
 mod outline;
 pub mod planner;
 mod read;
+#[cfg(test)]
+mod schemas;
 mod search;
+mod search_tools;
 mod shown;
 mod trees;
 mod undo;
@@ -34,10 +38,16 @@ pub use kept::KeptSnapshots;
 pub use kit::{Kit, Settings};
 pub use trees::{Grammars, Trees};
 pub use undo::take_back;
+pub use verify::{Pending, Verify, VerifyPolicy};
+
+/// The tool that finds the others, for sessions in which a model is told of few.
+pub fn search_tools() -> Arc<dyn Tool> {
+    Arc::new(search_tools::SearchTools::new())
+}
 
 /// Every built-in tool, in the order in which a model sees them.
 pub fn builtin(kit: &Arc<Kit>) -> Vec<Arc<dyn Tool>> {
-    vec![
+    let tools: Vec<Arc<dyn Tool>> = vec![
         Arc::new(read::Read::new(kit.clone())),
         Arc::new(edit::Edit::new(kit.clone())),
         Arc::new(write::Write::new(kit.clone())),
@@ -45,8 +55,11 @@ pub fn builtin(kit: &Arc<Kit>) -> Vec<Arc<dyn Tool>> {
         Arc::new(search::Find::new(kit.clone())),
         Arc::new(search::Ls::new(kit.clone())),
         Arc::new(lsp::Lsp::new(kit.clone())),
+        Arc::new(debug::Debug::new(kit.clone())),
         Arc::new(undo::UndoTool::new(kit.clone())),
-    ]
+    ];
+    let telling = |tool| -> Arc<dyn Tool> { Arc::new(verify::Telling { tool, kit: kit.clone() }) };
+    tools.into_iter().map(telling).collect()
 }
 
 /// A tool's arguments as its own type.

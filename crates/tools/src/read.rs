@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use agent::{Tool, ToolCx, ToolResult};
+use agent::{Presence, Tool, ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
 use llm::ToolDefinition;
 use serde::Deserialize;
@@ -73,6 +73,10 @@ impl Tool for Read {
         &self.definition
     }
 
+    fn presence(&self) -> Presence {
+        Presence::Start
+    }
+
     fn effects(&self, _: &Value) -> Effects {
         Effects { reads: true, ..Effects::default() }
     }
@@ -88,16 +92,22 @@ impl Read {
         let kit = &*self.kit;
         let path = kit.workspace.resolve(&args.path)?;
         cx.permit_read(&path).await?;
+        if args.path.contains(['\n', '\r']) {
+            let message = "the name holds a line end, which no header of a text can show; rename it first";
+            return Err(Failure::new(ErrorCode::Unsupported, message));
+        }
         let document = match kit.workspace.document(&path) {
             Err(ReadError::NotAFile { .. }) => return listing(kit, &path),
             document => document?,
         };
-        if !args.raw {
+        let is_dense = is_dense(&document.text);
+        if !args.raw && !is_dense {
             // An edit may follow.
             kit.trees.prepare(&kit.shown(&document.path), &document.text);
         }
         if args.is_whole()
             && is_long(&document)
+            && !is_dense
             && let Some(outline) = outline::of(kit, &document, MAX_LINES, MAX_BYTES).await
         {
             return Ok(outlined(kit, &document, &outline));
@@ -132,6 +142,13 @@ fn is_long(document: &Document) -> bool {
     document.text.len() > MAX_BYTES || shown::line_count(&document.text) > MAX_LINES
 }
 
+/// Whether most of a text stands in lines that are too long to be shown, as in code that was made
+/// small: an outline would have none of them, and to parse such a text takes long.
+fn is_dense(text: &str) -> bool {
+    let long: usize = text.split('\n').map(str::len).filter(|length| *length > MAX_BYTES).sum();
+    long > text.len() / 2
+}
+
 fn outlined(kit: &Kit, document: &Document, outline: &Outline) -> ToolResult {
     let total = shown::line_count(&document.text);
     let mut notes = state(document);
@@ -152,7 +169,8 @@ fn outlined(kit: &Kit, document: &Document, outline: &Outline) -> ToolResult {
 fn state(document: &Document) -> Vec<String> {
     let mut notes = Vec::new();
     if let Owner::Editor { dirty: true } = document.owner {
-        notes.push("not saved: this is the editor's text, the disk holds an older one".to_owned());
+        let on_disk = if document.path.as_path().exists() { "an older one" } else { "none yet" };
+        notes.push(format!("not saved: this is the editor's text, the disk holds {on_disk}"));
     }
     if let Some(reason) = &document.held {
         notes.push(format!("cannot be edited now: {reason}"));
@@ -181,10 +199,13 @@ fn view(kit: &Kit, document: &Document, first: usize, last: usize, raw: bool) ->
     }
     let length = |line: usize| index.line_with_end(line - 1).map_or(0, |range| range.len());
     if length(first) > MAX_BYTES {
+        let after = match first < total {
+            true => format!("; lines after it can be read from offset {}", first + 1),
+            false => String::new(),
+        };
         let message = format!(
-            "line {first} alone has {} bytes, more than the {MAX_BYTES} that are shown at once; lines after it can be read from offset {}",
+            "line {first} alone has {} bytes, more than the {MAX_BYTES} that are shown at once, and what is not shown cannot be edited: change such a line with a command, or `write` the file anew{after}",
             length(first),
-            first + 1
         );
         return Failure::new(ErrorCode::TooLarge, message).into();
     }
@@ -239,4 +260,17 @@ fn listing(kit: &Kit, path: &AbsPath) -> Result<ToolResult, Failure> {
         text.push_str(&format!("… and {} more\n", entries.len() - MAX_ENTRIES));
     }
     Ok(ToolResult::text(text).with_details(json!({ "entries": entries.len() })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_dense_if_most_of_it_cannot_be_shown() {
+        let long = "x".repeat(MAX_BYTES + 1);
+        assert!(is_dense(&long) && is_dense(&format!("// licence\n{long}\n")));
+        assert!(!is_dense("") && !is_dense(&"line\n".repeat(MAX_BYTES)));
+        assert!(!is_dense(&format!("{long}\n{}", "line\n".repeat(MAX_BYTES))));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent::{Tool, ToolCx, ToolResult};
+use agent::{Presence, Tool, ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
 use llm::ToolDefinition;
 use serde::Deserialize;
@@ -52,6 +52,10 @@ impl Tool for Write {
         &self.definition
     }
 
+    fn presence(&self) -> Presence {
+        Presence::Start
+    }
+
     fn effects(&self, args: &Value) -> Effects {
         let path = args["path"].as_str().and_then(|path| self.kit.workspace.resolve(path).ok());
         let writes = path.map_or(Writes::Unknown, |path| Writes::Paths(vec![path]));
@@ -73,6 +77,7 @@ impl Write {
         let change = Change { label: &label, places: false, apply: true };
         let done = change::make(kit, cx, change, || {
             Box::pin(async {
+                let (mut content, mut note) = (args.content.clone(), None);
                 let replaces = match kit.workspace.document(&path) {
                     Err(ReadError::NotFound { .. }) => None,
                     Err(error) => return Err(error.into()),
@@ -88,11 +93,17 @@ impl Write {
                             format!("{shown_path} was not read in this session as it is now; read it first, then overwrite"),
                         ));
                     }
-                    Ok(document) => Some(document.version),
+                    Ok(document) => {
+                        if is_crlf(&document.text) && !args.content.contains('\r') {
+                            content = args.content.replace('\n', "\r\n");
+                            note = Some("its lines end in CRLF, as before".to_owned());
+                        }
+                        Some(document.version)
+                    }
                 };
-                let operations = vec![Operation::Create { path: path.clone(), text: args.content.clone(), replaces }];
+                let operations = vec![Operation::Create { path: path.clone(), text: content, replaces }];
                 let edit = WorkspaceEdit { label: String::new(), operations, ..WorkspaceEdit::default() };
-                Ok(change::Proposed { edit, server: None, note: None })
+                Ok(change::Proposed { edit, server: None, note })
             })
         })
         .await?;
@@ -102,4 +113,10 @@ impl Write {
         };
         Ok(ToolResult::text(format!("{tag}{}", done.text)).with_details(done.details))
     }
+}
+
+/// Whether every line ends in CRLF. Models write line feeds alone.
+fn is_crlf(text: &str) -> bool {
+    let ends = text.matches('\n').count();
+    ends > 0 && ends == text.matches("\r\n").count()
 }

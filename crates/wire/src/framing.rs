@@ -24,7 +24,7 @@ pub enum Framing {
 pub struct Limits {
     /// Bytes of one header section, and of one stretch of bytes without a line end in it.
     pub header: usize,
-    /// Bytes of one body. A longer one is skipped and reported.
+    /// Bytes of one body. A longer one is skipped and reported, up to where the next message begins.
     pub body: usize,
 }
 
@@ -123,10 +123,18 @@ impl MessageCodec {
                     return Some(Frame::Body(buffer.split_to(length).freeze()));
                 }
                 State::Discard(left) => {
-                    let now = left.min(buffer.len() as u64);
-                    buffer.advance(now as usize);
-                    if now < left {
-                        self.state = State::Discard(left - now);
+                    let now = left.min(buffer.len() as u64) as usize;
+                    // The length was a lie where another message begins before it is reached.
+                    if let Some(at) = find_header(&buffer[..now]) {
+                        buffer.advance(at);
+                        self.state = State::Idle;
+                        continue;
+                    }
+                    let all = now as u64 == left;
+                    let gone = if all { now } else { now.saturating_sub(TAIL) };
+                    buffer.advance(gone);
+                    if !all {
+                        self.state = State::Discard(left - gone as u64);
                         return None;
                     }
                     self.state = State::Idle;
@@ -251,6 +259,20 @@ fn find_length(line: &[u8]) -> Option<(usize, u64)> {
     let value = std::str::from_utf8(line[at + LENGTH.len()..].trim_ascii()).ok()?;
     let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| value.parse().ok()).flatten().map(|value| (at, value))
+}
+
+/// Where a header stands that is complete with its line end. Inside of JSON there can be none: line
+/// ends in strings are escaped, and outside of strings there is no such word.
+fn find_header(bytes: &[u8]) -> Option<usize> {
+    let begins = |at: usize| {
+        let value = &bytes[at + LENGTH.len()..bytes.len().min(at + TAIL)];
+        let end =
+            value.iter().position(|byte| *byte == b'\r').filter(|end| value.get(end + 1) == Some(&b'\n'));
+        let number = end.map(|end| value[..end].trim_ascii());
+        number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
+    };
+    let mut windows = bytes.windows(LENGTH.len()).enumerate();
+    windows.find(|(at, window)| window.eq_ignore_ascii_case(LENGTH) && begins(*at)).map(|(at, _)| at)
 }
 
 fn is_known_header(line: &[u8]) -> bool {
@@ -394,6 +416,14 @@ mod tests {
         check(
             &format!("Content-Length: 100\r\n\r\n{long}Content-Length: 2\r\n\r\n{{}}"),
             &["! a message of 100 bytes is above the limit of 64", "{}"],
+        );
+    }
+
+    #[test]
+    fn a_length_that_lies_loses_nothing_that_follows() {
+        check(
+            "Content-Length: 2000000000\r\n\r\n{\"Content-Length: 2\\r\\n\\r\\n\":1}Content-Length: 2\r\n\r\n{}",
+            &["! a message of 2000000000 bytes is above the limit of 64", "{}"],
         );
     }
 

@@ -437,11 +437,16 @@ impl Peer {
         let token = self.shared.closed.child_token();
         {
             let mut incoming = self.incoming();
-            if incoming.len() >= self.shared.incoming_limit || incoming.contains_key(&id) {
+            let refused = if incoming.contains_key(&id) {
+                Some(format!("{method} refused: another request with the id {id} is not answered yet"))
+            } else if incoming.len() >= self.shared.incoming_limit {
+                Some(format!("{method} refused: too many at once"))
+            } else {
+                None
+            };
+            if let Some(refused) = refused {
                 drop(incoming);
-                let error =
-                    RpcError::new(codes::REQUEST_FAILED, format!("{method} refused: too many at once"));
-                return self.answer(id, Err(error));
+                return self.answer(id, Err(RpcError::new(codes::REQUEST_FAILED, refused)));
             }
             incoming.insert(id.clone(), token.clone());
         }
@@ -521,7 +526,7 @@ impl Room {
             shared.pending.forget(id);
             return Err(closed(self.peer.why_closed()));
         }
-        let guard = PendingGuard { peer: self.peer.clone(), id };
+        let guard = PendingGuard { peer: self.peer.clone(), id, told: false };
         Ok(InFlight { guard, method: owned(), answer })
     }
 }
@@ -547,14 +552,28 @@ impl InFlight {
         within(&method, deadline, cancel, self.answer()).await
     }
 
-    async fn answer(self) -> Result<Box<RawValue>, RequestError> {
-        let Self { guard, method, answer } = self;
-        let outcome = answer.await.unwrap_or_else(|_| Err(guard.peer.why_closed()));
+    /// Tells the other side to stop, and goes on taking its answer: it may be too late for that there.
+    pub fn give_up(&mut self) {
+        self.guard.tell();
+    }
+
+    /// Waits for the raw result, for as long as it takes. Cancel-safe; not to be called again once
+    /// it was answered.
+    ///
+    /// # Errors
+    /// [`RequestError`]; each names the method.
+    pub async fn answered(&mut self) -> Result<Box<RawValue>, RequestError> {
+        let outcome = (&mut self.answer).await.unwrap_or_else(|_| Err(self.guard.peer.why_closed()));
+        let method = self.method.clone();
         match outcome {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(error)) => Err(RequestError::Rpc { method, error: Box::new(error) }),
             Err(closed) => Err(RequestError::Closed { method, closed }),
         }
+    }
+
+    async fn answer(mut self) -> Result<Box<RawValue>, RequestError> {
+        self.answered().await
     }
 }
 
@@ -578,12 +597,21 @@ async fn within(
 struct PendingGuard {
     peer: Peer,
     id: i64,
+    told: bool,
 }
 
 impl Drop for PendingGuard {
     fn drop(&mut self) {
+        if self.peer.shared.pending.forget(self.id) {
+            self.tell();
+        }
+    }
+}
+
+impl PendingGuard {
+    fn tell(&mut self) {
         let shared = &self.peer.shared;
-        if !shared.pending.forget(self.id) {
+        if std::mem::replace(&mut self.told, true) {
             return;
         }
         let Some(method) = shared.cancel_method.clone() else { return };

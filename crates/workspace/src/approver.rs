@@ -43,6 +43,11 @@ pub enum Answer {
         /// May be empty.
         text: String,
     },
+    /// No, and nobody was asked, with why.
+    Refused {
+        /// For people and the model.
+        reason: String,
+    },
     /// The question was put away without an answer: no for this time, and it may be asked again.
     Dismissed,
     /// There is nobody who could be asked.

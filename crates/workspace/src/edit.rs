@@ -37,6 +37,16 @@ pub enum Operation {
         /// The version that may be replaced; `None` when nothing may be there.
         replaces: Option<Version>,
     },
+    /// Make a file of which whoever proposes the edit has put an empty one there just now: it counts as
+    /// not there before, so that taking the edit back takes the file away.
+    Adopt {
+        /// The file.
+        path: AbsPath,
+        /// Its text, without a byte order mark.
+        text: String,
+        /// The version that is there; it must be empty.
+        found: Version,
+    },
     /// Move a file or a folder.
     Rename {
         /// From here.

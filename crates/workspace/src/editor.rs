@@ -3,6 +3,7 @@
 use futures_util::future::BoxFuture;
 
 use text::{ChangeLog, TextEdit};
+use tokio::sync::watch;
 
 use crate::{AbsPath, Document, FileChange, RunId};
 
@@ -49,6 +50,12 @@ pub trait Editor: Send + Sync {
     /// its text now; `None` when they are not all known.
     fn changes(&self, path: &AbsPath, since: &str) -> Option<ChangeLog> {
         let _ = (path, since);
+        None
+    }
+
+    /// Told of every change of any open document, with a number that is another each time; `None` where
+    /// nobody can be told.
+    fn moves(&self) -> Option<watch::Receiver<u64>> {
         None
     }
 

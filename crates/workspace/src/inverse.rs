@@ -83,7 +83,8 @@ fn take_back(
             Some(stored) => contents.get(stored).map(Some),
             None => Some(None),
         };
-        let (Some(before), Some(after)) = (read(&step.before), read(&step.after)) else {
+        let before = if step.adopted { Some(None) } else { read(&step.before) };
+        let (Some(before), Some(after)) = (before, read(&step.after)) else {
             skip(&step.path, MISSING.to_owned());
             continue;
         };

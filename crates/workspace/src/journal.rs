@@ -61,6 +61,9 @@ pub(crate) struct StoredStep {
     /// the end of the other.
     #[serde(default)]
     pub in_place: bool,
+    /// What was there before was put there for the commit: undo takes it away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub adopted: bool,
 }
 
 /// A content, in the commit's file of contents.
@@ -418,6 +421,7 @@ mod tests {
             moved_from: Some(path),
             open: false,
             in_place: false,
+            adopted: false,
         });
         journal.write_pending(&entry).unwrap();
         if done {

@@ -37,6 +37,7 @@ mod process;
 mod process_tests;
 mod protected;
 mod reaper;
+mod record;
 mod recovery;
 mod resolve;
 mod rules;
@@ -79,12 +80,12 @@ pub use search::{
 };
 pub use secrets::{Redactor, is_secret_name};
 pub use state::{Homes, StateDir, StateError, StateLock};
-pub use trust::TrustStore;
+pub use trust::{TrustStore, trust_command};
 pub use undo::{Skipped, Undo, UndoError, UndoPlan};
 pub use uri::{path_to_uri, uri_to_path};
 pub use walk::files_below;
 pub use watch::process_ended;
-pub use workspace::{Entry, EntryKind, OpenError, PathError, Workspace};
+pub use workspace::{Entry, EntryKind, OpenError, PathError, UNTITLED, Workspace};
 
 #[cfg(test)]
 mod tests;

@@ -36,6 +36,8 @@ pub(crate) struct Step {
     pub moved_from: Option<AbsPath>,
     /// The editor has it open and makes the change itself.
     pub open: bool,
+    /// `before` was put there for this plan.
+    pub adopted: bool,
 }
 
 /// A folder to make.
@@ -149,6 +151,13 @@ impl Plan {
     /// What the person has to agree to whatever the rules allow, a line for each.
     pub fn confirm(&self) -> &[String] {
         &self.confirm
+    }
+
+    /// The same plan, with one more thing that the person has to agree to.
+    #[must_use]
+    pub fn confirming(mut self, line: String) -> Self {
+        self.confirm.push(line);
+        self
     }
 
     /// What happens to each file, in order of path; a moved file is one change, at its new place.

@@ -9,6 +9,7 @@
 //! | change a file of the workspace | deny | ask | allow, in a trusted workspace |
 //! | run a command | deny | ask | ask |
 //! | talk to a host | deny | ask | allow |
+//! | change a debugged program | deny | ask | allow, in a trusted workspace |
 //!
 //! Some paths are protected (`protected`): secrets, git's own files, what is outside. In an untrusted
 //! workspace nothing but reading is allowed unasked, whatever the rules say. `--yes` answers what is
@@ -26,7 +27,7 @@ use crate::memory::{Memory, Term};
 use crate::process::lock;
 use crate::protected::{Protection, protection};
 use crate::rules::{self, ANSWER, Capability, Rule};
-use crate::trust::canonical;
+use crate::trust::{canonical, trust_command};
 use crate::{
     AbsPath, Answer, Approver, ChangeKind, CommandLine, Effects, ErrorCode, Permit, Plan, Question,
     QuestionKind, SpawnGrant, StateDir, TrustStore, Writes,
@@ -364,6 +365,97 @@ impl Policy {
         })
     }
 
+    /// Permission to run `command`, a program of the person's, under the tool `by`; asks where the policy
+    /// says so, with the whole command.
+    ///
+    /// # Errors
+    /// [`Denied`] with the reason.
+    pub async fn permit_run(
+        &self,
+        by: &str,
+        command: &CommandLine,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<(), Denied> {
+        let variables: String = command.env.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        let question = Question {
+            kind: QuestionKind::Exec,
+            title: format!("Run {command} under {by}?"),
+            detail: format!("{variables}{command}\nin {}", command.cwd),
+            files: Vec::new(),
+        };
+        let judge = || {
+            let judged = self.judge_command(command);
+            let agreed = judged.decision == Decision::Ask && lock(&self.memory).agreed(by, command);
+            if agreed { Judged { decision: Decision::Allow, ..judged } } else { judged }
+        };
+        let help = "repeat with --yes, or name it in a rule `allow exec …`";
+        let subject = vec![command.to_string()];
+        let asked = self.permit_judged(Capability::Exec, judge, help, subject, question, approver, cancel);
+        if let Some(term) = asked.await? {
+            lock(&self.memory).agree(by, command, term);
+        }
+        Ok(())
+    }
+
+    /// Permission to do `what` to a debugged program; asks where the policy says so.
+    ///
+    /// # Errors
+    /// [`Denied`] with the reason.
+    pub async fn permit_debug(
+        &self,
+        what: &str,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<(), Denied> {
+        let title = format!("In the debugged program: {what}?");
+        let question =
+            Question { kind: QuestionKind::Exec, title, detail: what.to_owned(), files: Vec::new() };
+        let judge = || self.judge_all(Capability::Debug);
+        let help = "repeat with --yes, or allow it with a rule `allow debug`";
+        let subject = vec![what.to_owned()];
+        let asked = self.permit_judged(Capability::Debug, judge, help, subject, question, approver, cancel);
+        if let Some(term) = asked.await?
+            && let Ok(rule) = Rule::parse("allow debug", ANSWER)
+        {
+            lock(&self.memory).add_rule(rule, term);
+        }
+        Ok(())
+    }
+
+    /// Asks where `judge` says so; for how long the answer holds, where it holds beyond this time.
+    #[expect(clippy::too_many_arguments, reason = "what is judged, what is asked, and who is asked")]
+    async fn permit_judged(
+        &self,
+        capability: Capability,
+        judge: impl Fn() -> Judged,
+        help: &str,
+        subject: Vec<String>,
+        question: Question,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Term>, Denied> {
+        if judge().decision == Decision::Allow {
+            return Ok(None);
+        }
+        let _turn = self.turn(cancel).await?;
+        // Looked at again: the answer to the question before this one may have settled it.
+        let Judged { decision, reason, untrusted } = judge();
+        match decision {
+            Decision::Allow => return Ok(None),
+            Decision::Deny => return Err(self.deny(capability, By::Policy, reason, subject)),
+            Decision::Ask => {}
+        }
+        let code = if untrusted.is_some() { ErrorCode::Untrusted } else { ErrorCode::Denied };
+        let about = Asked { capability: capability.name(), code, reason: &reason, help, subject };
+        let answer = self.ask(question, about, approver, cancel).await.map_err(|(denied, _)| denied)?;
+        Ok(match answer {
+            Answer::Session => Some(Term::Session),
+            Answer::Always => Some(Term::Always),
+            _ => None,
+        })
+    }
+
     /// The error when a rule denies `command`.
     fn refuse_command(&self, command: &CommandLine) -> Result<(), Denied> {
         let unruled = || (Decision::Allow, String::new());
@@ -401,7 +493,7 @@ impl Policy {
                 ErrorCode::Untrusted,
                 format!("Trust {root}? Its tools may run: {name}"),
                 format!("{root} is not trusted, so {name} is not started"),
-                format!("run `pilcrow trust {root}`, or repeat with --yes"),
+                format!("run `{}`, or repeat with --yes", trust_command(root)),
             )
         } else {
             (
@@ -412,7 +504,7 @@ impl Policy {
             )
         };
         if is_trust && lock(&self.memory).refused {
-            let reason = format!("{reason}: you said no before");
+            let reason = format!("{reason}: you said no when you were asked whether to trust it");
             return Err(Denied { code, reason, nobody_to_ask: false });
         }
         let variables: String =
@@ -464,7 +556,7 @@ impl Policy {
         let asked = self.refuse_denied(capability, paths)?;
         let Some((_, first)) = asked.first() else { return Ok(false) };
         let rule = format!("allow it with a rule `allow {} …`", capability.name());
-        let trust = format!("run `pilcrow trust {}`", self.options.root);
+        let trust = format!("run `{}`", trust_command(&self.options.root));
         let (code, help) = match asked.iter().filter_map(|(_, judged)| judged.untrusted).max() {
             None => (ErrorCode::Denied, format!("repeat with --yes, or {rule}")),
             Some(false) => (ErrorCode::Untrusted, format!("repeat with --yes, or {trust}")),
@@ -549,6 +641,10 @@ impl Policy {
                 decided(By::Nobody, "deny", None);
                 let reason = format!("{}, and nobody can be asked: {}", about.reason, about.help);
                 Err((denied(about.code, reason, true), false))
+            }
+            Some(Answer::Refused { reason }) => {
+                decided(By::Nobody, "deny", None);
+                Err((denied(about.code, format!("{}: {reason}", about.reason), false), false))
             }
             Some(Answer::Dismissed) => {
                 decided(By::Person, "deny", Some("dismissed"));

@@ -507,3 +507,29 @@ async fn what_a_plan_wants_confirmed_is_asked_whatever_the_rules_allow() {
     let plain = fixture.plan(vec![fixture.replace("a", "1", "2")]).unwrap();
     assert_ne!(plain.digest(), plan.digest());
 }
+
+#[tokio::test]
+async fn a_debugged_program_is_asked_about_by_its_own_capability() {
+    let fixture = Fixture::new(&[]);
+    let cancel = CancellationToken::new();
+    let run = command(&fixture, "app.py", &["x"]);
+    let asks = policy(&fixture, |_| ());
+    let person = Script::new([Answer::Session, Answer::Session]);
+    for _ in 0..2 {
+        asks.permit_run("debugpy", &run, &person, &cancel).await.unwrap();
+        asks.permit_debug("set n to 5", &person, &cancel).await.unwrap();
+    }
+    assert_eq!(person.titles(), ["Run app.py x under debugpy?", "In the debugged program: set n to 5?"]);
+    // What was agreed to is this command, and not another.
+    let other = command(&fixture, "app.py", &["y"]);
+    let error = asks.permit_run("debugpy", &other, &Nobody, &cancel).await.unwrap_err();
+    assert!(error.nobody_to_ask && error.code == ErrorCode::Denied);
+
+    let denies = policy(&fixture, |options| options.rules = rules(&["deny debug", "deny exec app.py"]));
+    let error = denies.permit_debug("set n to 5", &Script::default(), &cancel).await.unwrap_err();
+    assert!(error.reason.contains("the rule `deny debug`"), "{error}");
+    assert!(denies.permit_run("debugpy", &run, &Script::default(), &cancel).await.is_err());
+    let allows = policy(&fixture, |options| options.rules = rules(&["allow debug"]));
+    allows.permit_debug("set n to 5", &Script::default(), &cancel).await.unwrap();
+    assert!(Rule::parse("allow debug x", "here").is_err());
+}

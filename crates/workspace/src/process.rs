@@ -5,6 +5,7 @@
 //! the guard's work. Nothing here decides whether a program may run: that is what the
 //! [`SpawnGrant`] proves.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -48,16 +49,33 @@ impl std::fmt::Display for CommandLine {
         let program = self.program.to_string_lossy();
         let words = std::iter::once(program.as_ref()).chain(self.args.iter().map(String::as_str));
         for (index, word) in words.enumerate() {
-            let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
             let space = if index == 0 { "" } else { " " };
-            if !word.is_empty() && word.chars().all(plain) {
-                write!(f, "{space}{word}")?;
-            } else {
-                write!(f, "{space}'{}'", word.replace('\'', r"'\''"))?;
-            }
+            write!(f, "{space}{}", shell_word(word))?;
         }
         Ok(())
     }
+}
+
+/// A word as a POSIX shell reads it, quoted where it has to be.
+pub(crate) fn shell_word(word: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        Cow::Borrowed(word)
+    } else {
+        Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
+    }
+}
+
+/// Where the program is that starts another in a session of its own.
+const SETSID: &[&str] = &["/usr/bin/setsid", "/bin/setsid"];
+
+/// Where a child runs.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    /// In a group of its own.
+    Group,
+    /// In a session of its own, by this program.
+    Session(&'a Path),
 }
 
 /// Starts children, knows them all, ends them all.
@@ -217,6 +235,37 @@ impl Processes {
         command: &CommandLine,
         grant: &SpawnGrant,
     ) -> Result<Process, SpawnError> {
+        self.spawn_with(command, grant, Place::Group, &[])
+    }
+
+    /// [`Self::spawn`] in a session of its own: neither the child nor what it starts has our terminal.
+    /// Where the system has no `setsid` it is a group of its own, which the log says. The grant is for
+    /// `command` as it is; `later` is what stands for words of its arguments that are known only now: a port.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; nothing runs then.
+    pub async fn spawn_apart(
+        self: &Arc<Self>,
+        command: &CommandLine,
+        grant: &SpawnGrant,
+        later: &[(&str, String)],
+    ) -> Result<Process, SpawnError> {
+        let setsid = SETSID.iter().map(Path::new).find(|path| path.exists());
+        // The helper would only say by its status that there is nothing to start.
+        if !command.program.is_absolute() || !command.program.exists() || setsid.is_none() {
+            tracing::warn!(program = %command.program.display(), "it runs in a group, not in a session of its own");
+            return self.spawn_with(command, grant, Place::Group, later);
+        }
+        self.spawn_with(command, grant, setsid.map_or(Place::Group, Place::Session), later)
+    }
+
+    fn spawn_with(
+        self: &Arc<Self>,
+        command: &CommandLine,
+        grant: &SpawnGrant,
+        place: Place<'_>,
+        later: &[(&str, String)],
+    ) -> Result<Process, SpawnError> {
         let program = command.program.display().to_string();
         if !grant.covers(command) {
             let (definition, cwd) = (grant.definition.clone(), command.cwd.clone());
@@ -224,7 +273,11 @@ impl Processes {
         }
         self.shared.start_reaper();
         self.shared.start_guard();
-        Shared::spawn(&self.shared, command).map_err(|source| spawn_error(command, program, source))
+        let mut command = command.clone();
+        for word in &mut command.args {
+            *word = later.iter().fold(std::mem::take(word), |word, (name, value)| word.replace(name, value));
+        }
+        Shared::spawn(&self.shared, &command, place).map_err(|source| spawn_error(&command, program, source))
     }
 
     /// Ends every child with its group, and what came back to us as orphans: SIGTERM, SIGKILL after a
@@ -289,9 +342,18 @@ impl Drop for Shared {
 }
 
 impl Shared {
-    fn spawn(this: &Arc<Self>, command: &CommandLine) -> std::io::Result<Process> {
+    fn spawn(this: &Arc<Self>, command: &CommandLine, place: Place<'_>) -> std::io::Result<Process> {
         let name = format!("{}.{}", this.id, this.next.fetch_add(1, Ordering::Relaxed));
-        let mut prepared = tokio::process::Command::new(&command.program);
+        let mut prepared = match place {
+            Place::Group => tokio::process::Command::new(&command.program),
+            Place::Session(setsid) => tokio::process::Command::new(setsid),
+        };
+        match place {
+            Place::Group => prepared.process_group(0),
+            // It does not fork as long as it leads no group, so its number stays that of the child, which
+            // is then also that of the child's group.
+            Place::Session(_) => prepared.arg(&command.program),
+        };
         prepared.args(&command.args).current_dir(&command.cwd);
         for (variable, _) in std::env::vars_os() {
             if secrets::is_secret_name(&variable.to_string_lossy()) {
@@ -304,7 +366,7 @@ impl Shared {
             _ => name.clone(),
         };
         prepared.env(MARK, mark).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        prepared.process_group(0).kill_on_drop(true);
+        prepared.kill_on_drop(true);
 
         let (mut running, id) = reaper::register(&this.id, || prepared.spawn())?;
         if let Some(guard) = &this.guard {

@@ -64,6 +64,33 @@ fn wait_for(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn one_that_runs_apart_leads_a_session_and_ends_with_its_own() {
+    let processes = Processes::new(None);
+    let mut command = sh("echo $$; sleep 1000 & echo $!; wait");
+    command.program = PathBuf::from("/bin/sh");
+    let mut process = processes.spawn_apart(&command, &grant(&command), &[]).await.unwrap();
+    let pids = pids(&mut process, 2).await;
+    assert_eq!(pids[0], process.id());
+    // Process, group and session: the third, fourth and fifth number after the name.
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap();
+    let rest: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let own = process.id().to_string();
+    assert_eq!((rest[2], rest[3]), (own.as_str(), own.as_str()));
+    process.end(Duration::from_millis(100)).await;
+    assert!(!lives(pids[0]) && !lives(pids[1]));
+
+    // At once: it may not lead its session yet.
+    for _ in 0..10 {
+        let process = processes.spawn_apart(&command, &grant(&command), &[]).await.unwrap();
+        let id = process.id();
+        drop(process);
+        wait_for("it is killed", || !lives(id));
+    }
+    assert_eq!(processes.end_all(LONG).await, Vec::<u32>::new());
+}
+
 /// Prints its own pid and that of a grandchild that left group and session.
 const SETSID: &str = "echo $$; setsid sh -c 'echo $$; exec sleep 1000' & wait";
 

@@ -234,7 +234,14 @@ fn signal_group(child: &Child, signal: Signal) {
         return;
     }
     match rustix::process::kill_process_group(group, signal) {
-        Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+        Ok(()) => {}
+        Err(rustix::io::Errno::SRCH) => {
+            // One that is about to lead a session of its own leads no group yet.
+            let me = std::process::id();
+            if signal == Signal::KILL {
+                Table::read().children(me).filter(|entry| entry.pid == child.id).for_each(Entry::kill);
+            }
+        }
         Err(error) => tracing::warn!(group = child.id, %error, "a process group could not be signalled"),
     }
 }

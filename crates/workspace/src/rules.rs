@@ -21,10 +21,12 @@ pub enum Capability {
     Exec,
     /// Talk to a host.
     Http,
+    /// Change a debugged program, or evaluate in it what may.
+    Debug,
 }
 
 impl Capability {
-    const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Exec, Self::Http];
+    const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Exec, Self::Http, Self::Debug];
 
     /// As rules spell it.
     pub fn name(self) -> &'static str {
@@ -33,6 +35,7 @@ impl Capability {
             Self::Write => "write",
             Self::Exec => "exec",
             Self::Http => "http",
+            Self::Debug => "debug",
         }
     }
 }
@@ -111,7 +114,7 @@ impl Rule {
         };
         let name = words.next().unwrap_or_default();
         let Some(capability) = Capability::ALL.into_iter().find(|it| it.name() == name) else {
-            return Err(fail("its second word must be read, write, exec or http".into()));
+            return Err(fail("its second word must be read, write, exec, http or debug".into()));
         };
         // The rest as written: a path may hold spaces.
         let rest = text.split_once(name).map_or("", |(_, rest)| rest.trim());
@@ -120,6 +123,9 @@ impl Rule {
             Capability::Read | Capability::Write => Pattern::Path(PathPattern::parse(rest).map_err(fail)?),
             Capability::Exec => Pattern::Command(rest.split_whitespace().map(str::to_owned).collect()),
             Capability::Http => Pattern::Host(rest.to_ascii_lowercase()),
+            Capability::Debug => {
+                return Err(fail("debug is ruled as a whole; write nothing after it".into()));
+            }
         };
         let (text, source) = (text.trim().to_owned(), source.to_owned());
         Ok(Self { decision, capability, pattern, text, source, tightens: false })
@@ -397,8 +403,8 @@ mod tests {
     fn what_is_wrong_is_said() {
         for (line, part) in [
             ("permit write x", "allow, ask or deny"),
-            ("allow fly x", "read, write, exec or http"),
-            ("allow", "read, write, exec or http"),
+            ("allow fly x", "read, write, exec, http or debug"),
+            ("allow", "read, write, exec, http or debug"),
             ("allow write ../x", "cannot hold .."),
             ("allow write [x", "is not a glob"),
         ] {

@@ -54,6 +54,8 @@ enum Edits {
 struct Slot {
     before: Option<Node>,
     now: Option<Node>,
+    /// What is there was put there for these operations.
+    adopted: bool,
 }
 
 /// The files as the operations leave them.
@@ -74,6 +76,7 @@ impl<'a> Files<'a> {
         match operation {
             Operation::Edit { path, expected, edits } => self.edit(&path, &expected, edits),
             Operation::Create { path, text, replaces } => self.create(&path, &text, replaces.as_ref()),
+            Operation::Adopt { path, text, found } => self.adopt(&path, &text, &found),
             Operation::Rename { from, to, expected, replaces } => {
                 self.rename(&from, &to, expected.as_ref(), replaces.as_ref())
             }
@@ -154,6 +157,16 @@ impl<'a> Files<'a> {
         self.expect_free(path)?;
         let image = Image::new(Content::text(text, false), None);
         self.slot(path)?.now = Some(Self::new_file(image));
+        Ok(())
+    }
+
+    fn adopt(&mut self, path: &AbsPath, text: &str, found: &Version) -> Result<(), PlanError> {
+        let node = self.expect(path, found)?;
+        if node.open || !node.image.content.bytes().is_empty() {
+            return Err(PlanError::Exists { path: path.clone() });
+        }
+        node.set(Content::text(text, false), None);
+        self.slot(path)?.adopted = true;
         Ok(())
     }
 
@@ -241,7 +254,7 @@ impl<'a> Files<'a> {
     fn twin(&mut self, from: &AbsPath, to: &AbsPath) -> Result<(), PlanError> {
         let alike = from.as_path().as_os_str().eq_ignore_ascii_case(to.as_path());
         if alike && !self.slots.contains_key(to) && self.source.same_file(from, to) {
-            self.slots.insert(to.clone(), Slot { before: None, now: None });
+            self.slots.insert(to.clone(), Slot { before: None, now: None, adopted: false });
         }
         Ok(())
     }
@@ -254,7 +267,7 @@ impl<'a> Files<'a> {
                 }
                 Look::Nothing | Look::Folder => None,
             };
-            self.slots.insert(path.clone(), Slot { now: before.clone(), before });
+            self.slots.insert(path.clone(), Slot { now: before.clone(), before, adopted: false });
         }
         Ok(self.slots.get_mut(path).expect("it was inserted above"))
     }
@@ -336,8 +349,10 @@ impl<'a> Files<'a> {
                 return Err(PlanError::Held { path: path.clone(), reason });
             }
             let text = |node: Option<&Node>| node.and_then(|node| node.image.content.as_text().cloned());
-            let (before, after) = (text(source.or(slot.before.as_ref())), text(slot.now.as_ref()));
-            let kind = match (&slot.before, &slot.now, &moved_from) {
+            // What was adopted was not there, as far as anybody is told.
+            let known = slot.before.as_ref().filter(|_| !slot.adopted);
+            let (before, after) = (text(source.or(known)), text(slot.now.as_ref()));
+            let kind = match (known, &slot.now, &moved_from) {
                 (_, _, Some(from)) => Some(ChangeKind::Renamed { from: from.clone() }),
                 (None, _, None) => Some(ChangeKind::Created),
                 (Some(_), Some(_), None) => Some(ChangeKind::Modified),
@@ -358,6 +373,7 @@ impl<'a> Files<'a> {
                 after: image(&slot.now),
                 moved_from,
                 open: open(&slot.before) || open(&slot.now),
+                adopted: slot.adopted,
             });
         }
         let made = made.into_iter().map(|(path, mode)| Folder { path, mode }).collect();

@@ -69,6 +69,7 @@ impl Transaction {
             plan.steps.iter().filter_map(|step| Some((step.moved_from.as_ref()?, step))).collect();
         let ways = plan.steps.iter().map(|step| way(step, targets.get(&step.path).copied()));
         let ways = ways.collect::<Result<Vec<_>, _>>()?;
+        check_apart(&plan, &ways)?;
 
         inner.describe()?;
         let mut entry = Entry::new(journal.next_id()?, run, plan.label.clone());
@@ -85,6 +86,7 @@ impl Transaction {
                 moved_from: step.moved_from.clone(),
                 open: step.open,
                 in_place: matches!(way, Way::InPlace(_)),
+                adopted: step.adopted,
             })
             .collect();
         entry.made = folders_to_make(&plan)?;
@@ -236,6 +238,11 @@ impl Transaction {
                 }
                 let path = self.plan.steps[index].path.clone();
                 folders.extend(path.parent());
+                if !is_as_planned(&self.plan, &self.plan.steps[index])? {
+                    // Nothing was done to it, and what is there now is not ours to take back.
+                    self.entry.steps[index].open = true;
+                    return Err(CommitError::Moved { paths: vec![path] });
+                }
                 if self.ways[index] == Way::Remove {
                     std::fs::remove_file(&path).map_err(|error| io(&path, error))?;
                 }
@@ -384,12 +391,7 @@ fn check_unmoved(inner: &Inner, plan: &Plan) -> Result<(), CommitError> {
             }
             (None, true) => step.before.is_none(),
             (Some(_), false) => false,
-            (None, false) => match (disk::inspect(&step.path)?, &step.before) {
-                (Found::Nothing, None) => true,
-                (Found::File(image), Some(before)) => before.same_content(&image),
-                (Found::File(_), None) => has_twin(plan, step),
-                _ => false,
-            },
+            (None, false) => is_as_planned(plan, step)?,
         };
         if !(same_place && same_content) {
             moved.push(step.path.clone());
@@ -404,6 +406,30 @@ fn check_unmoved(inner: &Inner, plan: &Plan) -> Result<(), CommitError> {
         }
     }
     if moved.is_empty() { Ok(()) } else { Err(CommitError::Moved { paths: moved }) }
+}
+
+/// Whether the disk holds at a step's path what it was planned on.
+fn is_as_planned(plan: &Plan, step: &Step) -> Result<bool, CommitError> {
+    Ok(match (disk::inspect(&step.path)?, &step.before) {
+        (Found::Nothing, None) => true,
+        (Found::File(image), Some(before)) => before.same_content(&image),
+        (Found::File(_), None) => has_twin(plan, step),
+        _ => false,
+    })
+}
+
+/// Refuses two names of one file: what was written by the one would be lost by the other.
+fn check_apart(plan: &Plan, ways: &[Way]) -> Result<(), CommitError> {
+    let mut known: BTreeMap<(u64, u64), &AbsPath> = BTreeMap::new();
+    for (step, _) in plan.steps.iter().zip(ways).filter(|(_, way)| matches!(way, Way::InPlace(_))) {
+        let Some(meta) = disk::stat(&step.path).map_err(|error| io(&step.path, error))? else { continue };
+        if let Some(other) = known.insert((meta.dev(), meta.ino()), &step.path) {
+            let reason =
+                format!("it is the same file as {other} (a hard link); change it by one of its names");
+            return Err(CommitError::Held { path: step.path.clone(), reason });
+        }
+    }
+    Ok(())
 }
 
 /// Where case does not count, the new name of a file is found where the old one is.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::memory::{check_format, to_json};
+use crate::process::shell_word;
 use crate::{AbsPath, StateDir, StateError};
 
 const FORMAT: u64 = 1;
@@ -32,6 +33,11 @@ struct Trusted {
     path: AbsPath,
     /// When it was said, RFC 3339 in UTC.
     since: String,
+}
+
+/// What a person types to trust a folder.
+pub fn trust_command(root: &AbsPath) -> String {
+    format!("pilcrow trust {}", shell_word(&root.to_string()))
 }
 
 impl TrustStore {
@@ -139,6 +145,13 @@ mod tests {
         let store = TrustStore::new(StateDir::new(base.join("state")));
         std::fs::create_dir_all(base.join("a/b")).unwrap();
         (temp, store, base)
+    }
+
+    #[test]
+    fn what_is_typed_is_one_word() {
+        let command = |path: &str| trust_command(&AbsPath::new(path).unwrap());
+        assert_eq!(command("/a/b"), "pilcrow trust /a/b");
+        assert_eq!(command("/my work/it's"), r"pilcrow trust '/my work/it'\''s'");
     }
 
     #[test]

@@ -7,8 +7,14 @@ use crate::AbsPath;
 /// The regular files below `folder`, in order of path: hidden ones, those that ignore files name, and
 /// what links lead to are left out. Walks as it is asked, and blocks.
 pub fn files_below(folder: &AbsPath) -> impl Iterator<Item = AbsPath> + use<> {
-    WalkBuilder::new(folder)
-        .require_git(false)
+    let mut walker = WalkBuilder::new(folder);
+    walker.require_git(false);
+    files_of(walker)
+}
+
+/// The regular files that a walk meets, in order of path.
+pub(crate) fn files_of(mut walker: WalkBuilder) -> impl Iterator<Item = AbsPath> + use<> {
+    walker
         .sort_by_file_path(|a, b| a.cmp(b))
         .build()
         .filter_map(Result::ok)

@@ -101,6 +101,9 @@ pub enum OpenError {
     State(#[from] StateError),
 }
 
+/// How the names of documents that have no file yet begin, below the root. They are an editor's alone.
+pub const UNTITLED: &str = "untitled:";
+
 /// Why a path is not one of the workspace's.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
@@ -111,6 +114,12 @@ pub enum PathError {
         path: String,
         /// Where it leads.
         target: AbsPath,
+    },
+    /// The name of an editor's document that has no file, and is not open.
+    #[error("no document {path} is open in the editor; where it was saved it has another name")]
+    NotOpen {
+        /// As it was spelled.
+        path: String,
     },
     /// Not a path at all, or one whose links lead nowhere.
     #[error("{path:?} is not a usable path: {reason}")]
@@ -127,6 +136,7 @@ impl PathError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Outside { .. } => ErrorCode::Denied,
+            Self::NotOpen { .. } => ErrorCode::NotFound,
             Self::Invalid { .. } => ErrorCode::InvalidArguments,
         }
     }
@@ -241,6 +251,11 @@ impl Workspace {
         self.inner.editor.as_ref()?.changes(path, since)
     }
 
+    /// Told of every change of any document that our editor has open; `None` without an editor.
+    pub fn editor_moves(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        self.inner.editor.as_ref()?.moves()
+    }
+
     /// Every document that our editor has open.
     pub fn open_documents(&self) -> Vec<Document> {
         self.inner.editor.as_ref().map(|editor| editor.documents()).unwrap_or_default()
@@ -275,6 +290,9 @@ impl Workspace {
             return Err(invalid("it holds a zero byte".to_owned()));
         }
         let target = resolve::resolve(self.root(), Path::new(path)).map_err(invalid)?;
+        if path.starts_with(UNTITLED) && self.inner.open_document(&target).is_none() {
+            return Err(PathError::NotOpen { path: path.to_owned() });
+        }
         if target.starts_with(self.root()) {
             Ok(target)
         } else {
@@ -336,6 +354,7 @@ impl Workspace {
             match &mut operation {
                 Operation::Edit { path, .. }
                 | Operation::Create { path, .. }
+                | Operation::Adopt { path, .. }
                 | Operation::Delete { path, .. }
                 | Operation::DeleteFolder { path, .. } => *path = inner.canonical(path)?,
                 Operation::Rename { from, to, .. } => {

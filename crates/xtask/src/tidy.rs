@@ -146,7 +146,7 @@ fn check_layers(table: &BTreeMap<String, Row>) -> Vec<String> {
         // The fixtures use the layers below; a crate of theirs that used them back would be built twice.
         if row.in_tests.contains("testing")
             && row.layer.is_some_and(|layer| layer < 3)
-            && name != "lsp-client"
+            && !["lsp-client", "dap-client"].contains(&name.as_str())
         {
             problems.push(format!("{PAGE}: {name} is below the crates whose tests may use testing"));
         }

@@ -12,6 +12,9 @@ if found then
   handlers['window/showMessageRequest'] = function(...)
     return require('pilcrow').on_question(...)
   end
+  handlers['pilcrow/question/over'] = function(...)
+    return require('pilcrow').on_question_over(...)
+  end
   -- Answers come whole, and are shown in a window where they are long.
   capabilities = { experimental = { pilcrow = { answers = true } } }
 end

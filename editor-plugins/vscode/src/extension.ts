@@ -63,7 +63,7 @@ async function restart(output: vscode.LogOutputChannel): Promise<void> {
 async function missing(path: string): Promise<void> {
   const settings = "Open Settings";
   const chosen = await vscode.window.showErrorMessage(
-    `Pilcrow: "${path}" cannot be started. Install it (cargo install --path crates/pilcrow), or set pilcrow.path.`,
+    `Pilcrow: "${path}" cannot be started. Install it (cargo install --locked --path crates/pilcrow), or set pilcrow.path.`,
     settings,
   );
   if (chosen === settings) {

@@ -4,8 +4,8 @@
 use serde_json::json;
 use tests::editors::emacs::lisp_string;
 use tests::editors::neovim::Setup;
-use tests::editors::{Emacs, Model, Neovim, VsCode, alone};
-use tests::{Sandbox, in_editors};
+use tests::editors::{Emacs, Model, Neovim, PATIENCE, VsCode, alone};
+use tests::{Sandbox, in_editors, wait_for};
 
 fn long() -> String {
     (1..=40).map(|line| format!("line {line} of an answer\n")).collect()
@@ -86,6 +86,23 @@ fn neovim_never_asks_for_enter() {
 }
 
 #[test]
+fn neovim_shows_the_end_of_an_answer_whose_lines_are_wide() {
+    if !in_editors("neovim_shows_the_end_of_an_answer_whose_lines_are_wide") {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = project();
+    let model = Model::install(&sandbox);
+    let neovim = Neovim::start_in_terminal(&sandbox, Setup::Plugin, &["a.txt"]);
+    // Wider than the terminal's 80 columns.
+    model.says(&[json!({"text": format!("{}\nthe end", "wide ".repeat(30))})]);
+    neovim.keys(":Pilcrow go<CR>");
+    let seen = "local w = vim.fn.bufwinid('pilcrow://answer'); \
+                return w ~= -1 and vim.fn.getbufline('pilcrow://answer', vim.fn.line('w$', w))[1] == 'the end'";
+    neovim.wait_lua("its last line is seen", seen);
+}
+
+#[test]
 fn emacs_shows_an_answer_and_asks_nothing() {
     if !in_editors("emacs_shows_an_answer_and_asks_nothing") {
         return;
@@ -136,4 +153,38 @@ fn vscode_shows_an_answer_whose_lines_are_apart_and_opens_the_rest() {
     code.click("Open transcript", Some(".notifications-toasts"));
     code.shows("line 9 of an answer", Some(".editor-group-container.active"));
     code.screenshot("3-transcript");
+}
+
+#[test]
+fn a_question_waits_for_normal_mode_and_for_no_longer_than_its_run() {
+    if !in_editors("a_question_waits_for_normal_mode_and_for_no_longer_than_its_run") {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = project();
+    Model::install(&sandbox);
+    let neovim = Neovim::start_in_terminal(&sandbox, Setup::Plugin, &["a.txt", "b.txt"]);
+    neovim.lua(
+        "local p = require('pilcrow'); answers = {}; ask = function(n) coroutine.wrap(function() \
+           local params = { type = 3, message = 'Sure?', actions = { { title = 'Yes' } }, pilcrow = { question = n } }; \
+           answers[n] = p.on_question(nil, params, { client_id = 9, method = 'window/showMessageRequest' }) \
+         end)() end; over = function(n) p.on_question_over(nil, { question = n }, { client_id = 9 }) end; return true",
+    );
+    let known = "return answers[1] == vim.NIL";
+    for (enter, mode, leave) in [("i", "i", "<Esc>"), ("v", "v", "<Esc>"), ("i<C-o>v", "v", "<Esc><Esc>")] {
+        neovim.keys(enter);
+        neovim.wait("the mode", "mode()", |now| now == mode);
+        neovim.lua("ask(1); vim.schedule(function() over(1) end); return true");
+        neovim.keys(leave);
+        neovim.wait_lua(mode, known);
+        assert!(!neovim.is_blocked(), "{enter}: {}", neovim.messages());
+        neovim.lua("answers[1] = nil; return true");
+    }
+    // One whose run goes on is asked then.
+    neovim.keys("v");
+    neovim.wait("the mode", "mode()", |now| now == "v");
+    neovim.lua("ask(2); return true");
+    assert!(!neovim.is_blocked());
+    neovim.keys("<Esc>");
+    assert!(wait_for(PATIENCE, || neovim.log().contains("1: Yes")), "never asked: {}", neovim.log());
 }

@@ -112,6 +112,7 @@ impl Lab<'_> {
     fn all(&mut self) {
         let case = self.case;
         let (file, line, symbol) = case.used;
+        let start = self.sandbox.tree();
         let at = |action: &str| json!({"action": action, "file": file, "line": line, "symbol": symbol, "timeout": 120});
 
         self.diagnostics();
@@ -151,6 +152,11 @@ impl Lab<'_> {
         self.judge("code action", &answer, case.action, |answer, (_, _, title)| {
             missing(&answer.text(), &[title])
         });
+
+        // A server may keep a cache where its project does; nothing that was there is touched.
+        let now = self.sandbox.tree();
+        let touched = start.iter().filter(|(path, bytes)| now.get(*path) != Some(bytes));
+        self.failed.extend(touched.map(|(path, _)| format!("asking changed {path}")));
 
         self.mend();
 

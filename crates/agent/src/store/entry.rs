@@ -71,6 +71,25 @@ pub struct LoadedSession {
 impl LoadedSession {
     /// The messages from the root to the newest entry: what a model is sent.
     pub fn context(&self) -> Vec<Message> {
+        let message = |entry: &Entry| match &entry.body {
+            EntryBody::Message(message) => Some(Message::clone(message)),
+            EntryBody::Other(_) => None,
+        };
+        self.path().into_iter().filter_map(message).collect()
+    }
+
+    /// The tools that the model came to know on that way, in order.
+    pub fn activated(&self) -> Vec<String> {
+        let tools = |entry: &Entry| match &entry.body {
+            EntryBody::Other(value) if value["type"] == TOOL_ACTIVATION => value["tools"].as_array().cloned(),
+            _ => None,
+        };
+        let names = self.path().into_iter().filter_map(tools).flatten();
+        names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+    }
+
+    /// The entries from the root to the newest one.
+    fn path(&self) -> Vec<&Entry> {
         let by_id: HashMap<&str, &Entry> =
             self.entries.iter().map(|entry| (entry.id.as_str(), entry)).collect();
         let mut path = Vec::new();
@@ -80,9 +99,7 @@ impl LoadedSession {
             if !seen.insert(entry.id.as_str()) {
                 break;
             }
-            if let EntryBody::Message(message) = &entry.body {
-                path.push(Message::clone(message));
-            }
+            path.push(entry);
             at = entry.parent_id.as_deref().and_then(|id| by_id.get(id).copied());
         }
         path.reverse();
@@ -163,6 +180,20 @@ pub(super) fn header_line(header: &Header) -> String {
 /// The line of a message, with its line break.
 pub(super) fn message_line(id: &str, parent_id: Option<&str>, timestamp: &str, message: &Message) -> String {
     let line = json!({ "type": "message", "id": id, "parentId": parent_id, "timestamp": timestamp, "message": message });
+    format!("{line}\n")
+}
+
+/// The type of an entry that says which tools a model came to know.
+const TOOL_ACTIVATION: &str = "tool_activation";
+
+/// The line that says which tools a model came to know, with its line break.
+pub(super) fn tool_activation_line(
+    id: &str,
+    parent_id: Option<&str>,
+    timestamp: &str,
+    tools: &[String],
+) -> String {
+    let line = json!({ "type": TOOL_ACTIVATION, "id": id, "parentId": parent_id, "timestamp": timestamp, "tools": tools });
     format!("{line}\n")
 }
 

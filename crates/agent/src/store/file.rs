@@ -9,7 +9,9 @@ use workspace::{ErrorCode, Redactor, StateDir, StateError};
 
 use crate::redact::redacted;
 
-use super::entry::{EntryBody, Header, LoadedSession, VERSION, header_line, message_line, parse};
+use super::entry::{
+    EntryBody, Header, LoadedSession, VERSION, header_line, message_line, parse, tool_activation_line,
+};
 
 const EXTENSION: &str = ".jsonl";
 
@@ -212,10 +214,21 @@ impl SessionFile {
 
     /// Appends a message after the newest entry.
     pub fn append_message(&mut self, id: &str, message: &Message) -> Result<(), StoreError> {
-        let mut lines = self.preamble.clone().unwrap_or_default();
         let redacted = redacted(&self.redactor, message);
         let message = redacted.as_ref().unwrap_or(message);
-        lines.push_str(&message_line(id, self.last.as_deref(), &now(), message));
+        let line = message_line(id, self.last.as_deref(), &now(), message);
+        self.append(id, &line)
+    }
+
+    /// Appends, after the newest entry, which tools a model came to know.
+    pub fn append_tool_activation(&mut self, tools: &[String]) -> Result<(), StoreError> {
+        let id = self.new_id();
+        let line = tool_activation_line(&id, self.last.as_deref(), &now(), tools);
+        self.append(&id, &line)
+    }
+
+    fn append(&mut self, id: &str, line: &str) -> Result<(), StoreError> {
+        let lines = self.preamble.as_deref().unwrap_or_default().to_owned() + line;
         self.dir.append(&self.name, lines.as_bytes(), self.sync)?;
         self.preamble = None;
         self.last = Some(id.to_owned());

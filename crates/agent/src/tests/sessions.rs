@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use workspace::RunId;
 
 use super::*;
+use crate::Toolset;
 use crate::cx::Gate;
 use crate::emitter::Emitter;
 use crate::{TerminationReason, call_tool};
@@ -94,7 +95,15 @@ fn cx(events: Emitter) -> ToolCx {
         nobody_to_ask: AtomicBool::new(false),
     };
     let open = Arc::new(AtomicBool::new(false));
-    ToolCx::in_run("c", &RunId::new(), CancellationToken::new(), Arc::new(gate), events, open)
+    ToolCx::in_run(
+        "c",
+        &RunId::new(),
+        CancellationToken::new(),
+        Arc::new(gate),
+        Arc::new(Toolset::whole(Arc::default())),
+        events,
+        open,
+    )
 }
 
 #[tokio::test]

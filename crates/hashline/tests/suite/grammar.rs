@@ -135,6 +135,14 @@ fn the_descriptions_for_models_are_short_and_true() {
         println!("{} ({}): {count} tokens", view.dialect, if view.checks { "checks" } else { "plain" });
         assert!(count <= 900, "{view:?}: {count} tokens");
         assert!(!description.contains(['⟦', '⟧']) && description.contains("kq") == (view == View::default()));
+        // Blocks have one form, whatever else is taught.
+        let block = if view.dialect == Dialect::Json { "12KQ*" } else { "A*" };
+        for operation in ["CUT ", "PUT ", "PUT >"] {
+            assert!(description.contains(&format!("{operation}{block}")), "{view:?}: {operation}");
+            let body = if operation == "CUT " { "\n" } else { ":\n+x\n" };
+            let (patch, _) = Patch::parse(&format!("[a#3F2A]\n{operation}12KQ*{body}")).unwrap();
+            assert!(patch.to_string().contains(&format!("{operation}12kq*")), "{patch}");
+        }
         let (_, example) = description.split_once("Example:\n").unwrap();
         let (patch, notes) = Patch::parse(example).unwrap();
         assert_eq!(notes, []);

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "tests: a failure is a panic")]
 
+mod already;
 mod atomic;
+mod cut_off;
 mod dialects;
 mod grammar;
 mod grammars;
@@ -15,4 +17,5 @@ mod scenarios;
 mod session;
 mod showing;
 mod simulation;
+mod twins;
 mod versions;

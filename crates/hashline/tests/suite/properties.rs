@@ -1,10 +1,12 @@
 //! What holds for every text and every patch.
 
+use std::collections::BTreeSet;
+
 use hashline::{
-    Anchor, FileOp, Lines, Op, Options, Patch, Reason, Section, SnapshotStore, Span, Strategy, Target, View,
+    Anchor, FileOp, Lines, Op, Options, Patch, Reason, Refusal, Section, SnapshotStore, Span, Strategy,
+    Target, View,
 };
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 use text::{ChangeLog, TextEdit};
 
 use crate::session::{Files, Session};
@@ -363,17 +365,13 @@ proptest! {
 type Step = (usize, u8, [usize; 3]);
 
 proptest! {
-    // FIXME: always the same sessions. In about one of some thousands among texts of one or two
-    // letters, a large store calls a number ambiguous for a version that the small one let go of.
-    #![proptest_config(ProptestConfig {
-        cases: ProptestConfig::default().cases.max(256),
-        rng_seed: RngSeed::Fixed(7),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(256)))]
 
     /// With few paths and versions every answer is that of a large store, or a refusal; among lines
     /// that are alike, with tags and numbers of any version that was read.
+    ///
+    /// It holds of one and the same conversation: what a refusal showed, the model knows from then on,
+    /// and a number may be believed for that alone. So what either refusal shows is shown in both.
     #[test]
     fn a_store_of_few_versions_answers_the_same_or_refuses(
         steps in prop::collection::vec((0usize..3, 0u8..8, [0usize..1_000, 0usize..1_000, 0usize..1_000]), 1..40),
@@ -382,6 +380,35 @@ proptest! {
     ) {
         same_or_refused(&steps, letters, few)?;
     }
+}
+
+#[test]
+fn a_line_that_one_store_alone_refused_is_shown_in_both() {
+    let steps = [
+        (1, 0, [0, 0, 0]),
+        (1, 3, [165, 0, 453]),
+        (1, 3, [24, 0, 43]),
+        (1, 6, [0, 0, 167]),
+        (1, 3, [0, 133, 0]),
+        (1, 0, [0, 0, 0]),
+        (1, 3, [512, 0, 71]),
+        (1, 3, [759, 215, 0]),
+        (1, 0, [0, 0, 0]),
+        (1, 3, [599, 0, 0]),
+    ];
+    same_or_refused(&steps, 2, (30, 4)).unwrap();
+}
+
+#[test]
+fn the_same_edit_again_is_not_made_twice_for_want_of_a_version() {
+    let steps = [
+        (0, 0, [0, 0, 0]),
+        (0, 0, [0, 0, 0]),
+        (0, 3, [79, 0, 569]),
+        (0, 3, [53, 4, 71]),
+        (0, 3, [330, 52, 185]),
+    ];
+    same_or_refused(&steps, 2, (30, 2)).unwrap();
 }
 
 fn same_or_refused(steps: &[Step], letters: usize, few: (usize, usize)) -> Result<(), TestCaseError> {
@@ -446,7 +473,8 @@ fn same_or_refused(steps: &[Step], letters: usize, few: (usize, usize)) -> Resul
                 prop_assert_eq!(&large.sections[0].new_text, &small.sections[0].new_text);
             }
             let [Ok(large), Ok(small)] = plans else {
-                read[*file].clear();
+                let shown = plans.iter().filter_map(|plan| plan.as_ref().err()).flat_map(shown).collect();
+                tell(&path, shown, &mut stores, &files);
                 continue;
             };
             let new_text = large.sections[0].new_text.clone();
@@ -457,6 +485,28 @@ fn same_or_refused(steps: &[Step], letters: usize, few: (usize, usize)) -> Resul
         }
     }
     Ok(())
+}
+
+/// Lines that a refusal shows of the text as it is now.
+fn shown(refusal: &Refusal) -> impl Iterator<Item = usize> {
+    refusal
+        .sections
+        .iter()
+        .flat_map(|section| &section.anchors)
+        .flat_map(|anchor| &anchor.lines)
+        .map(|line| line.line)
+}
+
+/// Shows lines in both sessions, as a refusal does.
+fn tell(path: &str, lines: BTreeSet<usize>, stores: &mut [SnapshotStore; 2], files: &Files) {
+    let anchors = lines.into_iter().map(|line| Anchor { line, check: None });
+    let cut = |anchor| Op::Cut { span: Span::Lines { first: anchor, last: anchor }, register: None };
+    let unknown = "00000000".parse().unwrap();
+    let mut patch = patch(unknown, anchors.map(cut).collect());
+    patch.sections[0].path = path.into();
+    for store in stores {
+        hashline::plan(&patch, store, files, Options::default()).unwrap_err();
+    }
 }
 
 #[test]

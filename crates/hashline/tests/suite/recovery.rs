@@ -13,25 +13,10 @@ use std::sync::Arc;
 
 use hashline::{Anchor, FileOp, Lines, Op, Options, Patch, Section, SnapshotStore, Span, Strategy, Target};
 
+use crate::simulation::random::Random;
+
 /// A line and who it is.
 type Line = (usize, u8);
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        // splitmix64
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-}
 
 fn text(lines: &[Line]) -> String {
     lines.iter().map(|(_, letter)| format!("{}\n", char::from(b'a' + letter))).collect()

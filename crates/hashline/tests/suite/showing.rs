@@ -1,6 +1,6 @@
 //! What the model is shown, word for word.
 
-use hashline::{Reason, SnapshotStore, View, compact_diff, render};
+use hashline::{Lines, Reason, SnapshotStore, View, compact_diff, render};
 
 use crate::session::{Session, numbered};
 
@@ -160,4 +160,24 @@ fn the_format_page_shows_what_is_so() {
     assert!(page.contains(patch));
     let (_, outcome) = session.edited(patch);
     assert!(page.contains(&outcome.text), "{}", outcome.text);
+}
+
+#[test]
+fn what_an_edit_shows_is_bounded() {
+    // A line beside the edit that is too long to show is named, and does not count as shown.
+    let mut session = Session::new(&[("f", &format!("a\n{}\nz\n", "x".repeat(3_000_000)))]);
+    let tag = session.read_lines("f", 1..=1);
+    let (_, outcome) = session.edited(&format!("[f#{tag}]\nPUT {}:\n+b\n", session.anchor("f", 1)));
+    assert!(outcome.text.len() < 500 && outcome.text.contains("\n… 2 not shown\n"), "{:.500}", outcome.text);
+    let cut = format!("[f#{}]\nCUT {}\n", outcome.tag.unwrap(), session.anchor("f", 2));
+    session.refused_for(&cut, Reason::UnseenLines);
+    // Many small changes.
+    let text: String = (1..=20_000).map(|line| format!("{line:060}\n")).collect();
+    let mut session = Session::new(&[("f", &text)]);
+    let tag = session.read("f");
+    let lines = Lines::new(text.as_str().into());
+    let cuts: String = (1..=10_000).map(|at| format!("CUT {}{}\n", 2 * at, lines.check(2 * at))).collect();
+    let (_, outcome) = session.edited(&format!("[f#{tag}]\n{cuts}"));
+    assert!(outcome.text.len() < 52 << 10, "{}", outcome.text.len());
+    assert!(outcome.text.lines().last().unwrap().ends_with("..=10000 not shown"), "{:.200}", outcome.text);
 }

@@ -200,7 +200,7 @@ impl ServerPool {
     /// Makes the servers that have a document open see it as it is now: after they were shown a text
     /// that was only tried.
     pub async fn show(self: &Arc<Self>, doc: &Document, cx: &RequestCx) {
-        for server in self.running() {
+        for server in self.use_running() {
             let has_it = server.core.documents().paths().contains(&doc.path);
             if has_it && let Err(error) = server.open(doc, cx.clock()).await {
                 tracing::debug!(server = server.name(), %error, "not shown the text as it is");

@@ -4,7 +4,7 @@
 //! the way of every other edit; the server is told truly whether it was made.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -20,6 +20,17 @@ use crate::server::{Clock, Server};
 
 /// After a command that has changed nothing yet: an edit that the server sends behind its answer.
 const LATE: Duration = Duration::from_millis(300);
+
+/// A file's time is that of the system's last tick, which is up to so much behind the clock.
+const FILE_CLOCK: Duration = Duration::from_millis(10);
+
+/// Where edits go while a question is open that may cause some.
+#[derive(Clone)]
+pub(crate) struct Inbox {
+    pub sender: mpsc::Sender<Arrived>,
+    /// When the question was asked.
+    pub since: SystemTime,
+}
 
 /// Makes the edits that a server sends while it works. Implemented above.
 pub trait CommandEdits: Send + Sync {
@@ -124,7 +135,7 @@ pub(super) async fn asked_with_edits(
     };
     let Ok(Ok(_turn)) = turn else { return Err(server.timeout(method, clock.total)) };
     let (sender, mut arrived) = mpsc::channel(8);
-    let _inbox = Inbox::open(&server.core, sender);
+    let _open = OpenInbox::new(&server.core, sender);
     let name = server.name();
     let mut ran = Ran { applied: 0, refused: Vec::new(), outcome: Ok(Value::Null) };
     let mut note = None;
@@ -168,16 +179,16 @@ pub(super) async fn asked_with_edits(
 }
 
 /// Edits are taken as long as this lives.
-struct Inbox<'a>(&'a Core);
+struct OpenInbox<'a>(&'a Core);
 
-impl<'a> Inbox<'a> {
-    fn open(core: &'a Core, sender: mpsc::Sender<Arrived>) -> Self {
-        *core.edits() = Some(sender);
+impl<'a> OpenInbox<'a> {
+    fn new(core: &'a Core, sender: mpsc::Sender<Arrived>) -> Self {
+        *core.edits() = Some(Inbox { sender, since: SystemTime::now() - FILE_CLOCK });
         Self(core)
     }
 }
 
-impl Drop for Inbox<'_> {
+impl Drop for OpenInbox<'_> {
     fn drop(&mut self) {
         *self.0.edits() = None;
     }

@@ -5,14 +5,18 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use workspace::Document;
 
+use super::commands::commands;
 use super::document;
 use crate::answer::{Answer, Diagnostic, Diagnostics, Severity};
-use crate::definition::Feature;
+use crate::definition::{Feature, expand};
+use crate::diagnostics::Told;
 use crate::documents::Synced;
 use crate::error::ServerError;
 use crate::pool::{RequestCx, ServerPool};
 use crate::protocol::RawDiagnostic;
 use crate::server::{Clock, Server};
+
+pub(crate) const METHOD: &str = "textDocument/diagnostic";
 
 impl ServerPool {
     /// What all servers of a file say about the text of `doc`. Never about another text: a server that
@@ -65,32 +69,45 @@ async fn of_one(
     doc: &Document,
     clock: Clock<'_>,
 ) -> Result<Option<Vec<Diagnostic>>, ServerError> {
-    const METHOD: &str = "textDocument/diagnostic";
-    let synced = server.open(doc, clock).await?;
     // Servers that register what they offer do so before they have loaded, so this waits for that.
-    server.wait_ready(None, clock).await?;
-    let pull = server.core.capabilities().provider("diagnosticProvider", METHOD).cloned();
-    let (synced, items) = match pull {
+    server.wait_ready(Some(doc), clock).await?;
+    of_loaded(server, doc, false, clock).await
+}
+
+/// How a server is asked for diagnostics; `None`: it tells them by itself.
+pub(crate) fn pulled(server: &Server) -> Option<Value> {
+    server.core.capabilities().provider("diagnosticProvider", METHOD).cloned()
+}
+
+/// The problems of a document that a loaded server is shown, as one it never saw if `anew`; `None` when
+/// they are not known in time.
+pub(super) async fn of_loaded(
+    server: &Server,
+    doc: &Document,
+    anew: bool,
+    clock: Clock<'_>,
+) -> Result<Option<Vec<Diagnostic>>, ServerError> {
+    let (synced, items) = match pulled(server) {
         Some(options) => {
-            let asked = server
-                .ask(Some(doc), METHOD, clock, |synced, _| {
-                    let mut params = json!({"textDocument": document(synced)});
-                    if let Some(identifier) = options.get("identifier").filter(|it| it.is_string()) {
-                        params["identifier"] = identifier.clone();
-                    }
-                    params
-                })
-                .await?;
+            let ask = server.ask(Some(doc), METHOD, clock, |synced, _| question(synced, &options));
+            let asked = ask.await?;
             let report: Value = server.read(METHOD, &asked.raw)?;
-            let synced = asked.snapshot.get(&doc.path).cloned().unwrap_or(synced);
+            let Some(synced) = asked.snapshot.get(&doc.path).cloned() else { return Ok(None) };
             (synced, report["items"].clone())
         }
         None => {
+            // Held while it is waited: no trial comes between.
+            let entered = server.enter(METHOD, clock).await?;
+            let synced = match anew {
+                true => server.open_anew(&entered, doc, clock).await?,
+                false => server.open_entered(&entered, doc, clock).await?,
+            };
             let pushed = tokio::select! {
                 biased;
                 () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
                 _ = server.peer.closed() => return Err(server.crashed("waiting for diagnostics").await),
-                pushed = server.core.diagnostics.wait(&doc.path, &synced, clock.until) => pushed,
+                pushed = server.core.diagnostics.wait(&doc.path, &synced, clock.until, Told::All) => pushed,
+                true = is_clean(server, doc, &synced, clock) => Some(json!([])),
             };
             let Some(items) = pushed else { return Ok(None) };
             (synced, items)
@@ -103,7 +120,40 @@ async fn of_one(
     read(server, &synced, items).map(Some)
 }
 
-fn read(server: &Server, synced: &Synced, items: Value) -> Result<Vec<Diagnostic>, ServerError> {
+/// Whether the server, asked as its definition says, finds nothing wrong with exactly this text. `false`
+/// says nothing: then only what it pushes counts.
+async fn is_clean(server: &Server, doc: &Document, synced: &Synced, clock: Clock<'_>) -> bool {
+    const METHOD: &str = "workspace/executeCommand";
+    let Some(rule) = &server.core.definition.diagnostics.clean else { return false };
+    if !commands(&server.core).contains(&rule.command) {
+        return false;
+    }
+    let variables = [("file", doc.path.to_string())];
+    for arguments in &rule.arguments {
+        let arguments: Vec<Value> = arguments.iter().map(|it| expand(it, &variables)).collect();
+        let params = json!({"command": rule.command, "arguments": arguments});
+        let Ok(asked) = server.ask(Some(doc), METHOD, clock, |_, _| params.clone()).await else {
+            return false;
+        };
+        let same = asked.snapshot.get(&doc.path).is_some_and(|now| now.number == synced.number);
+        let answer = server.read::<Value>(METHOD, &asked.raw).unwrap_or_default();
+        if !same || !answer[&rule.field].as_array().is_some_and(Vec::is_empty) {
+            return false;
+        }
+    }
+    true
+}
+
+/// `DocumentDiagnosticParams`.
+pub(crate) fn question(synced: Option<&Synced>, options: &Value) -> Value {
+    let mut params = json!({"textDocument": document(synced)});
+    if let Some(identifier) = options.get("identifier").filter(|it| it.is_string()) {
+        params["identifier"] = identifier.clone();
+    }
+    params
+}
+
+pub(crate) fn read(server: &Server, synced: &Synced, items: Value) -> Result<Vec<Diagnostic>, ServerError> {
     let encoding = server.core.capabilities().encoding();
     let mut out = Vec::new();
     for raw in items.as_array().cloned().unwrap_or_default() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use workspace::Document;
 
+use super::holders::Holders;
 use super::{answer, at, noted};
 use crate::answer::{Answer, Location, Symbol};
 use crate::definition::Feature;
@@ -56,18 +57,18 @@ impl ServerPool {
         let clock = cx.clock();
         let server = self.pick(&doc.path, Feature::CallHierarchy, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
-        let (opened, note) = match way {
+        let mut holders = match way {
             Calls::Incoming => {
                 let name = &doc.text[text::word_at(&doc.text, offset)];
                 self.open_holders(&server, name, clock).await?
             }
-            Calls::Outgoing => (None, None),
+            Calls::Outgoing => Holders::default(),
         };
         let found = calls(&server, way, doc, offset, clock).await;
-        if let Some(opened) = opened {
+        if let Some(opened) = holders.opened.take() {
             server.close_all(opened).await;
         }
-        Ok(noted(found?, note))
+        Ok(noted(found?, holders.note))
     }
 
     /// The types that the one at byte `offset` is built on, or that are built on it, one step away.

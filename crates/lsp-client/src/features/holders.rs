@@ -17,18 +17,55 @@ const LOOKED_AT: usize = 20_000;
 /// A larger file is not looked at.
 const LARGEST: usize = 1 << 20;
 
+/// Left-over files named in a note.
+const NAMED: usize = 10;
+
+/// The files that hold a name.
+#[derive(Default)]
+pub(super) struct Holders {
+    /// What was opened for the question.
+    pub opened: Option<Opened>,
+    /// All that were shown to the server, in order.
+    pub paths: Vec<AbsPath>,
+    /// More hold it than were opened.
+    pub note: Option<String>,
+}
+
+impl Holders {
+    /// A word about files that hold `name` and are not among those that the server `found`, where it may
+    /// have missed some.
+    pub fn left(&self, server: &Server, name: &str, found: &[&AbsPath]) -> Option<String> {
+        if !server.core.definition.names_holders_left {
+            return None;
+        }
+        let left: Vec<&AbsPath> = self.paths.iter().filter(|path| !found.contains(path)).collect();
+        let mut names: Vec<String> =
+            left.iter().take(NAMED).map(|path| server.core.workspace.relative(path)).collect();
+        if left.len() > NAMED {
+            names.push(format!("{} more", left.len() - NAMED));
+        }
+        (!left.is_empty()).then(|| {
+            format!(
+                "{} did not count these, which hold `{name}` too; look whether they mean the same: {}",
+                server.name(),
+                names.join(", ")
+            )
+        })
+    }
+}
+
 impl ServerPool {
     /// Opens the files of the server's root and languages that hold `name` as a word, where its
-    /// definition says that it needs that. With what it opened comes a note when that was not all.
+    /// definition says that it needs that.
     pub(super) async fn open_holders(
         &self,
         server: &Server,
         name: &str,
         clock: Clock<'_>,
-    ) -> Result<(Option<Opened>, Option<String>), ServerError> {
+    ) -> Result<Holders, ServerError> {
         let definition = &server.core.definition;
         if !definition.opens_holders || name.is_empty() {
-            return Ok((None, None));
+            return Ok(Holders::default());
         }
         let definition_waits = definition.waits_for_holders;
         let (workspace, definition) = (self.workspace.clone(), definition.clone());
@@ -68,6 +105,7 @@ impl ServerPool {
                 "{left} more files hold the name; those outside the server's own project were not asked about"
             )
         });
-        Ok((Some(opened), note))
+        let paths = holders.into_iter().map(|document| document.path).collect();
+        Ok(Holders { opened: Some(opened), paths, note })
     }
 }

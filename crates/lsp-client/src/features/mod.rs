@@ -3,6 +3,7 @@
 //! Each picks the server, starts it, waits for it, makes it see the texts as they are, asks, and reads the
 //! answer by the texts that the server had.
 
+mod check;
 mod code_actions;
 mod commands;
 mod diagnostics;
@@ -14,14 +15,19 @@ mod navigation;
 mod raw;
 mod rename;
 mod symbols;
+mod tried;
 
+pub(crate) use check::Extra;
+pub use check::{Checked, Look};
 pub use code_actions::{ActionQuery, CodeAction, Resolved};
-pub(crate) use commands::Arrived;
+pub(crate) use commands::{Arrived, Inbox};
 pub use commands::{CommandEdits, Ran, ServerCommand};
+pub(crate) use diagnostics::{METHOD, pulled, question, read};
 pub use hierarchy::{Call, Calls, Types};
 pub use hints::{Completion, Highlight, InlayHint, Signature};
 pub use navigation::Navigate;
 pub use raw::{Offered, RawAnswer};
+pub use tried::Tried;
 
 use std::sync::Arc;
 
@@ -87,7 +93,8 @@ impl Asked {
     }
 
     fn converter<'a>(&'a self, server: &'a Server) -> Converter<'a> {
-        Converter { workspace: &server.core.workspace, snapshot: &self.snapshot, encoding: self.encoding }
+        let (workspace, snapshot) = (&server.core.workspace, &self.snapshot);
+        Converter { workspace, snapshot, encoding: self.encoding, since: None }
     }
 
     fn workspace_edit(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use workspace::Document;
+use workspace::{AbsPath, Document};
 
 use super::{answer, at, noted};
 use crate::answer::{Answer, Location};
@@ -83,21 +83,23 @@ impl ServerPool {
         let server = self.pick(&doc.path, Feature::References, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
         let name = &doc.text[text::word_at(&doc.text, offset)];
-        let (opened, note) = self.open_holders(&server, name, clock).await?;
+        let mut holders = self.open_holders(&server, name, clock).await?;
         let ask = server.ask(Some(doc), "textDocument/references", clock, |synced, encoding| {
             let mut params = at(synced, offset, encoding);
             params["context"] = json!({"includeDeclaration": include_declaration});
             params
         });
         let asked = ask.await;
-        if let Some(opened) = opened {
+        if let Some(opened) = holders.opened.take() {
             server.close_all(opened).await;
         }
         let asked = asked?;
         let mut found = locations(&server, &asked)?;
         found.sort_by(|a, b| (&a.path, a.range.start, a.line).cmp(&(&b.path, b.range.start, b.line)));
         found.dedup();
-        Ok(noted(answer(&server, &asked, found), note))
+        let places: Vec<&AbsPath> = found.iter().map(|place| &place.path).collect();
+        let left = holders.left(&server, name, &places);
+        Ok(noted(noted(answer(&server, &asked, found), holders.note), left))
     }
 
     /// What the server says about the thing at byte `offset`, as Markdown or plain text.

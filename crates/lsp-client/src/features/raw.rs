@@ -11,7 +11,7 @@ use super::commands::{CommandEdits, Ran, asked_with_edits, commands};
 use crate::answer::Answer;
 use crate::definition::Feature;
 use crate::error::ServerError;
-use crate::pool::{RequestCx, ServerPool};
+use crate::pool::{InUse, RequestCx, ServerPool};
 use crate::server::Server;
 
 /// How long a server that is started anew has to end by itself.
@@ -120,10 +120,10 @@ impl ServerPool {
         path: Option<&AbsPath>,
         name: Option<&str>,
         cx: &RequestCx,
-    ) -> Result<Vec<Arc<Server>>, ServerError> {
+    ) -> Result<Vec<InUse>, ServerError> {
         let mut servers = match path {
             Some(path) => self.all_of(path, name, cx.clock()).await?,
-            None => self.running(),
+            None => self.use_running(),
         };
         servers.retain(|server| name.is_none_or(|name| name == server.name()));
         if servers.is_empty() {

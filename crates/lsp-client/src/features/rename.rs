@@ -43,7 +43,7 @@ impl ServerPool {
                 server.refused(ErrorCode::InvalidArguments, format!("it is called {new_name} already"))
             );
         }
-        let (opened, note) = self.open_holders(&server, &old_name, clock).await?;
+        let mut holders = self.open_holders(&server, &old_name, clock).await?;
         let first = renamed(&server, doc, offset, &old_name, new_name, clock).await;
         // Edits are believed for texts that the server was given. The others are opened, and it is
         // asked again.
@@ -57,7 +57,7 @@ impl ServerPool {
             (renamed(&server, doc, offset, &old_name, new_name, clock).await, Some(opened))
         };
         let closed = again.as_ref().map(|edit| self.not_open(&server, edit)).unwrap_or_default();
-        for opened in opened.into_iter().chain(opened_again) {
+        for opened in holders.opened.take().into_iter().chain(opened_again) {
             server.close_all(opened).await;
         }
         let edit = again?;
@@ -72,8 +72,9 @@ impl ServerPool {
             return Err(server.refused(ErrorCode::NotFound, message));
         }
         let incomplete = server.note();
+        let left = holders.left(&server, &old_name, &edited(&edit).map(|(path, _)| path).collect::<Vec<_>>());
         let answer = Answer { value: edit, server: server.name().to_owned(), note: incomplete };
-        Ok(super::noted(answer, note))
+        Ok(super::noted(super::noted(answer, holders.note), left))
     }
 
     /// Files that `edit` changes and the server has not been given the text of.
@@ -114,7 +115,7 @@ impl ServerPool {
             true => self
                 .workspace
                 .files(from)
-                .find(|path| !self.definitions.for_feature(path.as_path(), Feature::RenameFile).is_empty()),
+                .find(|path| !self.definitions().for_feature(path.as_path(), Feature::RenameFile).is_empty()),
             false => Some(from.clone()),
         };
         let mut notes = Vec::new();

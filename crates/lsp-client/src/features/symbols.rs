@@ -69,7 +69,7 @@ impl ServerPool {
         let feature = Feature::WorkspaceSymbols;
         let mut servers = match near {
             Some(near) => vec![self.pick(&near.path, feature, clock).await?],
-            None => self.running(),
+            None => self.use_running(),
         };
         servers.retain(|server| server.core.capabilities().offers(feature));
         if servers.is_empty() {

@@ -7,9 +7,9 @@ use futures_util::future::BoxFuture;
 use lsp_client::{ActionQuery, CodeAction, CommandEdits, Feature};
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
-use workspace::{ErrorCode, WorkspaceEdit};
+use workspace::{ErrorCode, Operation, WorkspaceEdit};
 
-use crate::bench::{Bench, LONG, bench, build, cx, range};
+use crate::bench::{Bench, LONG, bench, build, build_in, cx, range, until};
 
 /// Takes every edit, or refuses all with a reason; keeps their labels.
 #[derive(Default)]
@@ -249,4 +249,37 @@ async fn where_a_symbol_is_moved_to_is_told_as_the_definition_says() {
     bench.pool.run_command(&command, &Taking::default(), &cx(LONG)).await.unwrap();
     let sent = &bench.got("scripted", "workspace/executeCommand")[0]["arguments"][0];
     assert_eq!(*sent, json!({"file": "a", "refactor": {"x": 1, "targetFile": to}}));
+}
+
+#[tokio::test]
+async fn an_empty_file_that_the_server_makes_for_its_edit_is_part_of_the_edit() {
+    for (name, adopted) in [("made.txt", true), ("empty.txt", false)] {
+        let there = tempfile::tempdir().unwrap();
+        let file = there.path().join("project").join(name);
+        let uri = workspace::path_to_uri(&file);
+        let text = json!({"changes": {uri: [{"range": range(0, 0, 0), "newText": "new"}]}});
+        let script = offers(json!([{"title": "move", "command": "do.it", "arguments": []}])).on(
+            "workspace/executeCommand",
+            [
+                Step::EnsureFile(file),
+                Step::request("e", "workspace/applyEdit", json!({"edit": text})),
+                Step::wait_for("response", 1),
+                Step::Result(Value::Null),
+            ],
+        );
+        let bench =
+            build_in(there, &[("a.txt", "abc"), ("empty.txt", "")], vec![("scripted", script, "")], |_| ());
+        // Files that were there before the question are nobody's but the person's.
+        let made = std::time::SystemTime::now();
+        until(move || made.elapsed().is_ok_and(|it| it > Duration::from_millis(30)), "time passes").await;
+        let action = asked(&bench, &[]).await.remove(0);
+        let resolved = bench.pool.resolve_action(&bench.doc("a.txt"), &action, &cx(LONG)).await.unwrap();
+        let taking = Taking::default();
+        bench.pool.run_command(&resolved.command.unwrap(), &taking, &cx(LONG)).await.unwrap();
+        let edit = taking.got.lock().unwrap().remove(0);
+        let adopts =
+            edit.operations.iter().all(|it| matches!(it, Operation::Adopt { text, .. } if text == "new"));
+        assert_eq!((edit.operations.len(), adopts), (1, adopted), "{name}");
+        assert_eq!(bench.outcome(edit), [format!("{name}: new")]);
+    }
 }

@@ -1,17 +1,17 @@
 //! A workspace in a temporary folder, and a pool with scripted servers for its `*.txt` files.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use lsp_client::{
-    Definitions, NoHost, PoolLimits, PoolOptions, RequestCx, SearchPath, ServerDefinition, ServerPool,
+    Definitions, NoHost, PoolLimits, PoolOptions, RequestCx, Reread, SearchPath, ServerDefinition, ServerPool,
 };
 use serde_json::{Value, json};
 use testing::language_server::{Script, executable};
 use tokio_util::sync::CancellationToken;
 use workspace::{
-    AbsPath, Document, Nobody, Policy, PolicyOptions, Processes, StateDir, TrustStore, Workspace,
+    AbsPath, Document, Editor, Nobody, Policy, PolicyOptions, Processes, StateDir, TrustStore, Workspace,
     WorkspaceEdit,
 };
 
@@ -20,6 +20,8 @@ pub const LONG: Duration = Duration::from_secs(30);
 pub struct Bench {
     folder: tempfile::TempDir,
     pub workspace: Workspace,
+    /// What the pool reads when it reads its definitions anew.
+    files: Arc<Mutex<Definitions>>,
     pub pool: Arc<ServerPool>,
 }
 
@@ -35,11 +37,38 @@ pub fn build(
     servers: Vec<Server<'_>>,
     change: impl FnOnce(&mut PoolLimits),
 ) -> Bench {
+    build_in(tempfile::tempdir().unwrap(), files, servers, change)
+}
+
+/// The same in a folder that a script may name; the workspace is its `project`.
+pub fn build_in(
+    folder: tempfile::TempDir,
+    files: &[(&str, &str)],
+    servers: Vec<Server<'_>>,
+    change: impl FnOnce(&mut PoolLimits),
+) -> Bench {
+    let definitions = defined(folder.path(), "", servers);
+    open(folder, files, definitions, |options| options.yes = true, change)
+}
+
+/// The same beside an editor.
+pub fn build_beside(
+    files: &[(&str, &str)],
+    servers: Vec<Server<'_>>,
+    editor: Option<Arc<dyn Editor>>,
+    change: impl FnOnce(&mut PoolLimits),
+) -> Bench {
     let folder = tempfile::tempdir().unwrap();
+    let definitions = defined(folder.path(), "", servers);
+    open_beside(folder, files, definitions, editor, |options| options.yes = true, change)
+}
+
+/// Definitions of scripted servers, whose scripts lie in a folder.
+fn defined(folder: &Path, tag: &str, servers: Vec<Server<'_>>) -> Definitions {
     let mut definitions = Definitions::empty();
     for (name, mut script, more) in servers {
-        let file = folder.path().join(format!("{name}.json"));
-        script.record = Some(folder.path().join(format!("{name}.record")));
+        let file = folder.join(format!("{name}{tag}.json"));
+        script.record = Some(folder.join(format!("{name}.record")));
         std::fs::write(&file, serde_json::to_string(&script).unwrap()).unwrap();
         let mut text = format!("name = {name:?}\n{more}\n");
         if !more.contains("[command]") {
@@ -50,13 +79,24 @@ pub fn build(
         text.push_str("[[languages]]\nid = \"words\"\npatterns = [\"*.txt\"]\n");
         definitions.insert(ServerDefinition::parse(&text, name, false).unwrap());
     }
-    open(folder, files, definitions, |options| options.yes = true, change)
+    definitions
 }
 
 pub fn open(
     folder: tempfile::TempDir,
     files: &[(&str, &str)],
     definitions: Definitions,
+    policy: impl FnOnce(&mut PolicyOptions),
+    change: impl FnOnce(&mut PoolLimits),
+) -> Bench {
+    open_beside(folder, files, definitions, None, policy, change)
+}
+
+fn open_beside(
+    folder: tempfile::TempDir,
+    files: &[(&str, &str)],
+    definitions: Definitions,
+    editor: Option<Arc<dyn Editor>>,
     policy: impl FnOnce(&mut PolicyOptions),
     change: impl FnOnce(&mut PoolLimits),
 ) -> Bench {
@@ -68,20 +108,26 @@ pub fn open(
         std::fs::write(path, text).unwrap();
     }
     let state = StateDir::new(AbsPath::new(folder.path().canonicalize().unwrap().join("state")).unwrap());
-    let (workspace, _) = Workspace::open(&root, &state, None).unwrap();
+    let (workspace, _) = Workspace::open(&root, &state, editor).unwrap();
     let mut options = PolicyOptions::new(TrustStore::new(state), workspace.root().clone());
     policy(&mut options);
     let mut limits = PoolLimits { search: SearchPath::default(), ..PoolLimits::default() };
     change(&mut limits);
+    let files = Arc::new(Mutex::new(definitions.clone()));
+    let reread: Reread = {
+        let files = Arc::clone(&files);
+        Arc::new(move || files.lock().unwrap().clone())
+    };
     let options = PoolOptions {
         workspace: workspace.clone(),
         processes: Processes::new(None),
         policy: Arc::new(Policy::new(options)),
         approver: Arc::new(Nobody),
         definitions: Arc::new(definitions),
+        reread: Some(reread),
         host: Arc::new(NoHost),
     };
-    Bench { folder, workspace, pool: ServerPool::with_limits(options, limits) }
+    Bench { folder, workspace, files, pool: ServerPool::with_limits(options, limits) }
 }
 
 impl Bench {
@@ -99,6 +145,11 @@ impl Bench {
 
     pub fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path(name), text).unwrap();
+    }
+
+    /// Other definitions, for whoever reads them next.
+    pub fn define(&self, servers: Vec<Server<'_>>) {
+        *self.files.lock().unwrap() = defined(self.folder.path(), "-new", servers);
     }
 
     /// A path beside the workspace.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use lsp_client::{Definitions, Feature};
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
-use workspace::ErrorCode;
+use workspace::{ChangeKind, Commit, CommitId, CommittedFile, ErrorCode, RunId};
 
 use crate::bench::{LONG, alive, bench, build, cx, range, until};
 
@@ -17,6 +17,11 @@ const SHORT: Duration = Duration::from_millis(600);
 fn hovers() -> Script {
     Script::new(json!({"hoverProvider": true, "textDocumentSync": 2}))
         .on("textDocument/hover", [Step::Result(json!({"contents": "${text}"}))])
+}
+
+fn hovers_with(text: &str) -> Script {
+    Script::new(json!({"hoverProvider": true, "textDocumentSync": 2}))
+        .on("textDocument/hover", [Step::Result(json!({"contents": text}))])
 }
 
 #[tokio::test]
@@ -115,7 +120,7 @@ async fn omp_8571_a_reload_is_a_new_start_and_not_a_message_that_some_crash_on()
 }
 
 #[tokio::test]
-async fn omp_8390_a_reload_helps_a_server_that_gave_up_at_once() {
+async fn omp_a_reload_helps_a_server_that_gave_up_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let mended = folder.path().join("mended");
     let more = format!(
@@ -132,6 +137,93 @@ async fn omp_8390_a_reload_helps_a_server_that_gave_up_at_once() {
     // No back-off of minutes: whoever reloads has done something about it.
     bench.pool.reload(Some(&bench.path("a.txt")), None, &cx(LONG)).await.unwrap();
     bench.pool.hover(&doc, 0, &cx(SHORT)).await.unwrap();
+}
+
+#[tokio::test]
+async fn omp_8390_a_server_with_an_open_question_is_not_idle() {
+    let push = json!({"uri": "${params.textDocument.uri}", "diagnostics": []});
+    let sync = json!({"openClose": true, "change": 2, "save": true});
+    let slow = Script::new(json!({"textDocumentSync": sync})).on(
+        "textDocument/didOpen",
+        [Step::wait_for("textDocument/didSave", 1), Step::notify("textDocument/publishDiagnostics", push)],
+    );
+    let servers = vec![
+        ("other", hovers(), "[features]\nhover = 50\n"),
+        ("slow", slow, "[features]\ndiagnostics = 50\n"),
+    ];
+    let bench = build(&[("a.txt", "a")], servers, |limits| limits.idle = Duration::from_millis(100));
+    let (doc, cx) = (bench.doc("a.txt"), cx(LONG));
+    let asking = bench.pool.diagnostics(&doc, &cx);
+    let idling = async {
+        let record = bench.beside("slow.record");
+        let asked = move || std::fs::read_to_string(&record).is_ok_and(|it| it.contains("didOpen"));
+        until(asked, "the question").await;
+        // One that was used later is found idle and stopped, so the question is older than that.
+        bench.pool.hover(&doc, 0, &cx).await.unwrap();
+        let stopped = bench.beside("other.record");
+        let stopped = move || std::fs::read_to_string(&stopped).is_ok_and(|it| it.contains("\"exit\""));
+        until(stopped, "the end of the idle server").await;
+        let file = CommittedFile {
+            path: bench.path("a.txt"),
+            kind: ChangeKind::Modified,
+            edits: Vec::new(),
+            version: None,
+        };
+        let commit = Commit {
+            id: CommitId(String::new()),
+            run: RunId::new(),
+            label: String::new(),
+            files: vec![file],
+            notes: Vec::new(),
+        };
+        bench.pool.did_commit(&commit).await;
+    };
+    let (answer, ()) = tokio::join!(asking, idling);
+    let answer = answer.unwrap().value;
+    assert_eq!((answer.pending, answer.failed), (Vec::<String>::new(), Vec::<String>::new()));
+    assert_eq!(bench.got("slow", "initialize").len(), 1);
+}
+
+#[tokio::test]
+async fn omp_6369_a_reload_that_is_cancelled_is_no_success_and_leaves_nothing_behind() {
+    let bench = bench(&[("a.txt", "text")], hovers().on("shutdown", [Step::Never]));
+    let doc = bench.doc("a.txt");
+    bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
+    let before = bench.pool.status().await[0].pid.unwrap().to_string();
+    let cancelled = cx(LONG);
+    let reload = bench.pool.reload(None, None, &cancelled);
+    let cancel = async {
+        let record = bench.beside("scripted.record");
+        let asked = move || std::fs::read_to_string(&record).is_ok_and(|it| it.contains("shutdown"));
+        until(asked, "the end of the old one").await;
+        cancelled.cancel.cancel();
+        Instant::now()
+    };
+    let (reloaded, at) = tokio::join!(reload, cancel);
+    assert!(matches!(reloaded, Err(lsp_client::ServerError::Cancelled)), "{reloaded:?}");
+    assert!(at.elapsed() < Duration::from_secs(3), "a server that does not end holds nobody up");
+    until(move || !alive(&before), "the end of the old one").await;
+    assert_eq!(bench.got("scripted", "initialize").len(), 1, "no new one is started");
+    assert_eq!(bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap().value.unwrap(), "text");
+}
+
+#[tokio::test]
+async fn omp_3546_a_reload_reads_the_definitions_anew() {
+    let bench = build(&[("a.txt", "a")], vec![("scripted", hovers_with("old"), "")], |_| ());
+    let doc = bench.doc("a.txt");
+    let hover = async || bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap().value.unwrap();
+    assert_eq!(hover().await, "old");
+    // The same program with other arguments: what runs is not what is defined any more.
+    bench.define(vec![("scripted", hovers_with("new"), "")]);
+    assert_eq!(hover().await, "old");
+    bench.pool.reload(None, None, &cx(LONG)).await.unwrap();
+    assert_eq!(hover().await, "new");
+    // One that comes and one that goes.
+    bench.define(vec![("another", hovers_with("another"), "")]);
+    bench.pool.reload(None, None, &cx(LONG)).await.unwrap();
+    assert_eq!(hover().await, "another");
+    let running = bench.pool.status().await.into_iter().filter(|status| status.pid.is_some());
+    assert_eq!(running.map(|status| status.name).collect::<Vec<_>>(), ["another"]);
 }
 
 #[tokio::test]

@@ -50,6 +50,20 @@ async fn a_push_for_an_older_version_is_never_shown() {
 }
 
 #[tokio::test]
+async fn what_comes_without_a_version_from_a_server_that_sends_versions_is_about_no_open_text() {
+    let script = script()
+        .on("textDocument/didOpen", [publish(json!(1), "one")])
+        .on("textDocument/didChange", [publish(Value::Null, "cleared")])
+        .on("textDocument/didChange", [publish(Value::Null, "cleared"), publish(json!(3), "three")]);
+    let bench = bench(&[("a.txt", "a")], script);
+    assert_eq!(ask(&bench, LONG).await, "one");
+    bench.write("a.txt", "b");
+    assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
+    bench.write("a.txt", "c");
+    assert_eq!(ask(&bench, LONG).await, "three");
+}
+
+#[tokio::test]
 async fn without_versions_only_what_came_after_our_change_counts() {
     let script = script()
         .on("textDocument/didOpen", [publish(Value::Null, "one")])
@@ -120,4 +134,30 @@ async fn all_servers_of_a_file_are_heard_and_the_silent_are_named() {
     let item = &answer.items[0];
     let shown = (item.line, item.severity.to_string(), item.code.as_deref(), item.source.as_deref());
     assert_eq!(shown, (1, "warning".to_owned(), Some("E1"), Some("s")));
+}
+
+/// A server that says nothing when nothing changes is asked; only empty lists make a text clean.
+#[tokio::test]
+async fn what_was_clean_stays_clean_only_when_the_server_says_so() {
+    let list = |items: Value| Step::Result(json!({"body": items}));
+    let script = Script::new(json!({
+        "textDocumentSync": 2, "executeCommandProvider": {"commands": ["look"]},
+    }))
+    .on("workspace/executeCommand", [list(json!([]))])
+    .on("workspace/executeCommand", [list(json!([]))])
+    .on("workspace/executeCommand", [list(json!([]))])
+    .on("workspace/executeCommand", [list(json!([{"text": "wrong"}]))])
+    .on("workspace/executeCommand", [Step::Error(json!({"code": 1, "message": "No Project."}))])
+    .on("workspace/executeCommand", [Step::Result(Value::Null)]);
+    let more = "[diagnostics.clean]\ncommand = \"look\"\narguments = [[\"one\", {file = \"${file}\"}], [2]]\nfield = \"body\"\n";
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
+    assert_eq!(ask(&bench, LONG).await, "");
+    let file = bench.path("a.txt").to_string();
+    let asked: Vec<Value> =
+        bench.got("scripted", "workspace/executeCommand").iter().map(|it| it["arguments"].clone()).collect();
+    assert_eq!(asked, [json!(["one", {"file": file}]), json!([2])]);
+    for unknown in ["one list is not empty", "an error", "no list"] {
+        bench.write("a.txt", unknown);
+        assert_eq!(ask(&bench, SHORT).await, "(pending scripted)", "{unknown}");
+    }
 }

@@ -357,3 +357,26 @@ async fn snippets_come_as_the_text_that_they_leave() {
     let outcome = outcome(&[("a.txt", "abc")], changes).await.unwrap();
     assert_eq!(outcome, ["a.txt: fn name() {\n    \n}$0 staysc"]);
 }
+
+#[tokio::test]
+async fn files_that_hold_the_name_and_are_left_are_named_where_the_server_may_miss_some() {
+    let edit = json!({"changes": {"${root}/a.txt": [{"range": range(0, 0, 3), "newText": "new"}]}});
+    let places = json!([{"uri": "${root}/a.txt", "range": range(0, 0, 3)}]);
+    let script = || {
+        Script::new(json!({"textDocumentSync": 2, "renameProvider": true, "referencesProvider": true}))
+            .on("textDocument/rename", [Step::Result(edit.clone())])
+            .on("textDocument/references", [Step::Result(places.clone())])
+    };
+    let files = [("a.txt", "old"), ("b.txt", "an old one"), ("c.txt", "older")];
+    for (more, told) in [("", false), ("names_holders_left = true\n", true)] {
+        let more = format!("opens_holders = true\n{more}");
+        let bench = build(&files, vec![("scripted", script(), more.as_str())], |_| ());
+        let doc = bench.doc("a.txt");
+        let renamed = bench.pool.rename(&doc, 0, "new", &cx(LONG)).await.unwrap();
+        let found = bench.pool.references(&doc, 0, true, &cx(LONG)).await.unwrap();
+        for note in [renamed.note, found.note].map(Option::unwrap_or_default) {
+            assert_eq!(note.contains("b.txt"), told, "{note}");
+            assert!(!note.contains("a.txt") && !note.contains("c.txt"), "{note}");
+        }
+    }
+}

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 use workspace::{ChangeKind, Commit, CommitId, CommittedFile, ErrorCode, RunId};
 
-use crate::bench::{LONG, alive, bench, build, cx, open, until};
+use crate::bench::{LONG, alive, bench, build, cx, open, range, until};
 
 fn hovers() -> Script {
     Script::new(json!({"hoverProvider": true, "definitionProvider": true, "textDocumentSync": 2}))
@@ -109,6 +109,61 @@ async fn every_package_has_its_own_server_within_the_budget() {
     );
     let running = bench.pool.status().await.iter().filter(|status| status.pid.is_some()).count();
     assert_eq!(running, 2, "the least recently used was stopped");
+}
+
+#[tokio::test]
+async fn the_servers_of_one_question_make_no_room_for_each_other() {
+    let says = |message: &str| {
+        let items = json!([{"range": range(0, 0, 1), "message": message}]);
+        let params = json!({"uri": "${params.textDocument.uri}", "diagnostics": items});
+        Script::new(json!({"textDocumentSync": 2}))
+            .on("textDocument/didOpen", [Step::notify("textDocument/publishDiagnostics", params)])
+    };
+    let servers = vec![("one", says("one"), ""), ("three", says("three"), ""), ("two", says("two"), "")];
+    let bench = build(&[("a.txt", "abc")], servers, |limits| {
+        (limits.warm, limits.idle) = (1, Duration::from_secs(3));
+    });
+    let found = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(LONG)).await.unwrap().value;
+    let messages: Vec<&str> = found.items.iter().map(|item| item.message.as_str()).collect();
+    assert_eq!((messages.len(), found.failed, found.pending), (3, vec![], vec![]), "{messages:?}");
+
+    // Needed no more, those beyond the budget end.
+    let started = Instant::now();
+    let running = async || bench.pool.status().await.iter().filter(|status| status.pid.is_some()).count();
+    while running().await > 1 {
+        assert!(started.elapsed() < LONG, "more than the budget stay");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_is_warm_for_its_own_package_alone() {
+    let files = [("p/mark", ""), ("p/a.txt", "p"), ("q/mark", ""), ("q/a.txt", "q")];
+    let warm = async |script: Script, more: &str| {
+        let bench = build(&files, vec![("scripted", script, more)], |_| ());
+        bench.pool.hover(&bench.doc("p/a.txt"), 0, &cx(LONG)).await.unwrap();
+        ["p/a.txt", "q/a.txt"].map(|name| bench.pool.is_warm(&bench.path(name)))
+    };
+    assert_eq!(warm(hovers(), "[root]\nmarkers = [\"mark\"]").await, [true, false]);
+    let folders = "[root]\nmarkers = [\"mark\"]\nfolders = true";
+    assert_eq!(warm(hovers(), folders).await, [true, false], "it takes no more folders");
+    let mut takes = hovers();
+    takes.capabilities["workspace"] =
+        json!({"workspaceFolders": {"supported": true, "changeNotifications": true}});
+    assert_eq!(warm(takes, folders).await, [true, true], "it would be given the folder");
+}
+
+#[tokio::test]
+async fn one_that_takes_no_folders_is_started_for_each_root() {
+    let files = [("p/mark", ""), ("p/a.txt", "p"), ("mark", ""), ("a.txt", "whole")];
+    let servers = vec![("scripted", hovers(), "[root]\nmarkers = [\"mark\"]\nfolders = true")];
+    let bench = build(&files, servers, |_| ());
+    for name in ["p/a.txt", "a.txt", "p/a.txt"] {
+        bench.pool.hover(&bench.doc(name), 0, &cx(LONG)).await.unwrap();
+    }
+    let roots: Vec<Value> =
+        bench.got("scripted", "initialize").iter().map(|params| params["rootUri"].clone()).collect();
+    assert_eq!(roots, [bench.uri("p"), workspace::path_to_uri(bench.workspace.root().as_path())]);
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@
 mod actions;
 mod answers;
 mod bench;
+mod check;
 mod complaints;
 mod declared;
 mod diagnostics;
@@ -18,3 +19,4 @@ mod lifecycle;
 mod misbehaving;
 mod navigation;
 mod real;
+mod trials;

@@ -146,6 +146,36 @@ async fn typescript_language_server_diagnoses() {
 }
 
 #[tokio::test]
+async fn typescript_language_server_says_that_clean_stays_clean() {
+    clean_stays_clean("typescript-language-server").await;
+}
+
+#[tokio::test]
+async fn vtsls_says_that_clean_stays_clean() {
+    clean_stays_clean("vtsls").await;
+}
+
+/// After an edit of a clean file the server publishes nothing; it is asked, and says so in time.
+async fn clean_stays_clean(server: &str) {
+    let files = [("tsconfig.json", "{}"), ("a.ts", "export const x: number = 1;\n")];
+    let Some(bench) = real(&[server], &files) else { return };
+    let first = bench.pool.diagnostics(&bench.doc("a.ts"), &cx(DEADLINE)).await.unwrap().value;
+    assert!(first.pending.is_empty() && first.items.is_empty(), "{first:?}");
+    for n in 2..12 {
+        let wrong = n % 4 == 0;
+        let value = if wrong { "'text'".to_owned() } else { n.to_string() };
+        bench.write("a.ts", &format!("export const x: number = {value};\n"));
+        let started = std::time::Instant::now();
+        let waits = cx(if wrong { DEADLINE } else { Duration::from_secs(3) });
+        let told = bench.pool.diagnostics(&bench.doc("a.ts"), &waits).await.unwrap().value;
+        assert!(told.pending.is_empty(), "{n}: {told:?}");
+        assert_eq!(told.items.len(), usize::from(wrong), "{n}: {told:?}");
+        println!("{server} {n}: {} problems known after {:?}", told.items.len(), started.elapsed());
+    }
+    bench.pool.shutdown(Duration::from_secs(10)).await;
+}
+
+#[tokio::test]
 async fn ruff_formats_and_sorts() {
     let text = "import sys\r\nimport os\r\nx = {  'a':1 }\r\nprint(os, sys)\r\n";
     let Some(bench) = real(&["ruff"], &[("a.py", text)]) else { return };
@@ -167,6 +197,38 @@ async fn clangd_renames() {
     let doc = bench.doc("a.c");
     let answer = bench.pool.rename(&doc, doc.text.find("add").unwrap(), "sum", &cx(DEADLINE)).await.unwrap();
     assert_eq!(bench.outcome(answer.value), [format!("a.c: {}", doc.text.replace("add", "sum"))]);
+}
+
+/// Nothing names the project's files: those that hold the name are shown to the server before it is asked.
+/// It takes an open `.h` for C++ (22.1.1), so in a project of C some stay out, and that is said.
+#[tokio::test]
+async fn clangd_renames_what_a_header_declares_or_says_what_it_left() {
+    for (header, source) in [("add.hpp", "cpp"), ("add.h", "cpp"), ("add.h", "c")] {
+        let names = [format!("inc/{header}"), format!("src/add.{source}"), format!("src/use.{source}")];
+        let include = format!("#include \"../inc/{header}\"\n\n");
+        let texts = [
+            "#pragma once\nint add(int a, int b);\n".to_owned(),
+            format!("{include}int add(int a, int b) {{ return a + b; }}\n"),
+            format!("{include}int twice(int a) {{ return add(a, a); }}\n"),
+        ];
+        let files: Vec<(&str, &str)> =
+            names.iter().zip(&texts).map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        for (from, _) in &files {
+            let Some(bench) = real(&["clangd"], &files) else { return };
+            let doc = bench.doc(from);
+            let at = doc.text.find("add(").unwrap();
+            let answer = bench.pool.rename(&doc, at, "sum", &cx(DEADLINE)).await.unwrap();
+            let note = answer.note.unwrap_or_default();
+            let outcome = bench.outcome(answer.value);
+            for (name, text) in &files {
+                let renamed = outcome.contains(&format!("{name}: {}", text.replace("add(", "sum(")));
+                assert_ne!(renamed, note.contains(name), "{name} from {from}: {note:?}");
+            }
+            assert_eq!(outcome.len() == 3, note.is_empty(), "from {from}: {note:?}");
+            assert!(source == "c" || note.is_empty(), "from {from}: {note:?}");
+            bench.pool.shutdown(Duration::from_secs(10)).await;
+        }
+    }
 }
 
 #[tokio::test]

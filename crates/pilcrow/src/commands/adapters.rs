@@ -288,7 +288,7 @@ pub async fn install(args: &cli::Project, wanted: &Wanted<'_>) -> anyhow::Result
                 plans.iter().for_each(|plan| output::note(plan.describe().trim_end()));
                 return Ok(Exit::Denied);
             }
-            Answer::No { .. } | Answer::Dismissed => {
+            Answer::No { .. } | Answer::Refused { .. } | Answer::Dismissed => {
                 output::note("pilcrow: nothing was installed");
                 return Ok(Exit::Failed);
             }

@@ -9,6 +9,7 @@ pub mod logs;
 pub mod run;
 pub mod sessions;
 pub mod tool;
+pub mod tools;
 pub mod trust;
 pub mod undo;
 

@@ -13,7 +13,7 @@ use super::{Exit, wrong_use};
 use crate::carrier::{Carrier, Listener};
 use crate::owner::{Ran, Reply, Request};
 use crate::project::Access;
-use crate::{cli, output, stop};
+use crate::{cli, output, stop, unsaved};
 
 /// Works out `prompt`; `-` or nothing reads it from standard input.
 pub async fn run(
@@ -42,12 +42,15 @@ pub async fn run(
     let request = Request { prompt, model: model.map(str::to_owned), folder };
     let reply = carrier.run(request, listener, &cancel).await;
     carrier.close(cancel.is_cancelled()).await;
-    let Ran { exit, why } = match reply? {
+    let Ran { exit, why, unsaved } = match reply? {
         Reply::Done(ran) => ran,
         Reply::Usage(text) => return Ok(wrong_use(&text)),
     };
     if let (Some(why), false) = (why, consent.json) {
         output::note(&format!("pilcrow: {why}"));
+    }
+    if let (Some(words), false) = (unsaved::words(&unsaved), consent.json) {
+        output::note(&format!("pilcrow: {words}"));
     }
     Ok(exit)
 }

@@ -84,6 +84,22 @@ pub const KEYS: &[Key] = &[
         doc: "What is done with an edit after which a file that parsed would not: made with a warning, or refused.",
     },
     Key {
+        name: "edit.verify",
+        class: Class::Free,
+        kind: Kind::Choice(&["after", "before"]),
+        default: Some("\"after\""),
+        variable: Some("PILCROW_EDIT_VERIFY"),
+        doc: "When language servers are asked about an edit: after it is made, or before too, by showing it to them alone and taking that back.",
+    },
+    Key {
+        name: "edit.verify_policy",
+        class: Class::Free,
+        kind: Kind::Choice(&["report", "ask", "no_new_errors"]),
+        default: Some("\"report\""),
+        variable: Some("PILCROW_EDIT_VERIFY_POLICY"),
+        doc: "With `edit.verify = \"before\"`, what becomes of an edit that brings new errors: made and told, asked about, or not made.",
+    },
+    Key {
         name: "hashline.dialect",
         class: Class::Free,
         kind: Kind::Choice(&["put", "arrow", "json"]),
@@ -122,6 +138,14 @@ pub const KEYS: &[Key] = &[
         default: Some("67108864"),
         variable: Some("PILCROW_HASHLINE_SNAPSHOTS_BYTES"),
         doc: "How many bytes of kept text there are in all.",
+    },
+    Key {
+        name: "tools.discovery",
+        class: Class::Free,
+        kind: Kind::Choice(&["on", "off"]),
+        default: Some("\"on\""),
+        variable: Some("PILCROW_TOOLS_DISCOVERY"),
+        doc: "Whether a model is told of few tools at first and finds the others by `search_tools`, or of all of them at once.",
     },
     Key {
         name: "editor.request_markers",

@@ -1,4 +1,5 @@
-//! Code actions and code lenses, from memory: nothing here waits, reads a file or asks a server.
+//! Code actions and code lenses, from memory: nothing here reads a file or asks a server, and what
+//! waits waits for a parse, where a line looks like a request.
 //!
 //! Offered is only what is complete without further words, and what can be carried out: what needs a
 //! model is not offered where only the planner is there.
@@ -29,12 +30,15 @@ const MAX_FIXES: usize = 5;
 const LLM_GENERATED: u8 = 1;
 
 /// What is offered for a range of a document.
-pub fn code_actions(connection: &Connection, params: &Value) -> Value {
-    let Some(open) = params["textDocument"]["uri"].as_str().and_then(|uri| connection.documents.get(uri))
-    else {
-        return json!([]);
-    };
-    let Some(selected) = range(connection, &open, &params["range"]) else { return json!([]) };
+pub async fn code_actions(connection: &Connection, open: &Open, params: &Value) -> Value {
+    let Some(selected) = range(connection, open, &params["range"]) else { return json!([]) };
+    let line = open.lines.line_of(selected.start);
+    let markers = connection.markers(open.path.as_ref());
+    let mut request = open.path.as_ref().and_then(|_| near(open, line, &markers));
+    if request.is_some() {
+        let all = connection.comments.requests(open, &markers).await;
+        request = all.iter().find(|it| it.is_on(line, &open.text)).map(|it| it.text.clone());
+    }
     let only: Option<Vec<&str>> =
         params["context"]["only"].as_array().map(|kinds| kinds.iter().filter_map(Value::as_str).collect());
     let wanted = |kind: &str| {
@@ -45,17 +49,14 @@ pub fn code_actions(connection: &Connection, params: &Value) -> Value {
         })
     };
     let mut actions = Vec::new();
-    let line = open.lines.line_of(selected.start);
-    let markers = connection.markers(open.path.as_ref());
     let llm = connection.has_model(open.path.as_ref());
-    let request = open.path.as_ref().and_then(|_| near(&open, line, &markers));
     if wanted(REQUEST) {
         if let Some(text) = &request {
             let command = json!({ "title": "Run ¶", "command": "pilcrow.request", "arguments": [{ "uri": open.uri, "line": line }] });
             actions.push(action(connection, &format!("Run ¶ {text}"), REQUEST, command, llm));
         } else if connection.client.action_literals
             && connection.client.facts.apply_edit
-            && let Some(edit) = request_edit(connection, &open, &selected, line, &markers)
+            && let Some(edit) = request_edit(connection, open, &selected, line, &markers)
         {
             actions.push(json!({ "title": "Write a ¶ request here", "kind": REQUEST, "edit": edit }));
         }
@@ -76,7 +77,7 @@ pub fn code_actions(connection: &Connection, params: &Value) -> Value {
         actions.push(action(connection, "Write a test for this", TEST, prompt("Write a test", text), true));
     }
     if wanted(FIX) || wanted(FIX_ALL) {
-        let fixes = fixes(connection, &open, params);
+        let fixes = fixes(connection, open, params);
         actions.extend(fixes.into_iter().filter(|(kind, ..)| wanted(kind)).map(|(kind, title, argument)| {
             let command = json!({ "title": title, "command": "pilcrow.refactor", "arguments": [argument] });
             action(connection, &title, kind, command, false)
@@ -130,13 +131,9 @@ fn fixes(connection: &Connection, open: &Open, params: &Value) -> Vec<(&'static 
 }
 
 /// A lens above every request of a document.
-pub fn code_lenses(connection: &Connection, params: &Value) -> Value {
-    let Some(open) = params["textDocument"]["uri"].as_str().and_then(|uri| connection.documents.get(uri))
-    else {
-        return json!([]);
-    };
+pub async fn code_lenses(connection: &Connection, open: &Open) -> Value {
     let Some(path) = &open.path else { return json!([]) };
-    let found = request_line::find_all(&open.text, &open.language_id, &connection.markers(Some(path)));
+    let found = connection.comments.requests(open, &connection.markers(Some(path))).await;
     let lenses = found.iter().map(|request| {
         let command = match connection.runs.carrying_out(path, &request.text) {
             Some(session) => {
@@ -147,7 +144,7 @@ pub fn code_lenses(connection: &Connection, params: &Value) -> Value {
                 json!({ "title": "Run ¶", "command": "pilcrow.request", "arguments": arguments })
             }
         };
-        let end = position(connection, &open, request.range.end);
+        let end = position(connection, open, request.range.end);
         let start = json!({ "line": request.line, "character": 0 });
         json!({ "range": { "start": start, "end": end }, "command": command })
     });

@@ -5,6 +5,7 @@
 //! changes nothing.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -44,14 +45,18 @@ impl Approver for EditorApprover {
     fn ask<'a>(&'a self, question: Question, cancel: &'a CancellationToken) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             if let (QuestionKind::Trust, Some(trusted)) = (question.kind, self.trusted) {
-                let text =
+                let reason =
                     "the editor works in restricted mode here; trust the folder in the editor".to_owned();
-                return if trusted { Answer::Once } else { Answer::No { text } };
+                return if trusted { Answer::Once } else { Answer::Refused { reason } };
             }
             let diff = question.kind == QuestionKind::Write && !question.detail.is_empty();
             let can_show = diff && self.client.show_document;
             loop {
-                let params = self.request(&question, can_show);
+                let mut params = self.request(&question, can_show);
+                let open = self.client.answers.then(|| Asked::new(&self.peer));
+                if let Some(open) = &open {
+                    params["pilcrow"] = json!({ "question": open.question });
+                }
                 let asked = self.peer.request("window/showMessageRequest", &params, PATIENCE, cancel).await;
                 let chosen = match asked {
                     Ok(answer) => serde_json::from_str::<Value>(answer.get()).unwrap_or_default(),
@@ -99,6 +104,29 @@ impl EditorApprover {
         match self.state.write_atomic(NAME, question.detail.as_bytes()) {
             Ok(()) => transcript::open(&self.peer, self.state.path().join(NAME).as_path()).await,
             Err(error) => tracing::warn!(%error, "the changes cannot be shown"),
+        }
+    }
+}
+
+/// A question that is open. Dropped, it is over: told to plugins in editors that do not say which
+/// request is cancelled.
+struct Asked {
+    peer: Peer,
+    question: u64,
+}
+
+impl Asked {
+    fn new(peer: &Peer) -> Self {
+        static QUESTIONS: AtomicU64 = AtomicU64::new(1);
+        Self { peer: peer.clone(), question: QUESTIONS.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        let params = json!({ "question": self.question });
+        if let Err(closed) = self.peer.try_notify("pilcrow/question/over", &params) {
+            tracing::debug!(%closed, "a question that is over was not told");
         }
     }
 }

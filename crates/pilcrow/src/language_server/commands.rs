@@ -9,8 +9,9 @@ use text::{LineIndex, Position, PositionEncoding};
 use wire::{RpcError, codes};
 use workspace::{AbsPath, CommitId, Undo};
 
+use super::documents::Open;
 use super::request_line;
-use super::runs::{Place, Runs, TakeBack, What, Work};
+use super::runs::{AsOf, Place, Runs, TakeBack, What, Work};
 use super::{Connection, transcript};
 
 /// Every command.
@@ -64,6 +65,22 @@ struct Which {
     uri: Option<String>,
 }
 
+/// What became of a command.
+pub enum Executed {
+    /// Done, or begun: the answer.
+    Done(Value),
+    /// A `¶` line, of which is still to be found out whether it is in a comment.
+    Request(Box<Asked>),
+}
+
+/// A `¶` line that is to be carried out.
+pub struct Asked {
+    open: Open,
+    line: usize,
+    path: AbsPath,
+    work: Work,
+}
+
 /// Does what a client's `executeCommand` says. Does not wait.
 ///
 /// # Errors
@@ -71,7 +88,7 @@ struct Which {
 pub fn execute(
     connection: &Arc<Connection>,
     params: Option<&serde_json::value::RawValue>,
-) -> Result<Value, RpcError> {
+) -> Result<Executed, RpcError> {
     let command: Command = params
         .and_then(|params| serde_json::from_str(params.get()).ok())
         .ok_or_else(|| invalid("executeCommand needs a command"))?;
@@ -80,17 +97,17 @@ pub fn execute(
     let work = match command.command.as_str() {
         "pilcrow.prompt" => prompt(connection, read(first)?)?,
         "pilcrow.refactor" => refactor(connection, read(first)?)?,
-        "pilcrow.request" => request(connection, read(first)?)?,
+        "pilcrow.request" => return request(connection, read(first)?).map(Box::new).map(Executed::Request),
         "pilcrow.undo" => undo(connection, read_or_default(first)?)?,
         "pilcrow.redo" => {
             let Which { uri, .. } = read_or_default(first)?;
             let place = uri.map(|uri| place(connection, &uri, None)).transpose()?;
-            Work { what: What::TakeBack(None), place, title: "redo".to_owned() }
+            Work { what: What::TakeBack(None), place, as_of: None, title: "redo".to_owned() }
         }
         "pilcrow.stop" => {
             let Which { session, .. } = read_or_default(first)?;
             let stopped = connection.runs.stop(session.as_deref(), &connection.port);
-            return Ok(json!({ "stopped": stopped }));
+            return Ok(Executed::Done(json!({ "stopped": stopped })));
         }
         "pilcrow.transcript" => {
             let Which { session, .. } = read_or_default(first)?;
@@ -101,10 +118,26 @@ pub fn execute(
                 let peer = connection.peer.clone();
                 connection.tracker.spawn(async move { transcript::open(&peer, path.as_path()).await });
             }
-            return Ok(json!({ "uri": uri }));
+            return Ok(Executed::Done(json!({ "uri": uri })));
         }
         other => return Err(invalid(format!("there is no command {other}; there are {}", NAMES.join(", ")))),
     };
+    Ok(Executed::Done(json!({ "session": Runs::start(connection, work) })))
+}
+
+/// Begins a request if it is one.
+///
+/// # Errors
+/// `InvalidParams` when the line is no comment, or is carried out already.
+pub async fn start_request(connection: &Arc<Connection>, asked: Box<Asked>) -> Result<Value, RpcError> {
+    let Asked { open, line, path, work } = *asked;
+    let all = connection.comments.requests(&open, &connection.markers(Some(&path))).await;
+    let Some(found) = all.iter().find(|it| it.is_on(line, &open.text)) else {
+        return Err(invalid(format!("line {} is in no comment, so it is no request", line + 1)));
+    };
+    if let Some(session) = connection.runs.carrying_out(&path, &found.text) {
+        return Err(invalid(format!("it is being carried out already, in session {session}")));
+    }
     Ok(json!({ "session": Runs::start(connection, work) }))
 }
 
@@ -114,7 +147,8 @@ fn prompt(connection: &Connection, prompt: Prompt) -> Result<Work, RpcError> {
         return Err(invalid("pilcrow.prompt needs a text"));
     }
     let place = prompt.uri.map(|uri| place(connection, &uri, prompt.range)).transpose()?;
-    Ok(Work { title: title(&text), what: What::Prompt { text }, place })
+    let as_of = place.as_ref().and_then(|place| as_of(connection, place));
+    Ok(Work { title: title(&text), what: What::Prompt { text }, place, as_of })
 }
 
 fn refactor(connection: &Connection, refactor: Refactor) -> Result<Work, RpcError> {
@@ -124,12 +158,13 @@ fn refactor(connection: &Connection, refactor: Refactor) -> Result<Work, RpcErro
         return Err(invalid(format!("{uri} has no file yet; save it first")));
     }
     let path = place.as_ref().and_then(|place| place.path.clone());
-    let file = path.as_ref().map(|path| named(connection, path));
+    let file = path.as_ref().map(|path| connection.named(path));
     let need = |what: &Option<String>, name: &str| {
         what.clone()
             .filter(|text| !text.trim().is_empty())
             .ok_or_else(|| invalid(format!("{kind} needs `{name}`")))
     };
+    let as_of = place.as_ref().and_then(|place| as_of(connection, place));
     let (action, words) = match kind.as_str() {
         "rename" => {
             let new_name = need(&new_name, "new_name")?;
@@ -192,9 +227,10 @@ fn refactor(connection: &Connection, refactor: Refactor) -> Result<Work, RpcErro
             }
             if kind == "fix" {
                 let range = range.ok_or_else(|| invalid("fix needs `range`"))?;
-                let (line, last) =
-                    (seen_line(connection, path, range.start)?, seen_line(connection, path, range.end)?);
-                arguments["range"] = json!(format!("{line}-{last}"));
+                let (line, column) = seen_place(connection, path, range.start)?;
+                let (last, end) = seen_place(connection, path, range.end)?;
+                // Whole lines would take in what else stands on them.
+                arguments["range"] = json!(format!("{line}:{column}-{last}:{end}"));
                 words = format!("{words}:{line}");
             }
             (arguments, words)
@@ -207,7 +243,7 @@ fn refactor(connection: &Connection, refactor: Refactor) -> Result<Work, RpcErro
     };
     let Value::Object(arguments) = action else { return Err(invalid("no arguments")) };
     let what = What::Call { tool: "lsp", arguments, words: words.clone() };
-    Ok(Work { title: title(&words), what, place })
+    Ok(Work { title: title(&words), what, place, as_of })
 }
 
 /// The word at a position, its line and its column in characters, both from 1, in the text that runs
@@ -237,12 +273,12 @@ fn at_position(
     Ok((name, at.line as usize + 1, at.character + 1))
 }
 
-/// A position's line, from 1, in the text that runs see.
-fn seen_line(
+/// A position's line and column in characters, both from 1, in the text that runs see.
+fn seen_place(
     connection: &Connection,
     path: &AbsPath,
     position: lsp_types::Position,
-) -> Result<usize, RpcError> {
+) -> Result<(usize, u32), RpcError> {
     let open = connection
         .documents
         .at(path)
@@ -252,10 +288,11 @@ fn seen_line(
     let offset = offset.ok_or_else(|| invalid("`range` is not in the document"))?;
     let seen = connection.veil.seen_text(path, &open.text);
     let offset = connection.veil.seen(path, &open.text, offset);
-    Ok(LineIndex::new(&seen).line_of(offset) + 1)
+    let at = LineIndex::new(&seen).position(&seen, offset, PositionEncoding::Utf32);
+    Ok((at.line as usize + 1, at.character + 1))
 }
 
-fn request(connection: &Connection, request: Request) -> Result<Work, RpcError> {
+fn request(connection: &Connection, request: Request) -> Result<Asked, RpcError> {
     let place = place(connection, &request.uri, None)?;
     let Some(path) = place.path.clone() else {
         return Err(invalid(format!("{} has no file yet; save it first", place.uri)));
@@ -265,10 +302,9 @@ fn request(connection: &Connection, request: Request) -> Result<Work, RpcError> 
     let markers = connection.markers(Some(&path));
     let found = request_line::find_at(&open.text, &open.language_id, &markers, request.line)
         .ok_or_else(|| invalid(format!("there is no request on line {}", request.line + 1)))?;
-    if let Some(session) = connection.runs.carrying_out(&path, &found.text) {
-        return Err(invalid(format!("it is being carried out already, in session {session}")));
-    }
-    Ok(Work { title: title(&found.text), what: What::Request(found), place: Some(place) })
+    let as_of = as_of(connection, &place);
+    let work = Work { title: title(&found.text), what: What::Request(found), place: Some(place), as_of };
+    Ok(Asked { open, line: request.line, path, work })
 }
 
 fn undo(connection: &Connection, which: Which) -> Result<Work, RpcError> {
@@ -278,7 +314,16 @@ fn undo(connection: &Connection, which: Which) -> Result<Work, RpcError> {
         (None, Some(commit)) => TakeBack::Journal(Undo::Commit(CommitId(commit))),
         (None, None) => TakeBack::Journal(Undo::LastRun),
     };
-    Ok(Work { what: What::TakeBack(Some(take_back)), place, title: "undo".to_owned() })
+    Ok(Work { what: What::TakeBack(Some(take_back)), place, as_of: None, title: "undo".to_owned() })
+}
+
+/// The text that a command speaks of, as it is when the command comes.
+fn as_of(connection: &Connection, place: &Place) -> Option<AsOf> {
+    let open = connection.documents.get(&place.uri)?;
+    let path = open.path.as_ref()?;
+    connection.documents.mark(path);
+    let seen = connection.veil.seen_text(path, super::documents::without_bom(&open.text)).into();
+    Some(AsOf { moment: open.moment(), seen })
 }
 
 /// The document that a client names, with the part that is selected.
@@ -288,6 +333,7 @@ fn place(connection: &Connection, uri: &str, range: Option<lsp_types::Range>) ->
         (Some(open), _) if open.path.is_some() => open.path.clone(),
         (_, Some(path)) => AbsPath::new(path.canonicalize().unwrap_or(path)),
         _ if uri.starts_with("untitled:") => None,
+        _ if uri.starts_with("file:") => return Err(invalid(no_file(uri))),
         _ => {
             let scheme = uri.split(':').next().unwrap_or_default();
             return Err(invalid(format!(
@@ -299,6 +345,7 @@ fn place(connection: &Connection, uri: &str, range: Option<lsp_types::Range>) ->
         let lines = 1..open.lines.line_count() + 1;
         (lines, open.text.to_string())
     });
+    let mut bytes = None;
     let selection = open.zip(range).and_then(|(open, range)| {
         let encoding = connection.documents.encoding();
         let offset = |at: lsp_types::Position| {
@@ -307,16 +354,19 @@ fn place(connection: &Connection, uri: &str, range: Option<lsp_types::Range>) ->
         };
         let (start, end) = (offset(range.start)?, offset(range.end)?);
         let selected = open.text.get(start..end)?.to_owned();
+        bytes = Some(start..end);
         Some((open.lines.line_of(start) + 1..open.lines.line_of(end) + 2, selected))
     });
-    Ok(Place { uri: uri.to_owned(), path, selection: selection.or(whole) })
+    Ok(Place { uri: uri.to_owned(), path, selection: selection.or(whole), bytes })
 }
 
-/// A file as people know it.
-fn named(connection: &Connection, path: &AbsPath) -> String {
-    let root = connection.projects.root_for(Some(path)).ok();
-    let below = root.as_ref().and_then(|root| path.strip_prefix(root));
-    below.map_or_else(|| path.to_string(), |below| below.display().to_string())
+/// Why a `file:` URI names no file here.
+fn no_file(uri: &str) -> String {
+    let host = uri.strip_prefix("file://").and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    if host.is_empty() {
+        return format!("{uri} holds no absolute path; write file:///PATH");
+    }
+    format!("{uri} names a file of another computer, {host:?}; write file:///PATH for one of this")
 }
 
 /// One short line.

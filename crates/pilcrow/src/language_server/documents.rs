@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use text::{LineIndex, Position, PositionEncoding, TextEdit};
 use tokio::sync::watch;
-use workspace::{AbsPath, ContentHash, DiskCopy, Document, Owner, Version, plain_hash};
+use workspace::{AbsPath, ContentHash, DiskCopy, Document, Owner, UNTITLED, Version, plain_hash};
 
 use super::editors::{ClientFacts, EditorDefinition};
 
@@ -46,7 +46,8 @@ pub struct OpenDocuments {
 pub struct Open {
     /// As the client spells it.
     pub uri: String,
-    /// Canonical path; `None` for `untitled:` and other schemes.
+    /// Canonical path; of an `untitled:` document the name that people and models use, below the first
+    /// folder, where no file is. `None` for other schemes.
     pub path: Option<AbsPath>,
     /// As the client names it.
     pub language_id: String,
@@ -106,6 +107,8 @@ pub enum Since {
 struct State {
     by_uri: BTreeMap<String, Buffer>,
     by_path: HashMap<AbsPath, Vec<String>>,
+    /// Where documents without a file are named.
+    folder: Option<AbsPath>,
     /// Counts openings and changes of all documents.
     clock: u64,
     /// Changes are not forgotten while somebody follows them.
@@ -234,6 +237,11 @@ impl OpenDocuments {
         }
     }
 
+    /// Where documents without a file are from now on, as far as people and models name them.
+    pub fn set_folder(&self, folder: Option<AbsPath>) {
+        self.state().folder = folder;
+    }
+
     /// Takes `textDocument/didOpen`, `didChange`, `didSave` and `didClose`, to be called in wire
     /// order before anything later is looked at. `false`: it is another notification. What cannot
     /// be understood is logged and changes nothing. Looks at the disk on opening and saving.
@@ -263,7 +271,7 @@ impl OpenDocuments {
 
     /// A document is open from now on, with this text.
     pub fn open(&self, uri: &str, language_id: &str, version: i32, text: String) {
-        let path = canonical_path(uri);
+        let path = canonical_path(uri).or_else(|| self.state().untitled(uri));
         let disk = path.as_ref().and_then(|path| DiskCopy::look(path, None));
         {
             let mut state = self.state();
@@ -399,6 +407,7 @@ impl OpenDocuments {
     }
 
     /// Open files whose text is not saved. Looks at the disk.
+    #[cfg(test)]
     pub fn unsaved(&self) -> Vec<AbsPath> {
         let is_dirty =
             |path: &AbsPath| self.document(path).is_some_and(|it| it.owner == Owner::Editor { dirty: true });
@@ -453,6 +462,22 @@ impl OpenDocuments {
         Some((buffer.steps_since(moment.sequence)?, buffer.snapshot(&moment.uri)))
     }
 
+    /// The text of an open file as it is now can be named later (`way_from`).
+    pub fn mark(&self, path: &AbsPath) {
+        let mut state = self.state();
+        let Some(uri) = state.primary(path) else { return };
+        if let Some(buffer) = state.by_uri.get_mut(&uri) {
+            buffer.mark(ContentHash::of(without_bom(&buffer.text).as_bytes()));
+        }
+    }
+
+    /// The file that was opened or changed last of those that are open.
+    pub fn last_touched(&self) -> Option<AbsPath> {
+        let state = self.state();
+        let files = state.by_uri.values().filter(|buffer| buffer.path.is_some());
+        files.max_by_key(|buffer| buffer.touched)?.path.clone()
+    }
+
     /// While the guard lives no change is forgotten.
     pub fn follow(self: &Arc<Self>) -> Following {
         self.state().followers += 1;
@@ -495,6 +520,16 @@ impl Drop for Following {
 }
 
 impl State {
+    /// The name of a document that has no file yet.
+    fn untitled(&self, uri: &str) -> Option<AbsPath> {
+        let name = uri.strip_prefix(UNTITLED)?;
+        if name.starts_with('/') {
+            // It is known where it will be saved.
+            return canonical_path(&format!("file://{name}"));
+        }
+        self.folder.as_ref().filter(|_| !name.contains('/')).map(|folder| folder.join(uri))
+    }
+
     /// The spelling under which a document is open.
     fn spelling(&self, uri: &str) -> Option<String> {
         if self.by_uri.contains_key(uri) {
@@ -670,13 +705,7 @@ impl Buffer {
             }
         });
         let text: Arc<str> = if inside { text[BOM.len()..].into() } else { Arc::clone(text) };
-        let mark = (ContentHash::of(text.as_bytes()), self.sequence);
-        if self.marks.back() != Some(&mark) {
-            self.marks.push_back(mark);
-            if self.marks.len() > MAX_MARKS {
-                self.marks.pop_front();
-            }
-        }
+        self.mark(ContentHash::of(text.as_bytes()));
         Document {
             path: path.clone(),
             uri: uri.to_owned(),
@@ -685,6 +714,18 @@ impl Buffer {
             version: Version { hash, editor: Some(self.version) },
             owner: Owner::Editor { dirty },
             held,
+        }
+    }
+}
+
+impl Buffer {
+    fn mark(&mut self, hash: ContentHash) {
+        let mark = (hash, self.sequence);
+        if self.marks.back() != Some(&mark) {
+            self.marks.push_back(mark);
+            if self.marks.len() > MAX_MARKS {
+                self.marks.pop_front();
+            }
         }
     }
 }

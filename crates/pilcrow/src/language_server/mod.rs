@@ -8,7 +8,9 @@
 
 mod actions;
 mod approver;
+mod belated;
 mod commands;
+mod comments;
 pub mod documents;
 pub mod editors;
 mod initialize;
@@ -43,7 +45,9 @@ use crate::commands::Exit;
 use crate::config::Config;
 use crate::{logging, stop};
 use approver::EditorApprover;
-use documents::OpenDocuments;
+use commands::Executed;
+use comments::Comments;
+use documents::{Open, OpenDocuments};
 use editors::ClientFacts;
 use initialize::Client;
 use messages::{ClientLog, Kind};
@@ -73,6 +77,7 @@ pub struct Connection {
     veil: Arc<Veil>,
     projects: Arc<Projects>,
     runs: Runs,
+    comments: Comments,
     homes: Homes,
     /// Which languages have servers, without projects' own definitions.
     definitions: Definitions,
@@ -182,6 +187,7 @@ impl Handler for Front {
                 let (added, removed) =
                     (initialize::named(&event["added"]), initialize::named(&event["removed"]));
                 connection.projects.change_folders(&added, &removed);
+                connection.documents.set_folder(connection.projects.first_folder());
             }
             "window/workDoneProgress/cancel" => {
                 if let Some(session) = progress::session(&params()["token"]) {
@@ -223,9 +229,25 @@ impl Handler for Front {
                     raw(&Value::Null)
                 })
             }
-            "workspace/executeCommand" => answer(commands::execute(connection, params.as_deref())),
-            "textDocument/codeAction" => answer(Ok(actions::code_actions(connection, &read()))),
-            "textDocument/codeLens" => answer(Ok(actions::code_lenses(connection, &read()))),
+            "workspace/executeCommand" => match commands::execute(connection, params.as_deref()) {
+                Ok(Executed::Done(value)) => answer(Ok(value)),
+                Ok(Executed::Request(asked)) => {
+                    let connection = Arc::clone(connection);
+                    Box::pin(async move { raw(&commands::start_request(&connection, asked).await?) })
+                }
+                Err(error) => answer(Err(error)),
+            },
+            // The text is the one of this moment, whatever comes while the answer is made.
+            "textDocument/codeAction" => {
+                let (connection, params) = (Arc::clone(connection), read());
+                let Some(open) = of_document(&connection, &params) else { return answer(Ok(json!([]))) };
+                Box::pin(async move { raw(&actions::code_actions(&connection, &open, &params).await) })
+            }
+            "textDocument/codeLens" => {
+                let connection = Arc::clone(connection);
+                let Some(open) = of_document(&connection, &read()) else { return answer(Ok(json!([]))) };
+                Box::pin(async move { raw(&actions::code_lenses(&connection, &open).await) })
+            }
             #[cfg(debug_assertions)]
             "pilcrow/test/hang" => Box::pin(std::future::pending()),
             #[cfg(debug_assertions)]
@@ -246,6 +268,11 @@ impl Handler for Front {
     }
 }
 
+/// The open document that a request is about.
+fn of_document(connection: &Connection, params: &Value) -> Option<Open> {
+    params["textDocument"]["uri"].as_str().and_then(|uri| connection.documents.get(uri))
+}
+
 impl Front {
     fn initialize(&self, peer: &Peer, params: Option<&RawValue>) -> Result<Value, RpcError> {
         let params: Value = params
@@ -253,7 +280,7 @@ impl Front {
             .ok_or_else(|| RpcError::new(codes::INVALID_PARAMS, "initialize needs parameters"))?;
         let client = Arc::new(Client::read(&params));
         let documents = Arc::new(OpenDocuments::new(&client.facts));
-        let port = Arc::new(EditorPort::new(peer.clone(), Arc::clone(&documents), client.facts.clone()));
+        let port = EditorPort::new(peer.clone(), Arc::clone(&documents), client.facts.clone(), &self.tracker);
         let veil = Arc::new(Veil::new(Arc::<EditorPort>::clone(&port) as Arc<dyn Editor>));
         // What the editor trusts are its own folders.
         let approver = |trusted| -> Arc<dyn Approver> {
@@ -266,8 +293,10 @@ impl Front {
             client.trusted == Some(true),
             client.facts.name.clone(),
             &self.tracker,
+            client.show_document.then(|| transcript::shows(peer)),
         ));
         projects.change_folders(&client.folders, &[]);
+        documents.set_folder(projects.first_folder());
         projects.set_initial_settings(client.settings.clone());
         let connection = Arc::new(Connection {
             peer: peer.clone(),
@@ -277,11 +306,13 @@ impl Front {
             veil,
             projects,
             runs: Runs::default(),
+            comments: Comments::default(),
             homes: self.homes.clone(),
             definitions: Definitions::built_in(),
             ending: self.ending.clone(),
             tracker: self.tracker.clone(),
         });
+        belated::heed(&connection);
         if self.connection.set(connection).is_err() {
             return Err(RpcError::new(INVALID_REQUEST, "initialize comes once"));
         }
@@ -325,6 +356,13 @@ impl Connection {
             || vec!["¶".to_owned(), "pilcrow:".to_owned()],
             |config| config.request_markers().to_vec(),
         )
+    }
+
+    /// A file as people know it.
+    fn named(&self, path: &AbsPath) -> String {
+        let root = self.projects.root_for(Some(path)).ok();
+        let below = root.as_ref().and_then(|root| path.strip_prefix(root));
+        below.map_or_else(|| path.to_string(), |below| below.display().to_string())
     }
 
     /// Whether something else than the planner answers.

@@ -3,25 +3,31 @@
 //!
 //! What must stay true: one edit is in flight per connection; while it is, its documents are held;
 //! every edit ends as landed, elsewhere, absent, moved or unknown; what landed elsewhere is taken
-//! back at once; only what is absent is sent again, once, made for the text as it is then.
+//! back at once; only what is absent is sent again, once, made for the text as it is then; what
+//! nobody knows the end of is looked out for (`late`).
+
+mod late;
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use text::{ChangeLog, TextEdit};
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
-use wire::RequestError;
+use tokio_util::task::TaskTracker;
+use wire::{InFlight, RequestError};
 use workspace::{AbsPath, ChangeKind, ContentHash, Document, Editor, FileChange, RunId, Settled};
 
 use super::documents::{BOM, Moment, Open, OpenDocuments, Since, Step, without_bom};
 use super::editors::ClientFacts;
 use super::rebase::{self, Placed};
 use super::settle::{Answer, Settling, Verdict};
+pub use late::Late;
+use late::Outlook;
 
 /// How long a read of a held document waits.
 const HOLD: Duration = Duration::from_secs(15);
@@ -51,6 +57,9 @@ pub struct EditorPort {
     haste: Mutex<Haste>,
     /// By path and the text that the edits were planned on.
     landed: Mutex<HashMap<(AbsPath, ContentHash), Landed>>,
+    outlook: Outlook,
+    tracker: TaskTracker,
+    this: Weak<Self>,
 }
 
 /// Who was told to hurry.
@@ -106,12 +115,18 @@ struct Reply {
 
 impl EditorPort {
     /// The editor at the other end of `peer`, whose documents are `documents`.
-    pub fn new(peer: wire::Peer, documents: Arc<OpenDocuments>, client: ClientFacts) -> Self {
+    /// What goes on by itself is a task of `tracker`.
+    pub fn new(
+        peer: wire::Peer,
+        documents: Arc<OpenDocuments>,
+        client: ClientFacts,
+        tracker: &TaskTracker,
+    ) -> Arc<Self> {
         let ClientFacts { name, version, document_changes, editor, .. } = &client;
         let version = version.as_deref().unwrap_or_default();
         // Neovim takes versioned edits and does not say so, hence this is only noted.
         tracing::info!(name, version, document_changes, spoken_to_as = editor.name, "{}", editor.about);
-        Self {
+        Arc::new_cyclic(|this| Self {
             peer,
             documents,
             client,
@@ -120,7 +135,10 @@ impl EditorPort {
             released: Condvar::new(),
             haste: Mutex::default(),
             landed: Mutex::default(),
-        }
+            outlook: Outlook::default(),
+            tracker: tracker.clone(),
+            this: Weak::clone(this),
+        })
     }
 
     /// Stop was asked for: what this run has not yet sent is not sent, and what it has in flight is
@@ -201,23 +219,29 @@ impl EditorPort {
     }
 
     /// Makes edits in open documents and proves it. In the order of `wanted`.
-    async fn make(&self, label: &str, wanted: &[Wanted], haste: &CancellationToken) -> Vec<Settled> {
+    async fn make(&self, run: &RunId, wanted: &[Wanted], haste: &CancellationToken) -> Vec<Settled> {
         let mut settled: Vec<Settled> = Vec::with_capacity(wanted.len());
         if self.client.editor.one_request {
-            return self.make_together(label, wanted, haste).await;
+            return self.make_together(Some(run), wanted, haste).await;
         }
         for one in wanted {
             if settled.iter().any(|settled| *settled != Settled::Landed) {
                 settled.push(not_sent());
             } else {
-                settled.extend(self.make_together(label, std::slice::from_ref(one), haste).await);
+                settled.extend(self.make_together(Some(run), std::slice::from_ref(one), haste).await);
             }
         }
         settled
     }
 
-    /// In one request, and what is absent in another.
-    async fn make_together(&self, label: &str, wanted: &[Wanted], haste: &CancellationToken) -> Vec<Settled> {
+    /// In one request, and what is absent in another. Without a run something is taken back.
+    async fn make_together(
+        &self,
+        run: Option<&RunId>,
+        wanted: &[Wanted],
+        haste: &CancellationToken,
+    ) -> Vec<Settled> {
+        let label = if run.is_some() { "pilcrow" } else { BACK };
         let mut settled: Vec<Option<Settled>> = vec![None; wanted.len()];
         for attempt in 0..2 {
             let open: Vec<usize> = (0..wanted.len()).filter(|index| settled[*index].is_none()).collect();
@@ -238,10 +262,19 @@ impl EditorPort {
                 let why = || if haste.is_cancelled() { stopped() } else { not_sent() };
                 return settled.into_iter().map(|settled| settled.unwrap_or_else(why)).collect();
             }
-            let reply = self.fly(label, &mut flights, haste).await;
+            let (reply, request) = self.fly(label, &mut flights, haste).await;
+            let mut open_ended = Vec::new();
             for (index, flight) in open.into_iter().zip(flights) {
                 let again = attempt == 0 && !haste.is_cancelled();
-                settled[index] = self.conclude(flight, &reply, again, haste).await;
+                if run.is_some() && flight.is_open_ended(reply.answer) {
+                    settled[index] = Some(Settled::Unknown);
+                    open_ended.push(flight);
+                } else {
+                    settled[index] = self.conclude(flight, &reply, again, haste).await;
+                }
+            }
+            if let (Some(run), Some(request), false) = (run, request, open_ended.is_empty()) {
+                self.look_out(run, open_ended, request);
             }
         }
         settled.into_iter().map(|settled| settled.unwrap_or(Settled::Unknown)).collect()
@@ -298,7 +331,8 @@ impl EditorPort {
                 return Err("it was changed there meanwhile".to_owned());
             };
             let mut flights = [back];
-            reply = self.fly("taking back an edit that went to a wrong place", &mut flights, haste).await;
+            (reply, _) =
+                self.fly("taking back an edit that went to a wrong place", &mut flights, haste).await;
             let [back] = flights;
             match back.verdict.unwrap_or_else(|| back.settling.decide(reply.answer)) {
                 Verdict::Landed { .. } => return Ok(()),
@@ -310,19 +344,31 @@ impl EditorPort {
     }
 
     /// Sends one request for all flights and follows the changes until each is decided or time is up.
-    async fn fly(&self, label: &str, flights: &mut [Flight], haste: &CancellationToken) -> Reply {
+    /// With the request, if it has no answer yet.
+    async fn fly(
+        &self,
+        label: &str,
+        flights: &mut [Flight],
+        haste: &CancellationToken,
+    ) -> (Reply, Option<InFlight>) {
         let _following = self.documents.follow();
         let mut changes = self.documents.changes();
         let edits: Vec<Value> = flights.iter().map(Flight::to_json).collect();
         let params = self.request(label, &edits);
         let mut reply = Reply { answer: Answer::None, reason: None };
-        let never = CancellationToken::new();
         let editor = &self.client.editor;
+        let sent = match timeout(editor.reply(), self.peer.room()).await {
+            Ok(Ok(room)) => room.request("workspace/applyEdit", &params),
+            Ok(Err(closed)) => Err(RequestError::Closed { method: "workspace/applyEdit".to_owned(), closed }),
+            Err(_) => return (reply, None),
+        };
         // Dropped unanswered, it tells the editor that nobody waits any more.
-        let request = self.peer.request("workspace/applyEdit", &params, editor.reply(), &never);
-        tokio::pin!(request);
+        let mut request = match sent {
+            Ok(request) => request,
+            Err(error) => return (Reply::read(Err(error)), None),
+        };
         let (mut replied, mut hastened) = (false, false);
-        let mut ends = Instant::now() + editor.reply() + LATE_ANSWER;
+        let mut ends = Instant::now() + editor.reply();
         loop {
             changes.borrow_and_update();
             for flight in flights.iter_mut() {
@@ -336,7 +382,8 @@ impl EditorPort {
                 ends = ends.min(Instant::now() + LATE_ANSWER);
             }
             tokio::select! {
-                result = &mut request, if !replied => {
+                // Nothing is lost when this is dropped, nor with the others.
+                result = request.answered(), if !replied => {
                     replied = true;
                     reply = Reply::read(result);
                     if reply.answer == Answer::None {
@@ -360,7 +407,10 @@ impl EditorPort {
         for flight in flights.iter_mut() {
             self.pull(flight, reply.answer);
         }
-        reply
+        if !replied {
+            tracing::warn!("an edit was not answered");
+        }
+        (reply, (!replied).then_some(request))
     }
 
     fn request(&self, label: &str, edits: &[Value]) -> Value {
@@ -461,7 +511,12 @@ impl EditorPort {
         }
     }
 
-    async fn carry_out(&self, changes: &[FileChange], haste: &CancellationToken) -> Vec<Settled> {
+    async fn carry_out(
+        &self,
+        run: &RunId,
+        changes: &[FileChange],
+        haste: &CancellationToken,
+    ) -> Vec<Settled> {
         let wanted: Vec<(usize, Wanted)> = changes
             .iter()
             .enumerate()
@@ -477,7 +532,9 @@ impl EditorPort {
             })
             .collect();
         let (indexes, wanted): (Vec<usize>, Vec<Wanted>) = wanted.into_iter().unzip();
-        let texts = self.make("pilcrow", &wanted, haste).await;
+        // What comes now cannot be told from what was looked out for.
+        wanted.iter().for_each(|wanted| self.outlook.end(&wanted.path));
+        let texts = self.make(run, &wanted, haste).await;
         let mut settled: Vec<Option<Settled>> = vec![None; changes.len()];
         for (index, text) in indexes.into_iter().zip(texts) {
             settled[index] = Some(text);
@@ -539,7 +596,7 @@ impl EditorPort {
         };
         let made_for = MadeFor::Moment(landed.moment, landed.text);
         let wanted = Wanted { path: path.clone(), edits: landed.inverse, made_for };
-        let back = self.make_together("pilcrow: taken back", std::slice::from_ref(&wanted), haste).await;
+        let back = self.make_together(None, std::slice::from_ref(&wanted), haste).await;
         match back.into_iter().next() {
             Some(Settled::Moved) => {
                 Settled::Absent { reason: Some("it was changed there meanwhile".to_owned()) }
@@ -585,7 +642,7 @@ impl EditorPort {
         let edits = text::invert(before, &change.edits).unwrap_or_default();
         let made_for = MadeFor::Text(Arc::clone(after));
         let wanted = Wanted { path: path.clone(), edits, made_for };
-        let back = self.make_together(BACK, std::slice::from_ref(&wanted), haste).await;
+        let back = self.make_together(None, std::slice::from_ref(&wanted), haste).await;
         back.into_iter().next().unwrap_or(Settled::Unknown)
     }
 
@@ -715,6 +772,10 @@ impl Editor for EditorPort {
         Some(log)
     }
 
+    fn moves(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        Some(self.documents.changes())
+    }
+
     fn apply<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
         Box::pin(async move {
             if !self.client.apply_edit {
@@ -730,7 +791,7 @@ impl Editor for EditorPort {
             };
             let _held = self.hold(changes);
             lock(&self.landed).retain(|_, landed| landed.at.elapsed() < REVERTIBLE);
-            self.carry_out(changes, &haste.token).await
+            self.carry_out(run, changes, &haste.token).await
         })
     }
 

@@ -19,7 +19,7 @@ use workspace::{AbsPath, Approver, Document, Editor, Homes};
 
 use crate::config::Config;
 use crate::owner::{self, Lent, Neighbours, OwnerGuard, Served};
-use crate::project::{Access, Project, Surface};
+use crate::project::{Access, Project, Show, Surface};
 
 /// How long the editor has to tell its settings.
 const SETTINGS: Duration = Duration::from_secs(10);
@@ -36,6 +36,7 @@ pub struct Projects {
     /// Fires when the editor's settings are known.
     settled: CancellationToken,
     tracker: TaskTracker,
+    show: Option<Show>,
 }
 
 /// Who is asked about what is in the editor's folders, and about what is not.
@@ -85,9 +86,10 @@ impl Projects {
         trusted: bool,
         name: String,
         tracker: &TaskTracker,
+        show: Option<Show>,
     ) -> Self {
         let (state, settled) = (Mutex::default(), CancellationToken::new());
-        Self { homes, editor, approvers, trusted, name, state, settled, tracker: tracker.clone() }
+        Self { homes, editor, approvers, trusted, name, state, settled, tracker: tracker.clone(), show }
     }
 
     /// Adds and removes folders; the projects of removed ones are closed. From now on commands in the
@@ -112,6 +114,19 @@ impl Projects {
                 self.retire(opened);
             }
         }
+    }
+
+    /// The folder that was opened first of those that are open.
+    pub fn first_folder(&self) -> Option<AbsPath> {
+        self.lock().folders.first().cloned()
+    }
+
+    /// The folder that work without a file is for: that of `near`, a file that the person had to do
+    /// with, else the first. Whether there are others.
+    pub fn folder_near(&self, near: Option<&AbsPath>) -> Option<(AbsPath, bool)> {
+        let state = self.lock();
+        let near = near.and_then(|near| state.folder_of(near));
+        Some((near.or(state.folders.first())?.clone(), state.folders.len() > 1))
     }
 
     fn announce(self: &Arc<Self>, root: &AbsPath) -> Option<OwnerGuard> {
@@ -213,6 +228,7 @@ impl Projects {
             settings: Some(settings),
             tell: |text| tracing::warn!("{text}"),
             begins_log: false,
+            show: self.show.clone(),
         };
         let access = Access { yes: false, keep: false, trusted: self.trusted && inside };
         let project = Project::open_with(&self.homes, root.as_path(), access, surface)?;

@@ -2,8 +2,8 @@
 //! a text are, and how one is written. Pure.
 //!
 //! A request is a comment that stands alone on its line (or lines, for a block comment) and begins
-//! with a marker. Strings are not looked into: a line of a long string that looks like a request is
-//! offered as one, and nothing happens unless the person runs it.
+//! with a marker, or a line of a block comment that begins with `*` and a marker. Only lines are
+//! looked at; what tells comments from strings is `comments`.
 
 use std::ops::Range;
 
@@ -17,7 +17,9 @@ pub struct Syntax {
 }
 
 const HASH: Syntax = Syntax { line: &["#"], block: &[] };
-const C: Syntax = Syntax { line: &["//"], block: &[("/*", "*/")] };
+const C_BLOCK: (&str, &str) = ("/*", "*/");
+const C: Syntax = Syntax { line: &["//"], block: &[C_BLOCK] };
+const JSX: Syntax = Syntax { line: &["//"], block: &[(C_BLOCK.0, C_BLOCK.1), ("{/*", "*/}")] };
 const XML: Syntax = Syntax { line: &[], block: &[("<!--", "-->")] };
 const LISP: Syntax = Syntax { line: &[";;", ";"], block: &[("#|", "|#")] };
 /// For a language that is not in the table: whatever is usual.
@@ -82,12 +84,6 @@ const LANGUAGES: &[(&[&str], Syntax)] = &[
             "csharp",
             "cs",
             "java",
-            "javascript",
-            "javascriptreact",
-            "typescript",
-            "typescriptreact",
-            "js",
-            "js2",
             "rust",
             "go",
             "swift",
@@ -122,6 +118,7 @@ const LANGUAGES: &[(&[&str], Syntax)] = &[
         ],
         C,
     ),
+    (&["javascript", "javascriptreact", "typescript", "typescriptreact", "js", "js2"], JSX),
     (&["zig", "prisma", "jade", "pug"], Syntax { line: &["//"], block: &[] }),
     (&["css"], Syntax { line: &[], block: &[("/*", "*/")] }),
     (&["fsharp"], Syntax { line: &["//"], block: &[("(*", "*)")] }),
@@ -173,6 +170,8 @@ pub struct RequestLine {
     pub range: Range<usize>,
     /// What is asked.
     pub text: String,
+    /// Where its marker is.
+    pub marker: usize,
     style: Style,
 }
 
@@ -182,6 +181,8 @@ struct Style {
     indent: String,
     open: &'static str,
     close: &'static str,
+    /// What would begin or end a comment inside of it.
+    harmful: Option<(&'static str, &'static str)>,
 }
 
 /// The comments of the language that an editor calls so.
@@ -200,7 +201,13 @@ pub fn find_all(text: &str, language_id: &str, markers: &[String]) -> Vec<Reques
         }
     }
     found.sort_by_key(|request| request.range.start);
-    found.dedup_by_key(|request| request.range.start);
+    // One that begins inside of another is a part of it.
+    let mut end = 0;
+    found.retain(|request| {
+        let own = request.range.start >= end;
+        end = end.max(request.range.end);
+        own
+    });
     let mut line = (0, 0);
     for request in &mut found {
         let between = &text.as_bytes()[line.0..request.range.start];
@@ -212,10 +219,7 @@ pub fn find_all(text: &str, language_id: &str, markers: &[String]) -> Vec<Reques
 
 /// The request that stands on `line` (from 0).
 pub fn find_at(text: &str, language_id: &str, markers: &[String], line: usize) -> Option<RequestLine> {
-    find_all(text, language_id, markers).into_iter().find(|request| {
-        let lines = text[request.range.clone()].matches('\n').count();
-        (request.line..=request.line + lines).contains(&line)
-    })
+    find_all(text, language_id, markers).into_iter().find(|request| request.is_on(line, text))
 }
 
 /// The request whose marker is at byte `at`; its line number is left at 0.
@@ -232,7 +236,9 @@ fn request_at(text: &str, at: usize, marker: &str, syntax: &Syntax) -> Option<Re
         decorated(opened, open, &format!("{last}!"))
     });
     let styles = block.map(|(open, close)| (*open, *close)).chain(line.map(|open| (*open, "")));
-    let (open, close) = styles.max_by_key(|(open, _)| open.len())?;
+    let own = styles.max_by_key(|(open, _)| open.len());
+    let inside = || inside_block(text, start, opened, syntax).then_some(("*", ""));
+    let (open, close) = own.or_else(inside)?;
     let line_end = |from: usize| text[from..].find('\n').map_or(text.len(), |end| from + end);
     let (end, words) = if close.is_empty() {
         let end = line_end(asked);
@@ -252,8 +258,28 @@ fn request_at(text: &str, at: usize, marker: &str, syntax: &Syntax) -> Option<Re
     if words.is_empty() {
         return None;
     }
-    let style = Style { indent: indent.to_owned(), open, close };
-    Some(RequestLine { line: 0, range: start..end, text: words, style })
+    let harmful = match close {
+        "" if open == "*" => Some(C_BLOCK),
+        "" => None,
+        "*/}" => Some(C_BLOCK),
+        _ => Some((open, close)),
+    };
+    // Without this line the comment would not end.
+    if open == "*" && words.contains(C_BLOCK.1) {
+        return None;
+    }
+    let style = Style { indent: indent.to_owned(), open, close, harmful };
+    Some(RequestLine { line: 0, range: start..end, text: words, marker: at, style })
+}
+
+/// Whether the line that begins at `start` with `opened` is one of a block comment that began before.
+fn inside_block(text: &str, start: usize, opened: &str, syntax: &Syntax) -> bool {
+    let stars = !opened.is_empty() && opened.bytes().all(|byte| byte == b'*');
+    if !stars || !syntax.block.contains(&C_BLOCK) {
+        return false;
+    }
+    let begun = text[..start].rfind(C_BLOCK.0);
+    begun.is_some_and(|begun| !text[begun + C_BLOCK.0.len()..start].contains(C_BLOCK.1))
 }
 
 /// Whether `opened` is `open`, perhaps with more of what a comment may begin with: `///`, `/**`.
@@ -274,6 +300,18 @@ pub fn written(language_id: &str, indent: &str, marker: &str, text: &str) -> Opt
 }
 
 impl RequestLine {
+    /// Whether one of its lines in `text` is `line`, from 0.
+    pub fn is_on(&self, line: usize, text: &str) -> bool {
+        let lines = text[self.range.clone()].matches('\n').count();
+        (self.line..=self.line + lines).contains(&line)
+    }
+
+    /// The same where its lines were moved to.
+    pub fn moved(&self, line: usize, range: Range<usize>) -> Self {
+        let marker = range.start + (self.marker - self.range.start);
+        Self { line, range, marker, text: self.text.clone(), style: self.style.clone() }
+    }
+
     /// An answer in the request's own place and style, without the last line end; `None` when it is
     /// too long for that.
     pub fn answered(&self, answer: &str, line_end: &str) -> Option<String> {
@@ -281,9 +319,9 @@ impl RequestLine {
         if answer.is_empty() || answer.lines().count() > MAX_ANSWER_LINES {
             return None;
         }
-        let Style { indent, open, close } = &self.style;
+        let Style { indent, open, close, harmful } = &self.style;
         let lines = answer.lines().map(|line| {
-            let line = if close.is_empty() { line.to_owned() } else { harmless(line, open, close) };
+            let line = harmful.map_or_else(|| line.to_owned(), |(open, close)| harmless(line, open, close));
             let close = if close.is_empty() { String::new() } else { format!(" {close}") };
             format!("{indent}{open} {}{close}", line.trim_end()).trim_end().to_owned()
         });
@@ -358,6 +396,10 @@ mod tests {
         );
         check("html", "<!-- ¶ make\n  a list\n-->\nx", &[(0, "make a list", "<!-- ¶ make\n  a list\n-->")]);
         check("css", "/** ¶ one\n * two\n */", &[(0, "one two", "/** ¶ one\n * two\n */")]);
+        check("c", "/*\n * ¶ one\n */\nint a\n * ¶ b;\n", &[(1, "one", " * ¶ one")]);
+        check("c", "/*\n * ¶ one */\n/** x */\n * ¶ two\n", &[]);
+        check("css", "/* ¶ one\n * ¶ two */", &[(0, "one ¶ two", "/* ¶ one\n * ¶ two */")]);
+        check("javascriptreact", "  {/* ¶ one */}\n", &[(0, "one", "  {/* ¶ one */}")]);
         check("html", "<!-- ¶ never closed", &[]);
         check("html", "# ¶ no comment here\n", &[]);
         check("lua", "--[[ ¶ one ]]\n-- ¶ two", &[(0, "one", "--[[ ¶ one ]]"), (1, "two", "-- ¶ two")]);
@@ -391,5 +433,11 @@ mod tests {
         assert_eq!(request.answered(" \n", "\n"), None);
         let request = &find_all("<!-- ¶ why? -->", "html", &markers())[0];
         assert_eq!(request.answered("a --> b", "\n").unwrap(), "<!-- a - - > b -->");
+        let request = &find_all("/*\n * ¶ why? */\n */", "c", &markers()).len();
+        assert_eq!(*request, 0);
+        let request = &find_all("/*\n * ¶ why?\n */", "c", &markers())[0];
+        assert_eq!(request.answered("a */ b\nc", "\n").unwrap(), " * a * / b\n * c");
+        let request = &find_all("{/* ¶ why? */}", "typescriptreact", &markers())[0];
+        assert_eq!(request.answered("a */ b", "\n").unwrap(), "{/* a * / b */}");
     }
 }

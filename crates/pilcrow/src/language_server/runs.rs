@@ -4,25 +4,26 @@
 //! What must stay true: starting answers at once with the session's id; every run ends by telling
 //! how, once, with its progress ended; stopping one is felt by no other.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use agent::{Envelope, Event, EventSink, Limits, Session, Standalone, TerminationReason, ToolCx};
+use agent::{Envelope, Event, EventSink, Limits, Session, Standalone, TerminationReason, ToolCx, Toolset};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use llm::Model;
 use serde_json::{Map, Value, json};
-use tokio::sync::broadcast;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tools::planner::{Planner, grammar};
 use wire::RequestError;
-use workspace::{AbsPath, Commit, RunId, Undo, WorkspaceEdit};
+use workspace::{AbsPath, RunId, Undo, Workspace, WorkspaceEdit};
 
 use super::Connection;
+use super::documents::Moment;
 use super::editors::{Long, MessageForm};
 use super::messages::{self, Kind, Message};
 use super::port::EditorPort;
@@ -30,8 +31,10 @@ use super::progress::Progress;
 use super::projects::Lease;
 use super::request_line::RequestLine;
 use super::transcript::{self, Transcript};
+use crate::commands::tools::INSTRUCTIONS;
 use crate::models;
 use crate::project::Project;
+use crate::unsaved::{self, Unsaved};
 
 /// Ended runs that are remembered, for undo and their transcripts.
 const MAX_ENDED: usize = 200;
@@ -44,8 +47,18 @@ pub struct Work {
     pub what: What,
     /// The document it is about, if one was named.
     pub place: Option<Place>,
+    /// The text that it speaks of.
+    pub as_of: Option<AsOf>,
     /// One line for people.
     pub title: String,
+}
+
+/// A document's text when a command came that speaks of places in it.
+pub struct AsOf {
+    /// When.
+    pub moment: Moment,
+    /// As runs see it.
+    pub seen: Arc<str>,
 }
 
 /// The kinds of work.
@@ -87,6 +100,8 @@ pub struct Place {
     pub path: Option<AbsPath>,
     /// The selected text with its lines, from 1.
     pub selection: Option<(Range<usize>, String)>,
+    /// The bytes of what is selected.
+    pub bytes: Option<Range<usize>>,
 }
 
 /// The runs of one connection.
@@ -94,6 +109,8 @@ pub struct Place {
 pub struct Runs {
     state: Mutex<State>,
     tasks: TaskTracker,
+    /// Sessions that take back, in the order in which they came: one at a time does.
+    taking_back: watch::Sender<VecDeque<String>>,
 }
 
 #[derive(Default)]
@@ -147,8 +164,23 @@ impl Runs {
             }
             state.going.insert(session.clone(), going);
         }
+        if takes_back(connection, &work) {
+            connection.runs.taking_back.send_modify(|order| order.push_back(session.clone()));
+        }
         connection.runs.tasks.spawn(carry_out(Arc::clone(connection), session.clone(), work, cancel));
         session
+    }
+
+    /// Ends when nothing that came before `session` still takes back.
+    async fn turn(&self, session: &str) {
+        let mut order = self.taking_back.subscribe();
+        let is_next = |order: &VecDeque<String>| {
+            order.front().is_some_and(|first| first == session) || !order.iter().any(|it| it == session)
+        };
+        // The sender is here, so there is always an answer.
+        if order.wait_for(|order| is_next(order)).await.is_err() {
+            tracing::debug!("nobody says whose turn it is");
+        }
     }
 
     /// Stops the run of `session`, or all, and what they have in the editor; how many.
@@ -229,6 +261,7 @@ impl Runs {
     }
 
     fn end(&self, session: &str, run: Option<RunId>) {
+        self.taking_back.send_modify(|order| order.retain(|it| it != session));
         let mut state = self.lock();
         let (root, transcript) =
             state.going.remove(session).map(|going| (going.root, going.transcript)).unwrap_or_default();
@@ -247,12 +280,18 @@ impl Runs {
 /// One run from its beginning to what the person is told.
 async fn carry_out(connection: Arc<Connection>, session: String, work: Work, cancel: CancellationToken) {
     let progress = Arc::new(Progress::new(&connection.peer, &session, connection.client.progress));
-    let (shown, title) = (Arc::clone(&progress), format!("Pilcrow: {}", work.title));
+    let folder = folder(&connection, &work);
+    let place = match &folder {
+        Some((folder, true)) => format!(" (in {})", folder.file_name()),
+        _ => String::new(),
+    };
+    let (shown, title) = (Arc::clone(&progress), format!("Pilcrow: {}{place}", work.title));
     let ending = connection.ending.clone();
     // Not waited for: a client that does not answer holds up nothing.
     connection.tracker.spawn(async move { shown.begin(&title, &ending).await });
     let mut shown = false;
-    let working = work_out(&connection, &session, &work, &cancel, &progress, &mut shown);
+    let near = folder.map(|(folder, _)| folder);
+    let working = work_out(&connection, &session, &work, near, &cancel, &progress, &mut shown);
     let told = match AssertUnwindSafe(working).catch_unwind().await {
         Ok(Ok(told)) => told,
         Ok(Err(error)) => Told { kind: Kind::Error, text: format!("{error:#}"), run: None },
@@ -313,10 +352,15 @@ async fn work_out(
     connection: &Arc<Connection>,
     session: &str,
     work: &Work,
+    near: Option<AbsPath>,
     cancel: &CancellationToken,
     progress: &Arc<Progress>,
     shown: &mut bool,
 ) -> anyhow::Result<Told> {
+    tokio::select! {
+        () = cancel.cancelled() => anyhow::bail!("stopped"),
+        () = connection.runs.turn(session) => {}
+    }
     let path = work.place.as_ref().and_then(|place| place.path.as_ref());
     let known = match &work.what {
         What::TakeBack(which) if path.is_none() => {
@@ -326,7 +370,7 @@ async fn work_out(
             };
             connection.runs.root_of(session)
         }
-        _ => None,
+        _ => near,
     };
     let root = known.map_or_else(|| connection.projects.root_for(path), Ok)?;
     connection.runs.works_in(session, &root);
@@ -344,6 +388,26 @@ async fn work_out(
     }
 }
 
+/// The folder that work without a file is for, and whether it could be another.
+fn folder(connection: &Connection, work: &Work) -> Option<(AbsPath, bool)> {
+    let is_named = work.place.as_ref().is_some_and(|place| place.path.is_some());
+    if is_named || matches!(work.what, What::TakeBack(_)) {
+        return None;
+    }
+    connection.projects.folder_near(connection.documents.last_touched().as_ref())
+}
+
+/// Whether this undoes something, as far as can be told before.
+fn takes_back(connection: &Connection, work: &Work) -> bool {
+    let text = match &work.what {
+        What::TakeBack(_) => return true,
+        What::Prompt { text } | What::Request(RequestLine { text, .. }) => text,
+        What::Call { .. } => return false,
+    };
+    let path = work.place.as_ref().and_then(|place| place.path.as_ref());
+    !connection.has_model(path) && matches!(grammar::parse(text), Some(grammar::Job::Undo))
+}
+
 /// A session with one prompt.
 async fn converse(
     connection: &Arc<Connection>,
@@ -354,9 +418,23 @@ async fn converse(
     progress: &Arc<Progress>,
 ) -> anyhow::Result<Told> {
     let project = &lease.project;
+    let now;
+    let work = match carried(connection, work) {
+        Some(carried) => {
+            now = carried;
+            &now
+        }
+        None => work,
+    };
     let (model, prompt): (Arc<dyn Model>, String) = match &work.what {
         What::Call { tool, arguments, words } => {
-            (Arc::new(Planner::with_call(tool, arguments.clone())), words.clone())
+            let mut arguments = arguments.clone();
+            let path = work.place.as_ref().and_then(|place| place.path.as_ref());
+            if let (Some(path), Some(as_of)) = (path, &work.as_of) {
+                let tag = project.kit.remember(path, Arc::clone(&as_of.seen));
+                arguments.insert(AS_OF.to_owned(), Value::String(tag));
+            }
+            (Arc::new(Planner::with_call(tool, arguments)), words.clone())
         }
         What::Prompt { text } => prompted(connection, project, text, work)?,
         What::Request(request) => prompted(connection, project, &request.text, work)?,
@@ -370,9 +448,13 @@ async fn converse(
         transcript: transcript.clone(),
     };
     let veiled = match (&work.what, work.place.as_ref().and_then(|place| place.path.as_ref())) {
-        (What::Request(request), Some(path)) => Some((
+        // One that was typed over since is the person's again.
+        (What::Request(request), Some(path)) if work.as_of.is_none() => Some((
             path,
-            connection.documents.at(path).map(|open| open.text[request.range.clone()].to_owned()),
+            connection
+                .documents
+                .at(path)
+                .and_then(|open| open.text.get(request.range.clone()).map(str::to_owned)),
             request,
         )),
         _ => None,
@@ -380,17 +462,18 @@ async fn converse(
     let veil = veiled.as_ref().and_then(|(path, text, request)| {
         Some(connection.veil.hide(path, text.as_deref()?, request.range.start))
     });
-    let mut commits = project.workspace.subscribe();
+    let mut unsaved = Unsaved::watch(&project.workspace);
     let policy = Arc::new(project.policy.beside());
     let talk = Session::builder(model, project.registry.clone())
         .id(session)
-        .system(include_str!("../instructions.md").trim())
+        .system(INSTRUCTIONS.trim())
         .cwd(project.workspace.root().to_string())
         .store(project.sessions()?)
         .sink(Arc::new(sink))
         .policy(Arc::clone(&policy))
         .approver(Arc::clone(&project.approver))
         .invoked(matches!(work.what, What::Call { .. }))
+        .searches_tools(project.config.searches_tools())
         .limits(Limits {
             turns: u32::try_from(project.config.turn_limit()).unwrap_or(u32::MAX),
             ..Limits::default()
@@ -410,7 +493,7 @@ async fn converse(
             text = why;
         }
     } else if outcome.reason == TerminationReason::Aborted {
-        text = "stopped".to_owned();
+        text = stopped(&connection.port, &project.workspace, &outcome.run);
     }
     if let (true, true, Some((path, Some(hidden), request))) = (well, still_there, &veiled)
         && let Err(error) =
@@ -418,13 +501,57 @@ async fn converse(
     {
         text.push_str(&format!("\nthe ¶ line stays: {error:#}"));
     }
-    let unsaved = unsaved(connection, project, &mut commits, &outcome.run);
-    if !unsaved.is_empty() {
-        transcript.note(&not_saved(&unsaved));
+    let unsaved = unsaved.files(&outcome.run);
+    if let Some(words) = unsaved::words(&unsaved) {
+        transcript.note(&words);
     }
     let text = with_unsaved(&text, &unsaved, &connection.client.message_form());
     let kind = if well || outcome.reason == TerminationReason::Aborted { Kind::Info } else { Kind::Error };
     Ok(Told { kind, text, run: Some(outcome.run) })
+}
+
+/// The argument of a call that says in which text its places are.
+const AS_OF: &str = "as_of";
+
+/// The same work where its selection or its `¶` line stand now, if they stood elsewhere when it came.
+fn carried(connection: &Connection, work: &Work) -> Option<Work> {
+    let (as_of, place) = work.as_of.as_ref().zip(work.place.as_ref())?;
+    let moved = |range: &Range<usize>| {
+        let (steps, open) = connection.documents.way_since(&as_of.moment)?;
+        let range =
+            steps.iter().try_fold(range.clone(), |range, step| text::map_range(range, &step.edits))?;
+        Some((range, open))
+    };
+    match &work.what {
+        What::Request(request) => {
+            let (range, open) = moved(&request.range)?;
+            let line = open.lines.line_of(range.start);
+            let what = What::Request(request.moved(line, range));
+            Some(Work { what, place: Some(place.clone()), as_of: None, title: work.title.clone() })
+        }
+        What::Prompt { text } => {
+            // What was typed over is shown as it was.
+            let now = place.bytes.as_ref().and_then(moved);
+            now.and_then(|(range, open)| {
+                let lines = open.lines.line_of(range.start) + 1..open.lines.line_of(range.end) + 2;
+                let selection = Some((lines, open.text.get(range.clone())?.to_owned()));
+                let place = Some(Place { selection, bytes: Some(range), ..place.clone() });
+                let what = What::Prompt { text: text.clone() };
+                Some(Work { what, place, as_of: None, title: work.title.clone() })
+            })
+        }
+        What::Call { .. } | What::TakeBack(_) => None,
+    }
+}
+
+/// What a stopped run is told as.
+fn stopped(port: &EditorPort, workspace: &Workspace, run: &RunId) -> String {
+    let open_ended = port.open_ended(run);
+    if open_ended.is_empty() {
+        return "stopped".to_owned();
+    }
+    let files = open_ended.iter().map(|path| workspace.relative(path)).collect::<Vec<_>>().join(" and ");
+    format!("stopped; it cannot be told whether the edit of {files} landed, if it does so late it is told")
 }
 
 /// The model, and the prompt with what it is about.
@@ -556,13 +683,14 @@ async fn take_back(
         cancel: cancel.clone(),
         policy: Arc::clone(&project.policy),
         approver: Arc::clone(&project.approver),
+        tools: Arc::new(Toolset::whole(Arc::new(project.registry.clone()))),
         invoked: true,
         on_update: Box::new(|_| {}),
     });
     connection.runs.commits_as(id, &cx.run, &connection.port);
-    let mut commits = project.workspace.subscribe();
+    let mut unsaved = Unsaved::watch(&project.workspace);
     let result = tools::take_back(&project.kit, &cx, which.as_ref()).await.unwrap_or_else(Into::into);
-    let unsaved = unsaved(connection, project, &mut commits, &cx.run);
+    let unsaved = unsaved.files(&cx.run);
     let text = with_unsaved(&result.joined_text(), &unsaved, &connection.client.message_form());
     let kind = if result.is_error { Kind::Error } else { Kind::Info };
     Ok(Told { kind, text, run: None })
@@ -570,39 +698,9 @@ async fn take_back(
 
 /// The text with the files that are not saved, which are named before it where its end is cut.
 fn with_unsaved(text: &str, files: &[String], form: &MessageForm) -> String {
-    if files.is_empty() {
-        return text.to_owned();
-    }
-    let files = not_saved(files);
+    let Some(files) = unsaved::words(files) else { return text.to_owned() };
     let after = format!("{}\n{files}", text.trim_end());
     if Message::of(&after, form).cut { format!("{files}\n{text}") } else { after }
-}
-
-fn not_saved(files: &[String]) -> String {
-    format!("changed and not saved: {}", files.join(", "))
-}
-
-/// The files that the run changed in the editor and nobody saved.
-fn unsaved(
-    connection: &Connection,
-    project: &Project,
-    commits: &mut broadcast::Receiver<Arc<Commit>>,
-    run: &RunId,
-) -> Vec<String> {
-    let mut changed = BTreeSet::new();
-    loop {
-        match commits.try_recv() {
-            Ok(commit) if commit.run == *run => {
-                changed.extend(commit.files.iter().map(|file| file.path.clone()));
-            }
-            // Some were dropped since nobody looked; the rest is still named.
-            Ok(_) | Err(broadcast::error::TryRecvError::Lagged(_)) => {}
-            Err(_) => break,
-        }
-    }
-    let unsaved = if changed.is_empty() { Vec::new() } else { connection.documents.unsaved() };
-    let both = unsaved.into_iter().filter(|path| changed.contains(path));
-    both.map(|path| project.workspace.relative(&path)).collect()
 }
 
 /// Hears what happens in a session.
@@ -648,7 +746,8 @@ fn brief(input: &Value) -> String {
     const MAX: usize = 80;
     let text = match input.as_object() {
         Some(members) => {
-            let lines = members.values().filter_map(|value| value.as_str()?.lines().next());
+            let told = members.iter().filter(|(name, _)| *name != AS_OF);
+            let lines = told.filter_map(|(_, value)| value.as_str()?.lines().next());
             // Of the header of a patch people want the file.
             let shown =
                 lines.map(|line| match line.strip_prefix('[').and_then(|rest| rest.rsplit_once('#')) {

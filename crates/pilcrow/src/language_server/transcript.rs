@@ -2,15 +2,17 @@
 //! open. Written as it happens; a reader that opens it early sees how far it is.
 
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use agent::{Event, PermissionAnswer};
 use llm::{Content, Message};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use wire::Peer;
 use workspace::{AbsPath, Redactor, StateDir, StateError};
+
+use crate::project::Show;
 
 /// Older ones are removed.
 const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -69,6 +71,32 @@ impl Transcript {
             tracing::warn!(%error, "the transcript is not written");
         }
     }
+}
+
+/// Has the client open files that a language server wants to be seen. Nobody asked for it, so the focus
+/// stays where it is.
+pub fn shows(peer: &Peer) -> Show {
+    let peer = peer.clone();
+    Arc::new(move |path, selection| {
+        let peer = peer.clone();
+        Box::pin(async move {
+            let uri = workspace::path_to_uri(path.as_path());
+            let mut params = json!({ "uri": uri, "external": false, "takeFocus": false });
+            if !selection.is_null() {
+                params["selection"] = selection;
+            }
+            let never = CancellationToken::new();
+            match peer.request("window/showDocument", &params, SHOW, &never).await {
+                Ok(answer) => {
+                    serde_json::from_str::<Value>(answer.get()).is_ok_and(|it| it["success"] == true)
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "{path} could not be shown");
+                    false
+                }
+            }
+        })
+    })
 }
 
 /// Has the client open a file of ours. The person asked for it, so it takes the focus.

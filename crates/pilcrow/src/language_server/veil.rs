@@ -194,6 +194,10 @@ impl Editor for Veil {
         (known.is_complete() && log.is_complete()).then_some(log)
     }
 
+    fn moves(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        self.editor.moves()
+    }
+
     fn apply<'a>(&'a self, run: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
         Box::pin(async move {
             let with: Vec<Option<(FileChange, Hidden)>> =

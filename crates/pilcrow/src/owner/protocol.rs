@@ -137,6 +137,9 @@ pub struct Ran {
     /// Why, unless it is done.
     #[serde(default)]
     pub why: Option<String>,
+    /// Files that it changed in the editor and that are not saved.
+    #[serde(default)]
+    pub unsaved: Vec<String>,
 }
 
 /// What a request comes to.

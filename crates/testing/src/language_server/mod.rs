@@ -4,7 +4,7 @@
 //! script in a file. It keeps the documents it was sent, so that a test can compare them with the truth.
 
 mod documents;
-mod script;
+pub(crate) mod script;
 mod serve;
 
 use std::path::{Path, PathBuf};
@@ -22,20 +22,31 @@ pub use serve::{Ended, Record, serve};
 /// When cargo cannot build it.
 pub fn executable() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let name = format!("scripted-language-server{}", std::env::consts::EXE_SUFFIX);
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-        let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-            .args(["build", "--quiet", "--bin", "scripted-language-server", "--manifest-path"])
-            .arg(manifest)
-            .output()
-            .expect("cargo can be started");
-        assert!(output.status.success(), "cargo build: {}", String::from_utf8_lossy(&output.stderr));
-        // A test binary lies in `<target>/<profile>/deps`.
-        let test = std::env::current_exe().expect("a running program has a path");
-        test.ancestors()
-            .map(|folder| folder.join(&name))
-            .find(|path| path.is_file())
-            .expect("the executable was built into the folder of the profile")
-    })
+    BUILT.get_or_init(|| build("scripted-language-server"))
+}
+
+/// Builds one of this package's executables.
+pub(crate) fn build(name: &str) -> PathBuf {
+    let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // What cargo tells a test about its package makes build scripts run again, here and in the next build.
+    for (variable, _) in std::env::vars_os() {
+        let name = variable.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "OUT_DIR" {
+            cargo.env_remove(&variable);
+        }
+    }
+    let output = cargo
+        .args(["build", "--quiet", "--bin", name, "--manifest-path"])
+        .arg(manifest)
+        .output()
+        .expect("cargo can be started");
+    assert!(output.status.success(), "cargo build: {}", String::from_utf8_lossy(&output.stderr));
+    // A test binary lies in `<target>/<profile>/deps`.
+    let test = std::env::current_exe().expect("a running program has a path");
+    test.ancestors()
+        .map(|folder| folder.join(&file))
+        .find(|path| path.is_file())
+        .expect("the executable was built into the folder of the profile")
 }

@@ -98,6 +98,8 @@ pub enum Step {
     },
     /// Answers with the open documents: `{uri: {version, language, text}}`.
     Documents,
+    /// Makes an empty file, unless it is there.
+    EnsureFile(PathBuf),
     /// Starts `sleep` for an hour and writes its process id to a file.
     Grandchild {
         /// In a process group of its own.
@@ -147,7 +149,7 @@ impl Step {
 }
 
 /// `value` with its `${…}` replaced by what `lookup` knows.
-pub(super) fn fill(value: &Value, lookup: &dyn Fn(&str) -> Option<Value>) -> Value {
+pub(crate) fn fill(value: &Value, lookup: &dyn Fn(&str) -> Option<Value>) -> Value {
     match value {
         Value::String(text) => fill_text(text, lookup),
         Value::Array(items) => items.iter().map(|item| fill(item, lookup)).collect(),

@@ -42,7 +42,7 @@ impl Record {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn push(&self, message: Value) {
+    pub(crate) fn push(&self, message: Value) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(message);
     }
 }
@@ -142,7 +142,8 @@ impl Server {
         if let Some(path) = &self.script.record {
             let mut file =
                 std::fs::File::options().create(true).append(true).open(path).expect("the record opens");
-            writeln!(file, "{message}").expect("the record is written");
+            // At once: who reads it meanwhile never sees half a line.
+            file.write_all(format!("{message}\n").as_bytes()).expect("the record is written");
         }
         let method = message["method"].as_str().unwrap_or("response").to_owned();
         let params = &message["params"];
@@ -256,6 +257,11 @@ impl Server {
                     let enough =
                         |counts: &HashMap<String, usize>| counts.get(&method).copied().unwrap_or(0) >= count;
                     counts.wait_for(enough).await.expect("the sender is our own");
+                    continue;
+                }
+                Step::EnsureFile(path) => {
+                    let file = std::fs::File::options().create(true).append(true).open(path);
+                    drop(file.expect("the file can be made"));
                     continue;
                 }
                 Step::Grandchild { own_group, pid_file } => {

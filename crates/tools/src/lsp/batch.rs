@@ -7,7 +7,7 @@ use agent::{ToolCx, ToolResult};
 use serde_json::{Value, json};
 use workspace::ErrorCode;
 
-use super::{Arguments, diagnostics, edits, fix, one};
+use super::{Arguments, one};
 use crate::{Failure, Kit};
 
 /// At most this many places in one call.
@@ -22,9 +22,8 @@ pub(super) fn is_many(args: &Arguments) -> bool {
 pub(super) async fn run(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
     let places = places(args)?;
     match args.action.as_str() {
-        "organize_imports" | "format" => return edits::tidy(kit, args, cx).await,
-        "fix_all" => return fix::fix_all(kit, args, cx).await,
-        "diagnostics" => return diagnostics::diagnostics(kit, args, cx).await,
+        // These take several by themselves.
+        "organize_imports" | "format" | "fix_all" | "diagnostics" => return one(kit, args, cx).await,
         "rename" | "rename_file" | "move_symbol" | "code_actions" | "request" | "reload" | "status"
         | "logs" => {
             return Err(Failure::new(

@@ -13,7 +13,7 @@ use lsp_client::{
 use serde_json::{Value, json};
 use workspace::{AbsPath, Commit, Document, ErrorCode, Plan, WorkspaceEdit};
 
-use super::{Arguments, needs, report, target};
+use super::{Arguments, carried, needs, report, target};
 use crate::change::{self, Change, Proposed};
 use crate::verify::{self, Verdict};
 use crate::{Failure, Kit, counted};
@@ -120,8 +120,8 @@ async fn place(
     request: &RequestCx,
 ) -> Result<(Document, Range<usize>), Failure> {
     if let (Some(file), None) = (&args.file, &args.symbol) {
-        let document = kit.document(file)?;
-        if let Some(range) = target::range(kit, &document, args)? {
+        let (document, args) = carried::along(kit, file, args)?;
+        if let Some(range) = target::range(kit, &document, &args)? {
             return Ok((document, range));
         }
         let range = match (args.line, args.column) {

@@ -5,7 +5,7 @@ use globset::GlobBuilder;
 use lsp_client::ServerError;
 use workspace::{Document, ErrorCode};
 
-use super::{Arguments, report};
+use super::{Arguments, may_read, report};
 use crate::{Failure, Kit};
 
 /// At most this many files are asked for diagnostics when none was named.
@@ -13,7 +13,7 @@ const MAX_DIAGNOSED: usize = 50;
 
 pub(super) async fn diagnostics(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
     let request = kit.request(&cx.cancel, args.timeout);
-    let (documents, unchecked) = documents(kit, args)?;
+    let (documents, unchecked) = documents(kit, args, cx)?;
     let mut answers = Vec::new();
     for document in &documents {
         match kit.servers.diagnostics(document, &request).await {
@@ -27,8 +27,9 @@ pub(super) async fn diagnostics(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Res
     Ok(ToolResult::text(text).with_details(details))
 }
 
-/// The files that are meant, at most [`MAX_DIAGNOSED`], and how many more there are.
-pub(super) fn documents(kit: &Kit, args: &Arguments) -> Result<(Vec<Document>, usize), Failure> {
+/// The files that are meant, at most [`MAX_DIAGNOSED`], and how many more there are. What is not named
+/// itself is left out where it may not be read unasked.
+pub(super) fn documents(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<(Vec<Document>, usize), Failure> {
     let named: Vec<&String> = args.files.iter().flatten().chain(&args.file).collect();
     let mut documents = Vec::new();
     let mut patterns = Vec::new();
@@ -42,17 +43,24 @@ pub(super) fn documents(kit: &Kit, args: &Arguments) -> Result<(Vec<Document>, u
             Err(failure) => return Err(failure),
         }
     }
+    let mut unchecked = documents.len().saturating_sub(MAX_DIAGNOSED);
+    documents.truncate(MAX_DIAGNOSED);
     if !patterns.is_empty() || named.is_empty() {
         let wanted = |path: &workspace::AbsPath| {
             let shown = kit.shown(path);
             kit.servers.serves(path)
+                && may_read(path, cx)
                 && (patterns.is_empty() || patterns.iter().any(|glob| glob.is_match(&shown)))
         };
-        let paths = kit.workspace.files(kit.workspace.root()).filter(wanted);
-        documents.extend(paths.filter_map(|path| kit.workspace.document(&path).ok()));
+        for path in kit.workspace.files(kit.workspace.root()).filter(wanted) {
+            // Those that are only counted need not be read.
+            if documents.len() == MAX_DIAGNOSED {
+                unchecked += 1;
+            } else {
+                documents.extend(kit.workspace.document(&path).ok());
+            }
+        }
     }
-    let unchecked = documents.len().saturating_sub(MAX_DIAGNOSED);
-    documents.truncate(MAX_DIAGNOSED);
     if documents.is_empty() {
         let message = match named.is_empty() {
             true => "no file here is of a language that a server is defined for".to_owned(),

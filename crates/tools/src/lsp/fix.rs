@@ -13,9 +13,9 @@ use serde_json::json;
 use text::TextEdit;
 use workspace::{ContentHash, Document, Operation, Version, WorkspaceEdit};
 
-use super::{Arguments, diagnostics, headline, target};
+use super::{Arguments, carried, diagnostics, headline, target};
 use crate::change::{self, Change, Proposed};
-use crate::verify::difference;
+use crate::verify::{Same, difference};
 use crate::{Failure, Kit, counted};
 
 /// At most this many problems of a file are tried one by one.
@@ -48,7 +48,7 @@ struct Trial<'a> {
 
 pub(super) async fn fix_all(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
     let request = kit.request(&cx.cancel, args.timeout);
-    let (documents, unchecked) = diagnostics::documents(kit, args)?;
+    let (documents, unchecked) = diagnostics::documents(kit, args, cx)?;
     let mut outcomes = Vec::new();
     for document in documents {
         let outcome = fix(kit, args, &document, &request).await;
@@ -124,6 +124,8 @@ async fn fix(
     document: &Document,
     request: &RequestCx,
 ) -> Result<Outcome, Failure> {
+    let (document, args) = carried::along(kit, &kit.shown(&document.path), args)?;
+    let (document, args) = (&document, &*args);
     let mut outcome = Outcome {
         document: document.clone(),
         text: document.text.to_string(),
@@ -330,8 +332,8 @@ impl Trial<'_> {
             // What is not known is not kept.
             _ => return Ok(false),
         };
-        let (new, gone) =
-            difference(&self.document.text, &edits, &self.items, &tried.text, answer.items.clone());
+        let (old_text, old, items) = (&self.document.text, &self.items, answer.items.clone());
+        let (new, gone) = difference(old_text, &edits, old, &tried.text, items, Same::Rule);
         let harmless = new.iter().all(|item| item.severity == Severity::Hint);
         let same = |a: &Diagnostic, b: &Diagnostic| a.raw == b.raw && a.server == b.server;
         let mended = match targets {

@@ -40,6 +40,9 @@ pub(super) async fn symbols(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<
 pub(super) async fn highlights(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
     let request = kit.request(&cx.cancel, args.timeout);
     let target = target::resolve(kit, args, &request).await?;
+    if args.file.is_none() {
+        cx.permit_read(&target.document.path).await?;
+    }
     let answer = kit.servers.highlights(&target.document, target.range.start, &request).await?;
     let found = &answer.value;
     let title = format!("uses of `{}` in {}", target.name(), kit.shown(&target.document.path));

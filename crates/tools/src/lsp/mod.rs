@@ -2,6 +2,7 @@
 //! through the one commit path.
 
 mod batch;
+mod carried;
 mod commands;
 mod diagnostics;
 mod edits;
@@ -14,15 +15,21 @@ pub(crate) mod target;
 
 pub(crate) use report::headline;
 
-use agent::{Tool, ToolCx, ToolResult};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::{Presence, Tool, ToolCx, ToolResult, Update, UpdateKind};
 use futures_util::future::BoxFuture;
 use llm::ToolDefinition;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::sync::Arc;
-use workspace::{Effects, ErrorCode, Writes};
+use workspace::{AbsPath, Effects, ErrorCode, Writes};
 
 use crate::{Failure, Kit, arguments, shown};
+
+/// Who waits longer than this is told for whom.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The tool.
 pub struct Lsp {
@@ -52,6 +59,9 @@ pub(crate) struct Arguments {
     pub timeout: Option<u64>,
     pub method: Option<String>,
     pub params: Option<String>,
+    /// The tag of the text that `line`, `column` and `range` speak of (`Kit::remember`), where it is
+    /// not the text as it is. Not for models.
+    pub as_of: Option<String>,
 }
 
 /// Every action there is; the schema's list.
@@ -145,6 +155,10 @@ impl Tool for Lsp {
         &self.definition
     }
 
+    fn presence(&self) -> Presence {
+        Presence::Start
+    }
+
     fn effects(&self, args: &Value) -> Effects {
         let applies = match args["action"].as_str() {
             Some("rename" | "rename_file" | "move_symbol" | "organize_imports" | "fix_all" | "format") => {
@@ -159,7 +173,30 @@ impl Tool for Lsp {
     }
 
     fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
+        Box::pin(async move {
+            let run = self.run(args, cx);
+            let told = tell_waiting(&self.kit, cx);
+            tokio::select! {
+                biased;
+                result = run => result.unwrap_or_else(ToolResult::from),
+                // It owns nothing, and never ends.
+                never = told => match never {},
+            }
+        })
+    }
+}
+
+/// Says from time to time for whom a call waits.
+async fn tell_waiting(kit: &Kit, cx: &ToolCx) -> Infallible {
+    let mut told = Vec::new();
+    loop {
+        tokio::time::sleep(PATIENCE).await;
+        let names = kit.servers.waited_for();
+        if !names.is_empty() && names != told {
+            let content = format!("waiting for {}", names.join(", "));
+            cx.update(Update { update_type: UpdateKind::Progress, content, progress_percent: None }).await;
+        }
+        told = names;
     }
 }
 
@@ -173,8 +210,22 @@ impl Lsp {
     }
 }
 
+/// The files that a call names may be read: an answer shows their lines, or what stands in them.
+async fn permit_named(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<(), Failure> {
+    for name in args.files.iter().flatten().chain(&args.file) {
+        cx.permit_read(&kit.workspace.resolve(name)?).await?;
+    }
+    Ok(())
+}
+
+/// Whether a file that no call named may be shown, about which nobody is asked.
+fn may_read(path: &AbsPath, cx: &ToolCx) -> bool {
+    cx.policy().is_some_and(|policy| policy.may_read(path))
+}
+
 /// One action on one place.
 async fn one(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
+    permit_named(kit, args, cx).await?;
     match args.action.as_str() {
         "definition" | "declaration" | "type_definition" | "implementation" => {
             navigate::places(kit, args, cx).await

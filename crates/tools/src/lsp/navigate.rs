@@ -21,19 +21,19 @@ pub(super) async fn places(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<T
     };
     let target = target::resolve(kit, args, &request).await?;
     let answer = kit.servers.navigate(to, &target.document, target.range.start, &request).await?;
-    Ok(shown(kit, &format!("{words} of `{}`", target.name()), answer))
+    Ok(shown(kit, &format!("{words} of `{}`", target.name()), answer, cx))
 }
 
 pub(super) async fn references(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
     let request = kit.request(&cx.cancel, args.timeout);
     let target = target::resolve(kit, args, &request).await?;
     let answer = kit.servers.references(&target.document, target.range.start, true, &request).await?;
-    Ok(shown(kit, &format!("references of `{}`", target.name()), answer))
+    Ok(shown(kit, &format!("references of `{}`", target.name()), answer, cx))
 }
 
-fn shown(kit: &Kit, title: &str, answer: Answer<Vec<Location>>) -> ToolResult {
+fn shown(kit: &Kit, title: &str, answer: Answer<Vec<Location>>, cx: &ToolCx) -> ToolResult {
     let mut text = report::heading(title, answer.value.len(), &answer.server, answer.note.as_deref());
-    text.push_str(&report::locations(kit, &answer.value));
+    text.push_str(&report::locations(kit, &answer.value, cx));
     let list: Vec<Value> = answer.value.iter().map(|place| location(kit, place)).collect();
     ToolResult::text(text)
         .with_details(json!({ "locations": list, "server": answer.server, "note": answer.note }))
@@ -119,7 +119,7 @@ pub(super) async fn calls(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<To
     let mut text = report::with_note(&title, answer.note.as_deref()) + "\n";
     let symbols: Vec<&Symbol> = calls.iter().map(|call| &call.symbol).collect();
     text.push_str(&listed(kit, &symbols));
-    text.push_str(&report::locations(kit, &places));
+    text.push_str(&report::locations(kit, &places, cx));
     let list: Vec<Value> = calls
         .iter()
         .map(|call| {

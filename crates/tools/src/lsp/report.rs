@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use agent::ToolCx;
 use lsp_client::{
     Answer, Diagnostic, Diagnostics, Location, ServerError, ServerLog, ServerState, ServerStatus, Severity,
     Symbol,
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use text::{LineIndex, occurrences};
 use workspace::{AbsPath, Document, Version};
 
+use super::may_read;
 use crate::words::Holding;
 use crate::{Kit, counted, shown};
 
@@ -38,7 +40,7 @@ pub(super) fn with_note(text: &str, note: Option<&str>) -> String {
 }
 
 /// Places by file, each line in the form that `edit` takes.
-pub(super) fn locations(kit: &Kit, places: &[Location]) -> String {
+pub(super) fn locations(kit: &Kit, places: &[Location], cx: &ToolCx) -> String {
     let mut by_file: BTreeMap<&AbsPath, Vec<usize>> = BTreeMap::new();
     for place in places.iter().take(MAX_PLACES) {
         by_file.entry(&place.path).or_default().push(place.line);
@@ -47,7 +49,13 @@ pub(super) fn locations(kit: &Kit, places: &[Location]) -> String {
     for (path, mut lines) in by_file {
         lines.sort_unstable();
         lines.dedup();
-        match inside(kit, path) {
+        let is_inside = path.starts_with(kit.workspace.root());
+        if is_inside && !may_read(path, cx) {
+            let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+            out.push_str(&format!("{}: protected; lines {}\n", kit.shown(path), lines.join(", ")));
+            continue;
+        }
+        match is_inside.then(|| kit.workspace.document(path).ok()).flatten() {
             Some(document) => out.push_str(&shown::lines(kit, &document, &lines)),
             None => {
                 // Of another project or the language itself: shown, not to be edited.
@@ -64,13 +72,6 @@ pub(super) fn locations(kit: &Kit, places: &[Location]) -> String {
         ));
     }
     out
-}
-
-fn inside(kit: &Kit, path: &AbsPath) -> Option<Document> {
-    if !path.starts_with(kit.workspace.root()) {
-        return None;
-    }
-    kit.workspace.document(path).ok()
 }
 
 pub(super) fn symbols(
@@ -173,13 +174,22 @@ pub(super) fn diagnostics(
         answers.iter().map(|(_, answer)| answer.server.as_str()).filter(|it| !it.is_empty()).collect();
     servers.sort_unstable();
     servers.dedup();
-    let mut out = format!(
-        "{}, {}, {} in {}",
-        counted(errors, "error"),
-        counted(warnings, "warning"),
-        counted(others, "hint"),
-        counted(answers.len(), "file")
-    );
+    // A file of which nothing is known is not one without errors.
+    let is_known = |answer: &Answer<Diagnostics>| {
+        !answer.value.items.is_empty() || answer.value.pending.is_empty() && answer.value.failed.is_empty()
+    };
+    let known = answers.iter().filter(|(_, answer)| is_known(answer)).count();
+    let mut out = if known == 0 {
+        format!("nothing is known of {}", counted(answers.len(), "file"))
+    } else {
+        let counts = [(errors, "error"), (warnings, "warning"), (others, "hint")];
+        let counts = counts.map(|(count, noun)| counted(count, noun)).join(", ");
+        let unknown = match answers.len() - known {
+            0 => String::new(),
+            unknown => format!("; nothing is known of {} more", unknown),
+        };
+        format!("{counts} in {}{unknown}", counted(known, "file"))
+    };
     if !servers.is_empty() {
         out.push_str(&format!(" ({})", servers.join(", ")));
     }
@@ -191,12 +201,16 @@ pub(super) fn diagnostics(
         out.push_str(&format!("… and {} more; name a `file`\n", rows.len() - MAX_DIAGNOSTICS));
     }
     let (mut pending, mut failed) = (Vec::new(), Vec::new());
+    // What keeps one server from starting keeps it from all its files, and is said once.
+    let mut reasons: BTreeMap<&str, (String, usize)> = BTreeMap::new();
     for (document, answer) in answers {
         for server in &answer.value.pending {
             pending.push(format!("{}: {server}", kit.shown(&document.path)));
         }
         for why in &answer.value.failed {
             failed.push(format!("{}: {why}", kit.shown(&document.path)));
+            let of = reasons.entry(why.as_str()).or_insert((kit.shown(&document.path), 0));
+            of.1 += 1;
         }
         if let Some(note) = &answer.note {
             out.push_str(&format!("note: {}: {note}\n", kit.shown(&document.path)));
@@ -206,7 +220,12 @@ pub(super) fn diagnostics(
         out.push_str(&format!("pending, so not known yet:\n  {}\n", pending.join("\n  ")));
     }
     if !failed.is_empty() {
-        out.push_str(&format!("not asked:\n  {}\n", failed.join("\n  ")));
+        out.push_str("not asked:\n");
+        for (why, (file, count)) in &reasons {
+            let more =
+                if *count > 1 { format!(" and {}", counted(count - 1, "more file")) } else { String::new() };
+            out.push_str(&format!("  {file}{more}: {why}\n"));
+        }
     }
     if unchecked > 0 {
         out.push_str(&format!("not checked: {unchecked} more files; name a `file`\n"));
@@ -236,7 +255,7 @@ pub(super) fn left_over(kit: &Kit, old_name: &str, holding: &Holding) -> String 
     places.truncate(MAX_LEFT);
     let cut = if holding.cut { " (not every file was searched)" } else { "" };
     format!(
-        "`{old_name}` still stands at {} that are text or that the server does not take for this symbol{cut}: {}{more}
+        "`{old_name}` still stands at {}, as text or as what the server does not take for this symbol{cut}: {}{more}
 ",
         counted(count, "place"),
         places.join(", ")

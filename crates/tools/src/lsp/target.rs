@@ -9,7 +9,7 @@ use serde_json::json;
 use text::{LineIndex, Position, PositionEncoding, occurrences, word_at};
 use workspace::{Document, ErrorCode};
 
-use super::Arguments;
+use super::{Arguments, carried};
 use crate::{Failure, Kit, counted};
 
 /// At most this many files are asked for their symbols when no file was named.
@@ -56,7 +56,7 @@ pub(crate) async fn resolve(kit: &Kit, args: &Arguments, cx: &RequestCx) -> Resu
         )),
         (None, Some(symbol)) => everywhere(kit, symbol, cx).await,
         (Some(file), symbol) => {
-            let document = kit.document(file)?;
+            let (document, args) = carried::along(kit, file, args)?;
             match (symbol, args.line) {
                 (Some(symbol), Some(line)) => on_line(kit, document, symbol, line, args.column),
                 (Some(symbol), None) => in_file(kit, document, symbol, cx).await,

@@ -50,6 +50,15 @@ pub enum Job {
         /// This file, or all.
         file: Option<String>,
     },
+    /// `debug FILE stopping at FILE:LINE [and show EXPR]`
+    Debug {
+        /// The program's file.
+        program: String,
+        /// Where it is to stop; both are there.
+        stop: Place,
+        /// What is shown there besides.
+        show: Option<String>,
+    },
     /// `undo`
     Undo,
 }
@@ -77,6 +86,7 @@ organize imports in FILE
 format FILE
 explain the diagnostics [in FILE]
 fix all diagnostics [of KIND] [in FILE[:LINE]]
+debug FILE stopping at FILE:LINE [and show EXPR]
 undo";
 
 /// The job that `prompt` asks for, or `None` when it is not in the grammar.
@@ -171,6 +181,9 @@ impl Cursor<'_> {
         if self.take(&["fix"]) {
             return self.fix();
         }
+        if self.take(&["debug"]) {
+            return self.debug();
+        }
         if let Some(job) = self.calls() {
             return Some(job);
         }
@@ -209,6 +222,26 @@ impl Cursor<'_> {
             self.at = start;
         }
         job
+    }
+
+    /// What follows `debug`. The expression is the rest of the sentence.
+    fn debug(&mut self) -> Option<Job> {
+        self.skip(&["the", "file", "program"]);
+        let program = self.name()?;
+        self.expect(&["stopping", "stop", "and"])?;
+        self.skip(&["stop"]);
+        let stop = self.place()?;
+        stop.file.as_ref().and(stop.line)?;
+        self.skip(&["and"]);
+        let show = if self.take(&["show", "showing", "print"]) {
+            self.skip(&["me"]);
+            let rest: Vec<&str> = self.words[self.at..].iter().map(|word| word.text.as_str()).collect();
+            self.at = self.words.len();
+            Some(rest.join(" ")).filter(|rest| !rest.is_empty())?.into()
+        } else {
+            None
+        };
+        Some(Job::Debug { program, stop, show })
     }
 
     /// What follows `fix`. A plain word is no kind: it may be anything that a person wants mended.
@@ -392,6 +425,22 @@ mod tests {
         check("rename a", None);
         check("rename a to b and then delete everything", None);
         check("rename `a to b", None);
+    }
+
+    #[test]
+    fn debugs() {
+        let debug = |show: Option<&str>| Job::Debug {
+            program: "app.py".into(),
+            stop: place("src/a.py", Some(12)),
+            show: show.map(str::to_owned),
+        };
+        check("debug app.py stopping at src/a.py:12", debug(None));
+        check("Please debug app.py, stop at src/a.py:12 and show total", debug(Some("total")));
+        check("debug `app.py` stopping at src/a.py:12 and show items[0] + 1", debug(Some("items[0] + 1")));
+        check("debug app.py stopping at src/a.py", None);
+        check("debug app.py stopping at src/a.py:12 and show", None);
+        check("debug app.py stopping at src/a.py:12 and delete it", None);
+        check("debug it", None);
     }
 
     #[test]

@@ -80,39 +80,64 @@ fn answer(mut message: AssistantMessage, transcript: &[Message], fixed: Option<&
             _ => None,
         })
         .collect();
-    let planned = || grammar::parse(&transcript[asked].text()).map(|job| call(&job));
-    let Some((tool, arguments)) = fixed.cloned().or_else(planned) else {
+    let planned = || grammar::parse(&transcript[asked].text()).map(|job| next(&job, &results));
+    let fixed = fixed.map(|call| results.is_empty().then(|| call.clone()));
+    let Some(next) = fixed.or_else(planned) else {
         return fail(message, unknown(), "the built-in planner did not understand the request");
     };
-    match results.last() {
-        None => {
-            let id = format!("planner-{asked}");
-            message.content = vec![Content::ToolCall(ToolCall {
-                id,
-                name: tool,
-                arguments,
-                arguments_error: None,
-                thought_signature: None,
-            })];
-            message.stop_reason = StopReason::ToolUse;
-            message
+    if let Some((name, arguments)) = next {
+        let (name, arguments_error, thought_signature) = (name, None, None);
+        let id = match results.len() {
+            0 => format!("planner-{asked}"),
+            count => format!("planner-{asked}-{count}"),
+        };
+        let call = ToolCall { id, name, arguments, arguments_error, thought_signature };
+        message.content = vec![Content::ToolCall(call)];
+        message.stop_reason = StopReason::ToolUse;
+        return message;
+    }
+    let texts: Vec<&str> = results
+        .iter()
+        .flat_map(|result| &result.content)
+        .filter_map(|content| match content {
+            Content::Text { text, .. } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    let text = texts.join("\n");
+    if results.iter().any(|result| result.is_error) {
+        return fail(message, text, "the request was not carried out");
+    }
+    message.content = vec![Content::text(text)];
+    message
+}
+
+/// The call that comes after these results; `None` when all is done.
+fn next(job: &Job, results: &[&ToolResultMessage]) -> Option<Call> {
+    let Job::Debug { show, .. } = job else { return results.is_empty().then(|| call(job)) };
+    let state = |result: &ToolResultMessage| result.details["state"].as_str().unwrap_or_default().to_owned();
+    let then =
+        |arguments: Value| Some(("debug".to_owned(), arguments.as_object().cloned().unwrap_or_default()));
+    let Some(launch) = results.first() else { return Some(call(job)) };
+    // One that came to its end without a stop, or did not start, leaves nothing to do.
+    if launch.is_error || state(launch) == "terminated" {
+        return None;
+    }
+    // What comes after the launch runs on to the end, whatever an expression came to.
+    let mut rest = Vec::new();
+    let of = launch.details["session"].clone();
+    if state(launch) == "stopped" {
+        rest.extend(show.iter().map(|it| json!({ "action": "evaluate", "session": of, "expression": it })));
+        rest.push(json!({ "action": "breakpoints", "session": of, "remove": true }));
+        rest.push(json!({ "action": "continue", "session": of }));
+    }
+    let done = results.len() - 1;
+    match rest.get(done) {
+        Some(arguments) => then(arguments.clone()),
+        None if done == rest.len() && results.last().is_some_and(|last| state(last) != "terminated") => {
+            then(json!({ "action": "terminate", "session": of }))
         }
-        Some(result) => {
-            let text: Vec<&str> = result
-                .content
-                .iter()
-                .filter_map(|content| match content {
-                    Content::Text { text, .. } => Some(text.as_str()),
-                    _ => None,
-                })
-                .collect();
-            let text = text.join("\n");
-            if result.is_error {
-                return fail(message, text, "the request was not carried out");
-            }
-            message.content = vec![Content::text(text)];
-            message
-        }
+        None => None,
     }
 }
 
@@ -157,6 +182,10 @@ fn call(job: &Job) -> Call {
         Job::Diagnostics { file } => {
             let place = Place { file: file.clone(), line: None };
             ("lsp", with_place(json!({ "action": "diagnostics" }), &place))
+        }
+        Job::Debug { program, stop, .. } => {
+            let point = json!({ "file": stop.file, "line": stop.line });
+            ("debug", json!({ "action": "launch", "program": program, "breakpoints": [point] }))
         }
         Job::Undo => ("undo", json!({})),
     };
@@ -217,6 +246,25 @@ mod tests {
         assert_eq!((last.text().as_str(), last.stop_reason), ("no symbol a", StopReason::Error));
         let last = ask(&[Message::user("make it faster")]);
         assert!(last.text().contains("rename A to B") && last.stop_reason == StopReason::Error);
+    }
+
+    #[test]
+    fn debugging_stops_shows_and_goes_on_to_the_end() {
+        let mut transcript = vec![Message::user("debug a.py stopping at b.py:3 and show n")];
+        let mut actions = Vec::new();
+        for state in ["stopped", "", "", "running", "terminated"] {
+            let message = ask(&transcript);
+            let call = message.tool_calls().next().expect("a call").clone();
+            actions.push(call.arguments["action"].as_str().unwrap_or_default().to_owned());
+            transcript.push(Message::Assistant(message));
+            let Message::ToolResult(mut told) = result(state, false) else { panic!("a result") };
+            told.details = json!({ "session": "debug-1", "state": state });
+            transcript.push(Message::ToolResult(told));
+        }
+        assert_eq!(actions, ["launch", "evaluate", "breakpoints", "continue", "terminate"]);
+        let last = ask(&transcript);
+        assert_eq!((last.tool_calls().count(), last.stop_reason), (0, StopReason::Stop));
+        assert!(last.text().starts_with("stopped") && last.text().ends_with("terminated"), "{}", last.text());
     }
 
     #[test]

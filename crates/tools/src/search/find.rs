@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent::{Tool, ToolCx, ToolResult};
+use agent::{Presence, Tool, ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
 use llm::ToolDefinition;
 use serde::Deserialize;
@@ -61,6 +61,10 @@ impl Find {
 impl Tool for Find {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
+    }
+
+    fn presence(&self) -> Presence {
+        Presence::Start
     }
 
     fn effects(&self, _: &Value) -> Effects {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Tool, ToolCx, ToolResult};
+use agent::{Presence, Tool, ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
 use llm::ToolDefinition;
 use serde::Deserialize;
@@ -93,6 +93,10 @@ impl Grep {
 impl Tool for Grep {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
+    }
+
+    fn presence(&self) -> Presence {
+        Presence::Start
     }
 
     fn effects(&self, _: &Value) -> Effects {

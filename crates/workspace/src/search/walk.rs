@@ -3,6 +3,7 @@
 use ignore::{DirEntry, WalkBuilder};
 
 use super::{Scope, Stop};
+use crate::walk::files_of;
 use crate::{AbsPath, Workspace};
 
 /// What version control keeps for itself; left out even where hidden names are looked at.
@@ -19,15 +20,13 @@ pub(super) enum Met<'a> {
 }
 
 impl Workspace {
-    /// The regular files below `folder`, in order of path: hidden ones, those that ignore files
-    /// name, and what links lead to are left out. Walks as it is asked, and blocks.
+    /// The regular files below `folder`: first the documents that only an editor has, then what is on the
+    /// disk in order of path. Hidden ones, those that ignore files name, and what links lead to are left
+    /// out. Walks as it is asked, and blocks.
     pub fn files(&self, folder: &AbsPath) -> impl Iterator<Item = AbsPath> + use<> {
-        self.walker(&Scope::new(folder.clone()))
-            .sort_by_file_path(|a, b| a.cmp(b))
-            .build()
-            .filter_map(Result::ok)
-            .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
-            .filter_map(|entry| AbsPath::new(entry.path()))
+        let scope = Scope::new(folder.clone());
+        let walk = files_of(self.walker(&scope));
+        self.new_documents(&scope).into_iter().chain(walk)
     }
 
     /// A walk of the scope's folder, its globs aside.

@@ -136,6 +136,16 @@ fn a_file_with_several_names_keeps_them() {
 }
 
 #[test]
+fn two_names_of_one_file_are_not_changed_at_once() {
+    let fixture = Fixture::new(&[("a", "one\ntwo\n")]);
+    std::fs::hard_link(fixture.path("a"), fixture.path("twin")).unwrap();
+    let both = vec![fixture.replace("a", "one", "ONE"), fixture.replace("twin", "two", "TWO")];
+    let error = fixture.commit(both).unwrap_err();
+    assert!(error.to_string().contains("a hard link"), "{error}");
+    assert_eq!(fixture.text("a"), "one\ntwo\n");
+}
+
+#[test]
 fn permissions_are_the_persons_word() {
     let fixture = Fixture::new(&[("ro", "one"), ("closed/in", "two"), ("closed/gone", "x"), ("other", "o")]);
     set_mode(fixture.path("ro"), 0o444);

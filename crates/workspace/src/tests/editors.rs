@@ -17,6 +17,8 @@ struct Scripted {
     /// Every text gets this in front, and the port knows.
     follows: Mutex<Option<usize>>,
     held: Mutex<Option<String>>,
+    /// What another program writes meanwhile.
+    meanwhile: Mutex<Option<(AbsPath, String)>>,
 }
 
 impl Editor for Scripted {
@@ -48,6 +50,9 @@ impl Editor for Scripted {
 
     fn apply<'a>(&'a self, _: &'a RunId, changes: &'a [FileChange]) -> BoxFuture<'a, Vec<Settled>> {
         Box::pin(async move {
+            if let Some((path, text)) = self.meanwhile.lock().unwrap().take() {
+                std::fs::write(path, text).unwrap();
+            }
             let mut texts = self.texts.lock().unwrap();
             let refuses = self.refuses.lock().unwrap();
             let settle = |change: &FileChange| match refuses.get(&change.path) {
@@ -113,6 +118,28 @@ fn an_open_file_changes_in_the_editor_and_not_on_the_disk() {
     fixture.undo();
     assert_eq!(open_texts(&editor), ["unsaved", "unsaved"]);
     assert_eq!(["x.open", "disk"].map(|path| fixture.text(path)), ["saved", "saved"]);
+}
+
+#[test]
+fn what_another_program_writes_meanwhile_is_not_written_over() {
+    let (fixture, editor) = fixture();
+    write(&fixture.folder.join("root/first"), "first");
+    let before = fixture.files();
+    for path in ["disk", "first"] {
+        let meanwhile = (fixture.path(path), "theirs".to_owned());
+        *editor.meanwhile.lock().unwrap() = Some(meanwhile);
+        let mut operations = all(&fixture);
+        operations.push(fixture.replace("first", "first", "F"));
+        match fixture.commit(operations) {
+            Err(CommitError::Moved { paths }) => assert_eq!(paths, [fixture.path(path)]),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(fixture.text(path), "theirs");
+        assert_eq!(open_texts(&editor), ["unsaved", "unsaved"]);
+        assert!(fixture.workspace.history().unwrap().is_empty());
+        write(&fixture.folder.join("root").join(path), if path == "disk" { "saved" } else { "first" });
+        assert_eq!(fixture.files(), before);
+    }
 }
 
 #[test]
@@ -190,8 +217,7 @@ fn a_failure_on_the_disk_takes_the_editor_back() {
         .unwrap();
     let permit = permit(&plan);
     let error = block_on(workspace.commit(plan, permit, &RunId::new())).unwrap_err();
-    assert_eq!(error.code(), ErrorCode::PartlyReverted, "the folder in the way is somebody's: {error}");
-    assert!(error.to_string().contains("a folder is there now"), "{error}");
+    assert_eq!(error.code(), ErrorCode::StaleText, "{error}");
     assert_eq!(open_texts(&editor), ["unsaved", "unsaved"]);
     let mut files = fixture.files();
     assert_eq!(files.remove("new/inside"), Some(b"in the way".to_vec()));

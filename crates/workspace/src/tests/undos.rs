@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{CommitId, ErrorCode};
+use crate::{ChangeKind, CommitId, ErrorCode};
 
 const LINES: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n";
 
@@ -215,6 +215,31 @@ fn a_replaced_file_comes_back() {
     assert_eq!(["a", "b", "c"].map(|path| fixture.text(path)), ["one", "two", "three"]);
     fixture.take_back(fixture.workspace.plan_redo());
     assert_eq!(["a", "b", "c"].map(|path| fixture.text(path)), ["new", "one", "three"]);
+}
+
+#[test]
+fn what_was_put_there_for_the_edit_goes_with_it() {
+    let fixture = Fixture::new(&[("a", "one")]);
+    let before = fixture.files();
+    fixture.write("made", "");
+    let adopt = |path: &str| Operation::Adopt {
+        path: fixture.path(path),
+        text: "m".to_owned(),
+        found: fixture.version(path),
+    };
+    let plan = fixture.plan(vec![adopt("made"), fixture.replace("a", "one", "1")]).unwrap();
+    let kinds: Vec<_> =
+        plan.changes().iter().map(|change| (change.kind.clone(), change.before.is_some())).collect();
+    assert_eq!(kinds, [(ChangeKind::Modified, true), (ChangeKind::Created, false)]);
+    fixture.commit(vec![adopt("made"), fixture.replace("a", "one", "1")]).unwrap();
+    let after = fixture.files();
+    assert_eq!(fixture.text("made"), "m");
+    fixture.undo();
+    assert_eq!(fixture.files(), before);
+    fixture.take_back(fixture.workspace.plan_redo());
+    assert_eq!(fixture.files(), after);
+    // What holds something was not put there for it.
+    assert!(matches!(fixture.plan(vec![adopt("a")]), Err(PlanError::Exists { .. })));
 }
 
 #[test]

@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn with_nothing_left_out_the_newest_text_is_expected() {
-        let mut random = super::super::synthetic::Random(3);
+        let mut random = super::super::random::Random(3);
         let mut text = |count: usize| -> Vec<String> {
             (0..1 + random.below(count)).map(|_| format!("{}\n", random.below(7))).collect()
         };

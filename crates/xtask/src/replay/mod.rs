@@ -7,6 +7,8 @@
 mod case;
 mod engine;
 mod history;
+#[path = "../../../hashline/tests/suite/random.rs"]
+mod random;
 mod report;
 pub(crate) mod side_by_side;
 mod synthetic;

@@ -10,27 +10,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 
 use super::case::{self, Case};
+use super::random::Random;
 
 /// Files of this many lines are taken.
 const LINES: std::ops::Range<usize> = 20..3_000;
-
-/// A small generator, so that a seed means the same everywhere.
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        // SplitMix64, Steele, Lea and Flood 2014.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    pub(super) fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-}
 
 pub(crate) fn cases(count: usize, seed: u64) -> Result<impl Iterator<Item = Result<Case>>> {
     let home = std::env::var_os("CARGO_HOME")

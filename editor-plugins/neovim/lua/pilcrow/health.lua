@@ -36,7 +36,7 @@ function M.check()
     end
   else
     health.error(('%s is not found'):format(path), {
-      'Install it: cargo install --path crates/pilcrow',
+      'Install it: cargo install --locked --path crates/pilcrow',
       'or say where it is, before the server is enabled: vim.g.pilcrow_path = "/path/to/pilcrow"',
     })
   end

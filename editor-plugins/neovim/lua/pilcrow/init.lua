@@ -167,18 +167,19 @@ end
 --- Opens the last answer below, the cursor stays where it is.
 function M.show_answer()
   local buffer = answer_buffer()
-  local lines = math.min(vim.api.nvim_buf_line_count(buffer), 12)
-  if vim.fn.bufwinid(buffer) ~= -1 then
-    vim.api.nvim_win_set_height(vim.fn.bufwinid(buffer), lines)
-    return
-  end
+  local window = vim.fn.bufwinid(buffer)
   local splitkeep = vim.o.splitkeep
   vim.o.splitkeep = 'screen'
-  local window = vim.api.nvim_open_win(buffer, false, { split = 'below', win = -1, height = lines, style = 'minimal' })
+  if window == -1 then
+    window = vim.api.nvim_open_win(buffer, false, { split = 'below', win = -1, height = 1, style = 'minimal' })
+    vim.wo[window].wrap = true
+    vim.wo[window].winfixheight = true
+    vim.keymap.set('n', 'q', '<C-w>c', { buffer = buffer })
+  end
+  -- As many as are shown: a long line takes more than one.
+  local lines = vim.api.nvim_win_text_height(window, {}).all
+  vim.api.nvim_win_set_height(window, math.min(lines, 12))
   vim.o.splitkeep = splitkeep
-  vim.wo[window].wrap = true
-  vim.wo[window].winfixheight = true
-  vim.keymap.set('n', 'q', '<C-w>c', { buffer = buffer })
 end
 
 --- What the server says: in one line where it fits, else in a window below.
@@ -197,11 +198,29 @@ function M.on_message(_, params)
   echo(line, highlight, true)
 end
 
---- A question of the server waits while the person types: what they type is no answer.
+-- Questions whose runs ended, by what the server calls them.
+local over = {}
+local waiting = {}
+
+-- Neovim does not say which request is cancelled, so the server names its questions.
+function M.on_question_over(_, params, ctx)
+  local id = ctx.client_id .. ' ' .. params.question
+  over[id] = waiting[id]
+end
+
+--- A question of the server waits until the person is in normal mode: what they type is no answer. It
+--- is not asked any more when its run has ended meanwhile.
 function M.on_question(err, params, ctx)
   local co, is_main = coroutine.running()
-  if co and not is_main and vim.api.nvim_get_mode().mode:match('^[icRt]') then
-    echo(params.message .. ' (asked when you leave insert mode)', 'WarningMsg')
+  local named = type(params.pilcrow) == 'table' and params.pilcrow.question
+  local question = ctx.client_id .. ' ' .. (named or '')
+  local told = false
+  waiting[question] = true
+  while co and not is_main and not over[question] and vim.api.nvim_get_mode().mode ~= 'n' do
+    if not told then
+      echo(params.message .. ' (asked when you are back in normal mode)', 'WarningMsg')
+      told = true
+    end
     vim.api.nvim_create_autocmd('ModeChanged', {
       pattern = '*:n',
       once = true,
@@ -210,6 +229,11 @@ function M.on_question(err, params, ctx)
       end),
     })
     coroutine.yield()
+  end
+  waiting[question] = nil
+  if over[question] then
+    over[question] = nil
+    return vim.NIL
   end
   return vim.lsp.handlers['window/showMessageRequest'](err, params, ctx)
 end

@@ -5,6 +5,7 @@
 mod commits;
 mod documents;
 mod interleavings;
+mod late;
 mod traps;
 
 use std::collections::BTreeMap;
@@ -73,7 +74,7 @@ impl Rig {
         assert!(front.documents.set(Arc::clone(&documents)).is_ok());
         let (reader, writer) = tokio::io::split(our_end);
         let peer = Peer::spawn(reader, writer, front, PeerOptions::new("front"), &TaskTracker::new());
-        let port = Arc::new(EditorPort::new(peer, Arc::clone(&documents), client));
+        let port = EditorPort::new(peer, Arc::clone(&documents), client, &TaskTracker::new());
         let state = StateDir::new(AbsPath::new(temp.path().join("state")).unwrap());
         let as_editor: Arc<dyn workspace::Editor> = port.clone();
         let (workspace, _) = Workspace::open(&root, &state, Some(as_editor)).unwrap();

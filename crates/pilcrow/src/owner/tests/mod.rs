@@ -65,6 +65,7 @@ fn own() {
             settings: None,
             tell: |_| {},
             begins_log: false,
+            show: None,
         };
         let homes = Homes::from_env().unwrap();
         let project = Project::open_with(&homes, &root, Access::default(), surface).unwrap();

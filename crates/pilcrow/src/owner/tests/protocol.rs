@@ -163,8 +163,14 @@ async fn a_request_shares_servers_only_where_starting_one_asks_nobody() {
         cache: dir("cache"),
         run: dir("run"),
     };
-    let surface =
-        Surface { editor: None, approver: Arc::new(Nobody), settings: None, tell: |_| {}, begins_log: false };
+    let surface = Surface {
+        editor: None,
+        approver: Arc::new(Nobody),
+        settings: None,
+        tell: |_| {},
+        begins_log: false,
+        show: None,
+    };
     let project = Project::open_with(&homes, &place.root(), Access::default(), surface).unwrap();
     let approver: Arc<dyn Approver> = Arc::new(Nobody);
     let shares = |yes: bool| {

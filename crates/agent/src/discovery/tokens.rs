@@ -1,0 +1,104 @@
+//! Words of names and sentences, for the tools' index. Pure.
+
+use std::borrow::Cow;
+
+use icu_normalizer::DecomposingNormalizerBorrowed;
+use icu_properties::CodePointMapData;
+use icu_properties::props::GeneralCategory;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Upper,
+    Lower,
+    /// A letter that is neither, as in scripts without case.
+    Letter,
+    Number,
+    Mark,
+    Other,
+}
+
+/// Calls `take` with each token of `text`, in order: compatibility decomposed (NFKD), without combining
+/// marks, in lower case. What is neither letter nor digit parts tokens, and so do `fooBar` and `HTTPServer`;
+/// nothing else does (`utf8` is one token).
+pub(super) fn each(text: &str, mut take: impl FnMut(&str)) {
+    let text = if text.is_ascii() {
+        Cow::Borrowed(text)
+    } else {
+        DecomposingNormalizerBorrowed::new_nfkd().normalize(text)
+    };
+    let mut chars = text.chars().map(|c| (c, kind(c))).filter(|(_, kind)| *kind != Kind::Mark).peekable();
+    let (mut token, mut before) = (String::new(), Kind::Other);
+    while let Some((c, kind)) = chars.next() {
+        let next = chars.peek().map_or(Kind::Other, |(_, kind)| *kind);
+        let begins = kind == Kind::Upper
+            && (matches!(before, Kind::Lower | Kind::Number) || before == Kind::Upper && next == Kind::Lower);
+        if (begins || kind == Kind::Other) && !token.is_empty() {
+            take(&token);
+            token.clear();
+        }
+        if kind != Kind::Other {
+            token.extend(c.to_lowercase());
+        }
+        before = kind;
+    }
+    if !token.is_empty() {
+        take(&token);
+    }
+}
+
+fn kind(c: char) -> Kind {
+    match c {
+        'a'..='z' => return Kind::Lower,
+        'A'..='Z' => return Kind::Upper,
+        '0'..='9' => return Kind::Number,
+        c if c.is_ascii() => return Kind::Other,
+        _ => {}
+    }
+    match CodePointMapData::<GeneralCategory>::new().get(c) {
+        GeneralCategory::UppercaseLetter => Kind::Upper,
+        GeneralCategory::LowercaseLetter => Kind::Lower,
+        GeneralCategory::TitlecaseLetter | GeneralCategory::ModifierLetter | GeneralCategory::OtherLetter => {
+            Kind::Letter
+        }
+        GeneralCategory::DecimalNumber | GeneralCategory::LetterNumber | GeneralCategory::OtherNumber => {
+            Kind::Number
+        }
+        GeneralCategory::NonspacingMark | GeneralCategory::SpacingMark | GeneralCategory::EnclosingMark => {
+            Kind::Mark
+        }
+        _ => Kind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    fn tokens(text: &str) -> Vec<String> {
+        let mut tokens = Vec::new();
+        super::each(text, |token| tokens.push(token.to_owned()));
+        tokens
+    }
+
+    #[test]
+    fn names_and_sentences_are_parted_as_documented() {
+        for (text, expected) in [
+            ("read_file", vec!["read", "file"]),
+            ("readFile", vec!["read", "file"]),
+            ("HTTPServer", vec!["http", "server"]),
+            ("parseHTTPServer2Go", vec!["parse", "http", "server2", "go"]),
+            ("ABcDEf", vec!["a", "bc", "d", "ef"]),
+            ("utf8", vec!["utf8"]),
+            ("v2API", vec!["v2", "api"]),
+            ("mcp__git-hub.create/PR", vec!["mcp", "git", "hub", "create", "pr"]),
+            ("Café naïve", vec!["cafe", "naive"]),
+            ("ﬁle ＡＢ①", vec!["file", "ab1"]),
+            ("Größe ÀÉcole", vec!["große", "a", "ecole"]),
+            ("İstanbul", vec!["istanbul"]),
+            ("検索 ツール", vec!["検索", "ツール"]),
+            ("it's 3.5×", vec!["it", "s", "3", "5"]),
+            ("  \u{0301}—", vec![]),
+            ("", vec![]),
+        ] {
+            assert_eq!(tokens(text), expected, "{text}");
+        }
+    }
+}

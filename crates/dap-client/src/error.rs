@@ -1,0 +1,138 @@
+//! Why a debug session did not do what was asked: typed, with the code that surfaces are given.
+
+use std::time::Duration;
+
+use workspace::{ErrorCode, SpawnError};
+
+use crate::client::RequestError;
+use crate::handles::BadHandle;
+use crate::state::WrongState;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum DapError {
+    /// No adapter of those that would do is installed.
+    #[error("{adapter} is not installed; get it with `{hint}`")]
+    Missing {
+        /// The adapter that would be taken.
+        adapter: String,
+        /// A command, or where it is described.
+        hint: String,
+    },
+    /// No adapter is known for it.
+    #[error("no debug adapter is known for {what}; name one with `adapter`: {known}")]
+    NoAdapter {
+        /// The program.
+        what: String,
+        /// The adapters there are.
+        known: String,
+    },
+    /// The adapter's program did not start.
+    #[error("{adapter} did not start: {source}")]
+    Spawn {
+        /// The adapter.
+        adapter: String,
+        /// Why.
+        #[source]
+        source: SpawnError,
+    },
+    /// It started and did not become ready, or ended in the middle.
+    #[error("{adapter}: {why}")]
+    Crashed {
+        /// The adapter.
+        adapter: String,
+        /// What happened, with the last of its standard error.
+        why: String,
+    },
+    /// The adapter refused a request.
+    #[error("{adapter} refused `{command}`: {reason}")]
+    Refused {
+        /// The adapter.
+        adapter: String,
+        /// What was asked.
+        command: String,
+        /// What it said.
+        reason: String,
+    },
+    /// The adapter's answer is not what the protocol says.
+    #[error("{adapter} answered `{command}` with something else than the protocol says: {reason}")]
+    Answer {
+        /// The adapter.
+        adapter: String,
+        /// What was asked.
+        command: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// No answer in time.
+    #[error("{adapter} did not answer `{command}` within {after:?}; the session is still there")]
+    Timeout {
+        /// The adapter.
+        adapter: String,
+        /// What was asked.
+        command: String,
+        /// How long was waited.
+        after: Duration,
+    },
+    /// Stopped by the caller.
+    #[error("cancelled")]
+    Cancelled,
+    /// The session's state forbids it.
+    #[error(transparent)]
+    WrongState(#[from] WrongState),
+    /// A frame or variable that is not there any more.
+    #[error(transparent)]
+    Handle(#[from] BadHandle),
+    /// The adapter cannot do it.
+    #[error("{adapter} cannot {what}{}", nearest.as_ref().map(|it| format!("; {it}")).unwrap_or_default())]
+    Unsupported {
+        /// The adapter.
+        adapter: String,
+        /// What it cannot.
+        what: String,
+        /// The nearest thing that it can.
+        nearest: Option<String>,
+    },
+    /// No session of that name, or none at all.
+    #[error("{0}")]
+    NoSession(String),
+    /// Several sessions, and none was named.
+    #[error("several sessions are live; name one with `session`: {0}")]
+    Ambiguous(String),
+    /// What was given does not fit together.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl DapError {
+    /// The code that surfaces and models are given.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Missing { .. } => ErrorCode::MissingTool,
+            Self::NoAdapter { .. } | Self::Unsupported { .. } => ErrorCode::Unsupported,
+            Self::Spawn { source, .. } => source.code(),
+            Self::Crashed { .. } => ErrorCode::ServerCrashed,
+            Self::Refused { .. } | Self::Answer { .. } => ErrorCode::NotApplied,
+            Self::Timeout { .. } => ErrorCode::Timeout,
+            Self::Cancelled => ErrorCode::Cancelled,
+            Self::WrongState(_) => ErrorCode::WrongState,
+            Self::Handle(BadHandle::Stale { .. }) => ErrorCode::StaleText,
+            Self::Handle(BadHandle::Unknown { .. }) | Self::NoSession(_) => ErrorCode::NotFound,
+            Self::Ambiguous(_) => ErrorCode::Ambiguous,
+            Self::Invalid(_) => ErrorCode::InvalidArguments,
+        }
+    }
+
+    /// What a failed request means for `adapter`. A closed stream is for the session to explain.
+    pub(crate) fn from_request(adapter: &str, error: RequestError) -> Self {
+        let adapter = adapter.to_owned();
+        match error {
+            RequestError::Refused { command, error } => {
+                Self::Refused { adapter, command, reason: error.message }
+            }
+            RequestError::Deadline { command, after } => Self::Timeout { adapter, command, after },
+            RequestError::Cancelled { .. } => Self::Cancelled,
+            RequestError::Closed { why, .. } => Self::Crashed { adapter, why },
+        }
+    }
+}

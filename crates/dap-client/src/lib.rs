@@ -1,0 +1,34 @@
+//! The client of debug adapters: which there are, how one is started and spoken to, where its session is.
+//!
+//! Knows nothing of agents, models or tools, asks nobody for permission (it is given a grant) and never
+//! writes a file. What must stay true: the state of a session is worked out by a pure machine, in the
+//! order of the wire; every request ends, with an answer or with a [`DapError`] that says what to do;
+//! whatever was started ends with its session.
+
+mod breakpoints;
+mod client;
+mod definition;
+mod definitions;
+mod envelope;
+mod error;
+mod handles;
+mod output;
+mod session;
+mod sessions;
+mod state;
+mod transport;
+
+pub use breakpoints::{Breakpoints, FunctionBreakpoint, Placed, SourceBreakpoint};
+pub use client::{Client, Handler, InFlight, RequestError};
+pub use definition::{
+    AdapterDefinition, CommandRule, DefinitionError, Executable, FORMAT, How, Install, Quirks, Transport,
+    Verified, fill, merge,
+};
+pub use definitions::Definitions;
+pub use envelope::{AdapterError, Malformed, Message, parse};
+pub use error::DapError;
+pub use handles::{BadHandle, Handle};
+pub use output::{Category, Output, Piece, Since};
+pub use session::{Clock, Frame, Page, Scope, Session, Thread, Variable};
+pub use sessions::{LaunchPlan, LaunchSpec, NoPrograms, Programs, Sessions, Target};
+pub use state::{End, Input, Machine, Need, State, Stop, WrongState};

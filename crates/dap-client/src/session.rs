@@ -1,0 +1,458 @@
+//! One debug session: the handshake, what is asked of its adapter, and its end.
+//!
+//! Chooses no adapter and starts no process. What must stay true: events reach the state machine in the
+//! order of the wire; a request that the state forbids is not sent; when the session is over, its
+//! adapter is ended and reaped, and [`Session::over`] says so.
+
+mod asks;
+mod data;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::{broadcast, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use workspace::Process;
+
+use crate::breakpoints::Breakpoints;
+use crate::client::{Client, Handler, RequestError};
+use crate::definition::AdapterDefinition;
+use crate::error::DapError;
+use crate::handles::Handles;
+use crate::output::{Category, Output};
+use crate::sessions::LaunchPlan;
+use crate::state::{Input, Machine, Need, State, Stop};
+use crate::transport::{Connection, with_tail};
+
+pub use data::{Frame, Page, Scope, Thread, Variable};
+
+/// How long the process of a closed stream may take to end, and a stream after its process.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long an adapter may take to say goodbye, and to end after that.
+const GOODBYE: Duration = Duration::from_secs(1);
+const GRACE: Duration = Duration::from_millis(300);
+/// Changes of state kept for one that listens.
+const CHANGES: usize = 256;
+
+/// When an answer must be there, and who may no longer want it.
+#[derive(Debug, Clone)]
+pub struct Clock {
+    /// The deadline.
+    pub until: Instant,
+    /// Fires when nobody waits any more.
+    pub cancel: CancellationToken,
+}
+
+impl Clock {
+    /// One that ends after `time`.
+    pub fn new(time: Duration, cancel: &CancellationToken) -> Self {
+        Self { until: Instant::now() + time, cancel: cancel.clone() }
+    }
+
+    fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+}
+
+/// A session with one adapter. Shared; [`Session::terminate`] or the end of the program ends it.
+pub struct Session {
+    /// Its name: `debug-1`.
+    pub id: String,
+    /// What is debugged, for people.
+    pub title: String,
+    /// Its adapter.
+    pub adapter: Arc<AdapterDefinition>,
+    /// Whether the program was launched, and so ends with the session.
+    pub launched: bool,
+    client: Client,
+    inner: Arc<Inner>,
+    over: CancellationToken,
+}
+
+/// What events change.
+struct Inner {
+    chatter: Vec<String>,
+    core: Mutex<Core>,
+    state: watch::Sender<State>,
+    changes: broadcast::Sender<State>,
+    /// Set by the event `terminated`, after which nothing more is to come.
+    finished: CancellationToken,
+}
+
+struct Core {
+    machine: Machine,
+    output: Output,
+    capabilities: Value,
+    breakpoints: Breakpoints,
+    frames: Handles,
+    variables: Handles,
+}
+
+impl Inner {
+    fn core(&self) -> MutexGuard<'_, Core> {
+        // Every use leaves it whole, so a panic elsewhere does no harm to it.
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes one thing in and publishes the state if it changed, while no other can.
+    fn take(&self, input: Input) {
+        let mut core = self.core();
+        if let Some(state) = core.machine.take(input) {
+            self.state.send_replace(state.clone());
+            // An error means that nobody listens.
+            drop(self.changes.send(state));
+        }
+    }
+}
+
+impl Handler for Inner {
+    fn event(&self, event: &str, body: Option<&RawValue>) {
+        let body: Value = body.and_then(|body| serde_json::from_str(body.get()).ok()).unwrap_or_default();
+        let text = |name: &str| body[name].as_str().map(str::to_owned);
+        match event {
+            "initialized" => self.take(Input::Initialized),
+            "stopped" => {
+                let stop = Stop {
+                    reason: text("reason").unwrap_or_else(|| "stopped".to_owned()),
+                    description: text("description"),
+                    text: text("text"),
+                    thread: body["threadId"].as_i64(),
+                    hit: body["hitBreakpointIds"]
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .filter_map(Value::as_i64)
+                        .collect(),
+                };
+                self.take(Input::Stopped { stop, all: body["allThreadsStopped"] == true });
+            }
+            // Left out means all (DAP §Continued Event).
+            "continued" => self.take(Input::Continued {
+                thread: body["threadId"].as_i64(),
+                all: body["allThreadsContinued"].as_bool().unwrap_or(true),
+            }),
+            "thread" => {
+                if let Some(id) = body["threadId"].as_i64() {
+                    self.take(Input::Thread { id, alive: body["reason"] != "exited" });
+                }
+            }
+            "exited" => self.take(Input::Exited { code: body["exitCode"].as_i64() }),
+            "terminated" => {
+                self.take(Input::Terminated);
+                self.finished.cancel();
+            }
+            "breakpoint" => self.core().breakpoints.changed(&body),
+            "capabilities" => {
+                let told = body["capabilities"].clone();
+                crate::definition::merge(&mut self.core().capabilities, told);
+            }
+            "output" => {
+                let text = body["output"].as_str().unwrap_or_default();
+                let category = Category::parse(body["category"].as_str());
+                let chatter = category == Some(Category::Console)
+                    && self.chatter.iter().any(|start| text.starts_with(start.as_str()));
+                if let Some(category) = category.filter(|_| !chatter) {
+                    self.core().output.push(category, text);
+                }
+            }
+            other => tracing::trace!(event = other, "an event that changes nothing here"),
+        }
+    }
+
+    fn request(&self, command: &str, _: Option<&RawValue>) -> BoxFuture<'static, Result<Value, String>> {
+        // Neither is announced as supported: the adapter is to start programs itself.
+        let refusal = format!("this client does not support {command}");
+        Box::pin(std::future::ready(Err(refusal)))
+    }
+}
+
+impl Session {
+    /// A session over a connection that was just made. Its end is watched from now on.
+    pub(crate) fn new(
+        id: String,
+        plan: &LaunchPlan,
+        connection: Connection,
+        tracker: &TaskTracker,
+    ) -> Arc<Self> {
+        let core = Core {
+            machine: Machine::default(),
+            output: Output::default(),
+            capabilities: Value::Null,
+            breakpoints: plan.breakpoints.clone(),
+            frames: Handles::new("frame", "stack"),
+            variables: Handles::new("variables_reference", "scopes"),
+        };
+        let inner = Arc::new(Inner {
+            chatter: plan.adapter.quirks.chatter.clone(),
+            core: Mutex::new(core),
+            state: watch::channel(State::Launching).0,
+            changes: broadcast::channel(CHANGES).0,
+            finished: CancellationToken::new(),
+        });
+        let Connection { reader, writer, process } = connection;
+        let handler: Arc<dyn Handler> = Arc::<Inner>::clone(&inner);
+        let client = Client::spawn(plan.adapter.name.clone(), reader, writer, handler, tracker);
+        let session = Arc::new(Self {
+            id,
+            title: plan.title.clone(),
+            adapter: Arc::clone(&plan.adapter),
+            launched: plan.request == "launch",
+            client,
+            inner,
+            over: CancellationToken::new(),
+        });
+        tracker.spawn(Arc::clone(&session).supervise(process));
+        session
+    }
+
+    /// `initialize`, `launch` or `attach`, breakpoints, `configurationDone`.
+    pub(crate) async fn handshake(&self, plan: &LaunchPlan, clock: &Clock) -> Result<(), DapError> {
+        let hello = json!({
+            "clientID": "pilcrow", "clientName": "Pilcrow", "adapterID": plan.adapter.name, "locale": "en",
+            "linesStartAt1": true, "columnsStartAt1": true, "pathFormat": "path",
+            "supportsVariableType": true, "supportsVariablePaging": true,
+            "supportsRunInTerminalRequest": false, "supportsStartDebuggingRequest": false,
+        });
+        let capabilities = self.ask("initialize", hello, Need::NotTerminated, clock).await?;
+        if capabilities["supportsCancelRequest"] == true {
+            self.client.tell_cancels();
+        }
+        self.inner.core().capabilities = capabilities;
+
+        // Sent before anything is waited for: some adapters answer it only after the configuration, and
+        // some say that they are initialized only after it came.
+        let arguments = crate::envelope::without_nulls(plan.arguments.clone());
+        let flight = self.client.send(plan.request, arguments).await;
+        let flight = match flight {
+            Ok(flight) => flight,
+            Err(error) => return Err(self.explain(error).await),
+        };
+        let mut answer = std::pin::pin!(flight.wait(clock.left(), &clock.cancel));
+        let mut answered = false;
+        let ready = self.configuring(clock);
+        let ready = tokio::select! {
+            // `ready` is made again where the answer came first.
+            ready = ready => Some(ready),
+            outcome = &mut answer => match outcome {
+                Ok(_) => { answered = true; None }
+                Err(error) => return Err(self.explain(error).await),
+            },
+        };
+        match ready {
+            Some(ready) => ready?,
+            None => self.configuring(clock).await?,
+        }
+        self.configure(clock).await?;
+        if !answered && let Err(error) = answer.await {
+            return Err(self.explain(error).await);
+        }
+        Ok(())
+    }
+
+    /// Waits until the adapter takes breakpoints.
+    async fn configuring(&self, clock: &Clock) -> Result<(), DapError> {
+        let mut states = self.inner.state.subscribe();
+        let ready = async { states.wait_for(|state| *state != State::Launching).await.is_ok() };
+        let in_time = tokio::select! {
+            biased;
+            () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
+            ready = tokio::time::timeout_at(clock.until, ready) => ready.is_ok(),
+        };
+        if let State::Terminated(_) = self.state() {
+            return Err(self.crashed("it ended before it was ready").await);
+        }
+        let why = "it did not say in time that it is initialized".to_owned();
+        let late = DapError::Crashed { adapter: self.adapter.name.clone(), why };
+        if in_time { Ok(()) } else { Err(late) }
+    }
+
+    async fn configure(&self, clock: &Clock) -> Result<(), DapError> {
+        let (paths, functions) = {
+            let core = self.inner.core();
+            (core.breakpoints.paths(), !core.breakpoints.functions().is_empty())
+        };
+        for path in paths {
+            self.send_source(&path, clock).await?;
+        }
+        if functions {
+            self.send_functions(clock).await?;
+        }
+        self.send_exceptions(clock).await?;
+        if self.can("supportsConfigurationDoneRequest") {
+            self.ask("configurationDone", Value::Null, Need::NotTerminated, clock).await?;
+        }
+        self.inner.take(Input::Configured);
+        Ok(())
+    }
+
+    /// Where it is.
+    pub fn state(&self) -> State {
+        self.inner.core().machine.state().clone()
+    }
+
+    /// Every change of state from now on, in order.
+    pub fn changes(&self) -> broadcast::Receiver<State> {
+        self.inner.changes.subscribe()
+    }
+
+    /// Ends when it is over: the adapter is ended and reaped. Cancel-safe.
+    pub async fn over(&self) {
+        self.over.cancelled().await;
+    }
+
+    /// Whether the adapter says that it can.
+    pub fn can(&self, capability: &str) -> bool {
+        self.inner.core().capabilities[capability] == true
+    }
+
+    /// All that the adapter says it can.
+    pub fn capabilities(&self) -> Value {
+        self.inner.core().capabilities.clone()
+    }
+
+    /// Waits until the program is stopped or over, or the deadline passes. `Ok` in every case: the state
+    /// says which.
+    ///
+    /// # Errors
+    /// [`DapError::Cancelled`].
+    pub async fn settled(&self, clock: &Clock) -> Result<State, DapError> {
+        let mut states = self.inner.state.subscribe();
+        let settled = async {
+            let found = states.wait_for(|state| matches!(state, State::Stopped(_) | State::Terminated(_)));
+            let over = found.await.is_ok_and(|state| matches!(*state, State::Terminated(_)));
+            if over {
+                // The last output and the exit code may come after the word that it is over.
+                self.over().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
+            settled = tokio::time::timeout_at(clock.until, settled) => if settled.is_err() {
+                tracing::debug!(session = self.id, "still running at the deadline");
+            }
+        }
+        Ok(self.state())
+    }
+
+    /// Asks the adapter. What the state forbids is not sent.
+    ///
+    /// # Errors
+    /// [`DapError`].
+    pub async fn ask(
+        &self,
+        command: &str,
+        arguments: Value,
+        need: Need,
+        clock: &Clock,
+    ) -> Result<Value, DapError> {
+        self.inner.core().machine.check(command, need)?;
+        match self.client.request(command, arguments, clock.left(), &clock.cancel).await {
+            Ok(body) => serde_json::from_str(body.get()).map_err(|error| DapError::Answer {
+                adapter: self.adapter.name.clone(),
+                command: command.to_owned(),
+                reason: error.to_string(),
+            }),
+            Err(error) => Err(self.explain(error).await),
+        }
+    }
+
+    /// A failed request; a closed stream is explained by how the session ended.
+    async fn explain(&self, error: RequestError) -> DapError {
+        match error {
+            RequestError::Closed { command, .. } => {
+                self.crashed(&format!("it ended before it answered `{command}`")).await
+            }
+            other => DapError::from_request(&self.adapter.name, other),
+        }
+    }
+
+    async fn crashed(&self, without: &str) -> DapError {
+        // The one who watches says why, soon after the stream closed.
+        let wait = tokio::time::timeout(2 * LAST_WORDS, self.over()).await;
+        tracing::trace!(in_time = wait.is_ok(), "the end of the session");
+        let why = match self.state() {
+            State::Terminated(end) => end.failure.unwrap_or_else(|| without.to_owned()),
+            _ => without.to_owned(),
+        };
+        DapError::Crashed { adapter: self.adapter.name.clone(), why }
+    }
+
+    /// Ends it, and a program that it launched.
+    pub async fn terminate(&self, clock: &Clock) {
+        self.leave(true, clock).await;
+    }
+
+    /// Leaves a program that was attached to; one that was launched ends with its session.
+    pub async fn disconnect(&self, clock: &Clock) {
+        self.leave(false, clock).await;
+    }
+
+    async fn leave(&self, end: bool, clock: &Clock) {
+        if !matches!(self.state(), State::Terminated(_)) {
+            let limited =
+                Clock { until: clock.until.min(Instant::now() + GOODBYE), cancel: clock.cancel.clone() };
+            if end && self.launched && self.can("supportsTerminateRequest") {
+                self.goodbye("terminate", json!({}), &limited).await;
+            }
+            let arguments =
+                if end || !self.launched { json!({ "terminateDebuggee": end }) } else { json!({}) };
+            let limited =
+                Clock { until: clock.until.min(Instant::now() + GOODBYE), cancel: clock.cancel.clone() };
+            self.goodbye("disconnect", arguments, &limited).await;
+            self.inner.take(Input::Terminated);
+            self.inner.finished.cancel();
+        }
+        if tokio::time::timeout(clock.left().max(LAST_WORDS), self.over()).await.is_err() {
+            tracing::warn!(session = self.id, "the adapter is still being ended");
+        }
+    }
+
+    async fn goodbye(&self, command: &str, arguments: Value, clock: &Clock) {
+        if let Err(error) = self.client.request(command, arguments, clock.left(), &clock.cancel).await {
+            tracing::debug!(session = self.id, %error, "the adapter is ended without its answer");
+        }
+    }
+
+    /// Gives it up, for this reason.
+    pub(crate) fn give_up(&self, failure: &str) {
+        self.inner.take(Input::Gone { failure: failure.to_owned() });
+        self.inner.finished.cancel();
+    }
+
+    /// Watches until it is over, and ends what was started.
+    async fn supervise(self: Arc<Self>, process: Process) {
+        let mut states = self.inner.state.subscribe();
+        let over = states.wait_for(|state| matches!(state, State::Terminated(_)));
+        // Each may be dropped: what happened stays so and is asked again below.
+        let told = tokio::select! {
+            _ = over => true,
+            _ = self.client.closed() => false,
+            _ = process.exited() => false,
+        };
+        if told {
+            // After `exited` some adapters (gdb 18) still have the program's last output to tell.
+            let finished = tokio::time::timeout(GOODBYE, self.inner.finished.cancelled()).await;
+            tracing::trace!(said = finished.is_ok(), "the end of the debugged program");
+            let clock = Clock::new(GOODBYE, &CancellationToken::new());
+            self.goodbye("disconnect", json!({}), &clock).await;
+        } else {
+            let both = async { tokio::join!(self.client.closed(), process.exited()) };
+            let ended = tokio::time::timeout(LAST_WORDS, both).await;
+            let why = match ended {
+                Ok((_, status)) => format!("it ended without a word ({status})"),
+                Err(_) => "it closed its stream".to_owned(),
+            };
+            // Ignored where its last messages said that it is over.
+            self.give_up(&with_tail(&why, &process.stderr_tail()));
+        }
+        self.client.close("the session is over");
+        process.end(GRACE).await;
+        self.over.cancel();
+    }
+}

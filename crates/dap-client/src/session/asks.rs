@@ -1,0 +1,402 @@
+//! What a session is asked for: breakpoints, running on, stacks, variables, expressions, output.
+
+use serde_json::{Value, json};
+use workspace::AbsPath;
+
+use super::{Clock, Frame, Page, Scope, Session, Thread, Variable};
+use crate::breakpoints::Breakpoints;
+use crate::error::DapError;
+use crate::output::Since;
+use crate::state::{Input, Need, State, WrongState};
+
+impl Session {
+    /// The breakpoints as they are.
+    pub fn breakpoints(&self) -> Breakpoints {
+        self.inner.core().breakpoints.clone()
+    }
+
+    /// Changes breakpoints and tells the adapter of every file, function and filter that changed.
+    ///
+    /// # Errors
+    /// [`DapError`]; what the adapter did not take is as it was.
+    pub async fn change_breakpoints(
+        &self,
+        change: impl FnOnce(&mut Breakpoints),
+        clock: &Clock,
+    ) -> Result<(), DapError> {
+        self.inner.core().machine.check("breakpoints", Need::NotTerminated)?;
+        let (before, after) = {
+            let mut core = self.inner.core();
+            let before = core.breakpoints.clone();
+            change(&mut core.breakpoints);
+            (before, core.breakpoints.clone())
+        };
+        let outcome = async {
+            for path in after.paths() {
+                if before.source_arguments(&path) != after.source_arguments(&path) {
+                    self.send_source(&path, clock).await?;
+                }
+            }
+            if before.function_arguments() != after.function_arguments() {
+                self.send_functions(clock).await?;
+            }
+            if before.exceptions != after.exceptions {
+                self.send_exceptions(clock).await?;
+            }
+            Ok(())
+        };
+        let outcome = outcome.await;
+        if outcome.is_err() {
+            self.inner.core().breakpoints = before;
+        }
+        outcome
+    }
+
+    pub(super) async fn send_source(&self, path: &AbsPath, clock: &Clock) -> Result<(), DapError> {
+        let arguments = {
+            let core = self.inner.core();
+            for (breakpoint, _) in core.breakpoints.list().filter(|(it, _)| it.path == *path) {
+                let needs = [
+                    (&breakpoint.condition, "supportsConditionalBreakpoints", "stop on a condition"),
+                    (&breakpoint.hit, "supportsHitConditionalBreakpoints", "count hits"),
+                    (&breakpoint.log, "supportsLogPoints", "write log messages"),
+                ];
+                for (wanted, capability, what) in needs {
+                    if wanted.is_some() && core.capabilities[capability] != true {
+                        let nearest = "set a plain breakpoint and look at each stop".to_owned();
+                        return Err(self.lacks(what, Some(nearest)));
+                    }
+                }
+            }
+            core.breakpoints.source_arguments(path)
+        };
+        let body = self.ask("setBreakpoints", arguments, Need::NotTerminated, clock).await?;
+        self.inner.core().breakpoints.source_answer(path, &body);
+        Ok(())
+    }
+
+    pub(super) async fn send_functions(&self, clock: &Clock) -> Result<(), DapError> {
+        if !self.can("supportsFunctionBreakpoints") {
+            return Err(self.lacks("stop at functions by name", Some("name the file and line".to_owned())));
+        }
+        let arguments = self.inner.core().breakpoints.function_arguments();
+        let body = self.ask("setFunctionBreakpoints", arguments, Need::NotTerminated, clock).await?;
+        self.inner.core().breakpoints.function_answer(&body);
+        Ok(())
+    }
+
+    pub(super) async fn send_exceptions(&self, clock: &Clock) -> Result<(), DapError> {
+        let (offered, wanted) = {
+            let core = self.inner.core();
+            let offered = core.capabilities["exceptionBreakpointFilters"].as_array().cloned();
+            (offered.unwrap_or_default(), core.breakpoints.exceptions.clone())
+        };
+        let names: Vec<&str> = offered.iter().filter_map(|it| it["filter"].as_str()).collect();
+        if let Some(unknown) = wanted.iter().flatten().find(|name| !names.contains(&name.as_str())) {
+            let known = if names.is_empty() { "it has no filters".to_owned() } else { names.join(", ") };
+            return Err(
+                self.lacks(&format!("stop at exceptions `{unknown}`"), Some(format!("there are: {known}")))
+            );
+        }
+        if names.is_empty() {
+            return Ok(());
+        }
+        let filters = wanted.unwrap_or_else(|| {
+            let on = offered.iter().filter(|it| it["default"] == true);
+            on.filter_map(|it| it["filter"].as_str().map(str::to_owned)).collect()
+        });
+        let arguments = json!({ "filters": filters });
+        self.ask("setExceptionBreakpoints", arguments, Need::NotTerminated, clock).await.map(drop)
+    }
+
+    fn lacks(&self, what: &str, nearest: Option<String>) -> DapError {
+        DapError::Unsupported { adapter: self.adapter.name.clone(), what: what.to_owned(), nearest }
+    }
+
+    /// Runs on with `command` (`continue`, `next`, `stepIn`, `stepOut`). Where it goes is told by
+    /// [`Session::settled`].
+    ///
+    /// # Errors
+    /// [`DapError`]; refused by the adapter, the program is still stopped.
+    pub async fn run(&self, command: &str, thread: Option<i64>, clock: &Clock) -> Result<(), DapError> {
+        let thread = self.thread(command, thread, clock).await?;
+        // Before it is sent: the next stop may come before the answer.
+        {
+            let core = self.inner.core();
+            core.machine.check(command, Need::Stopped)?;
+        }
+        self.inner.take(Input::Resuming);
+        let answer = self.ask(command, json!({ "threadId": thread }), Need::NotTerminated, clock).await;
+        match answer {
+            Err(error @ DapError::Refused { .. }) => {
+                self.inner.take(Input::NotResumed);
+                Err(error)
+            }
+            // It may have ended before it answered, which is what a last step does.
+            Err(DapError::Crashed { .. } | DapError::WrongState(_)) if self.ended_well() => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    fn ended_well(&self) -> bool {
+        matches!(self.state(), State::Terminated(end) if end.failure.is_none())
+    }
+
+    /// Stops the program.
+    ///
+    /// # Errors
+    /// [`DapError`].
+    pub async fn pause(&self, thread: Option<i64>, clock: &Clock) -> Result<(), DapError> {
+        self.inner.core().machine.check("pause", Need::Running)?;
+        let thread = match thread {
+            Some(thread) => thread,
+            None => self.threads(clock).await?.first().map_or(1, |thread| thread.id),
+        };
+        self.ask("pause", json!({ "threadId": thread }), Need::NotTerminated, clock).await.map(drop)
+    }
+
+    /// Its threads.
+    ///
+    /// # Errors
+    /// [`DapError`].
+    pub async fn threads(&self, clock: &Clock) -> Result<Vec<Thread>, DapError> {
+        let body = self.ask("threads", Value::Null, Need::Alive, clock).await?;
+        let threads = body["threads"].as_array().into_iter().flatten();
+        let read = |it: &Value| {
+            Some(Thread { id: it["id"].as_i64()?, name: it["name"].as_str().unwrap_or_default().to_owned() })
+        };
+        Ok(threads.filter_map(read).collect())
+    }
+
+    /// The thread that is meant: the one named, else the one that stopped, else the first.
+    async fn thread(&self, command: &str, named: Option<i64>, clock: &Clock) -> Result<i64, DapError> {
+        let stop = match self.state() {
+            State::Stopped(stop) => stop,
+            _ => {
+                self.inner.core().machine.check(command, Need::Stopped)?;
+                return Err(DapError::Cancelled);
+            }
+        };
+        if let Some(thread) = named.or(stop.thread) {
+            return Ok(thread);
+        }
+        let threads = self.threads(clock).await?;
+        let none = || DapError::Invalid("the adapter names no thread; there is nothing to run on".to_owned());
+        threads.first().map(|thread| thread.id).ok_or_else(none)
+    }
+
+    /// The frames of a thread, top first: at most `levels` of them, and how many there are where it is
+    /// said.
+    ///
+    /// # Errors
+    /// [`DapError`].
+    pub async fn stack(
+        &self,
+        thread: Option<i64>,
+        start: u64,
+        levels: u64,
+        clock: &Clock,
+    ) -> Result<(Vec<Frame>, Option<u64>), DapError> {
+        let thread = self.thread("stack", thread, clock).await?;
+        let epoch = self.inner.core().machine.epoch();
+        let arguments = json!({ "threadId": thread, "startFrame": start, "levels": levels });
+        let body = self.ask("stackTrace", arguments, Need::Stopped, clock).await?;
+        let mut core = self.inner.core();
+        current(&core.machine, epoch, "stack")?;
+        let mut frames = Vec::new();
+        let told = body["stackFrames"].as_array().into_iter().flatten();
+        // Some adapters give all whatever was asked for.
+        for it in told.take(usize::try_from(levels).unwrap_or(usize::MAX)) {
+            let name = it["name"].as_str().unwrap_or("?").to_owned();
+            let source = &it["source"];
+            let on_disk = source["sourceReference"].as_i64().unwrap_or(0) == 0;
+            let path = source["path"].as_str().filter(|_| on_disk).and_then(AbsPath::new);
+            let file =
+                path.as_ref().map(AbsPath::file_name).or_else(|| source["name"].as_str().map(str::to_owned));
+            let line = it["line"].as_u64().unwrap_or(0);
+            let label = file.as_ref().map_or(name.clone(), |file| format!("{name} at {file}:{line}"));
+            let reference = it["id"].as_i64().unwrap_or(0);
+            let subtle = |hint: &Value| matches!(hint.as_str(), Some("subtle" | "deemphasize" | "label"));
+            frames.push(Frame {
+                id: core.frames.give(epoch, reference, &label),
+                name,
+                path,
+                source: file,
+                line,
+                column: it["column"].as_u64().unwrap_or(0),
+                subtle: subtle(&it["presentationHint"]) || subtle(&source["presentationHint"]),
+            });
+        }
+        Ok((frames, body["totalFrames"].as_u64()))
+    }
+
+    /// The groups of variables of a frame.
+    ///
+    /// # Errors
+    /// [`DapError`]; a frame of an earlier stop is refused by name.
+    pub async fn scopes(&self, frame: i64, clock: &Clock) -> Result<Vec<Scope>, DapError> {
+        let (epoch, frame) = self.frame("scopes", Some(frame))?;
+        let body = self.ask("scopes", json!({ "frameId": frame }), Need::Stopped, clock).await?;
+        let mut core = self.inner.core();
+        current(&core.machine, epoch, "scopes")?;
+        let mut scopes = Vec::new();
+        for it in body["scopes"].as_array().into_iter().flatten() {
+            let name = it["name"].as_str().unwrap_or("?").to_owned();
+            let reference = it["variablesReference"].as_i64().unwrap_or(0);
+            scopes.push(Scope {
+                variables: core.variables.give(epoch, reference, &name),
+                count: count(it),
+                expensive: it["expensive"] == true,
+                hint: it["presentationHint"].as_str().map(str::to_owned),
+                name,
+            });
+        }
+        Ok(scopes)
+    }
+
+    /// What is in a scope or a value.
+    ///
+    /// # Errors
+    /// [`DapError`]; a number of an earlier stop is refused by name.
+    pub async fn variables(&self, of: i64, page: &Page, clock: &Clock) -> Result<Vec<Variable>, DapError> {
+        let (epoch, handle) = {
+            let core = self.inner.core();
+            core.machine.check("variables", Need::Stopped)?;
+            let epoch = core.machine.epoch();
+            (epoch, core.variables.find(epoch, of)?.clone())
+        };
+        let paged = page.count > 0 && self.can("supportsVariablePaging") || page.filter.is_some();
+        let mut arguments = json!({ "variablesReference": handle.reference, "filter": page.filter });
+        if page.count > 0 && (paged || page.filter.is_some()) {
+            arguments["start"] = json!(page.start);
+            arguments["count"] = json!(page.count);
+        }
+        let sent_page = arguments.get("count").is_some();
+        let body = self.ask("variables", arguments, Need::Stopped, clock).await?;
+        let mut core = self.inner.core();
+        current(&core.machine, epoch, "variables")?;
+        let all = body["variables"].as_array().cloned().unwrap_or_default();
+        let limit = if page.count > 0 { page.count } else { u64::MAX };
+        // An adapter that does not page gave all.
+        let skip = if sent_page && all.len() as u64 <= limit { 0 } else { page.start };
+        let (skip, limit) = (usize::try_from(skip), usize::try_from(limit));
+        let chosen = all.iter().skip(skip.unwrap_or(usize::MAX)).take(limit.unwrap_or(usize::MAX));
+        Ok(chosen.map(|it| variable(&mut core, epoch, it, "value", &handle.name)).collect())
+    }
+
+    /// What `expression` comes to, in a frame or globally.
+    ///
+    /// # Errors
+    /// [`DapError`]; a frame of an earlier stop is refused by name.
+    pub async fn evaluate(
+        &self,
+        expression: &str,
+        frame: Option<i64>,
+        context: &str,
+        clock: &Clock,
+    ) -> Result<Variable, DapError> {
+        let (epoch, frame_reference) = match frame {
+            Some(_) => self.frame("evaluate", frame).map(|(epoch, frame)| (epoch, Some(frame)))?,
+            None => (self.inner.core().machine.epoch(), None),
+        };
+        let arguments = json!({ "expression": expression, "frameId": frame_reference, "context": context });
+        let body = self.ask("evaluate", arguments, Need::Stopped, clock).await?;
+        let mut core = self.inner.core();
+        let mut value = variable(&mut core, epoch, &body, "result", "");
+        value.name = expression.to_owned();
+        Ok(value)
+    }
+
+    /// Sets a variable of a scope or value; its new value.
+    ///
+    /// # Errors
+    /// [`DapError`].
+    pub async fn set_variable(
+        &self,
+        of: i64,
+        name: &str,
+        value: &str,
+        clock: &Clock,
+    ) -> Result<Variable, DapError> {
+        if !self.can("supportsSetVariable") {
+            let nearest = "evaluate an assignment, if the language has one".to_owned();
+            return Err(self.lacks("set variables", Some(nearest)));
+        }
+        let (epoch, handle) = {
+            let core = self.inner.core();
+            core.machine.check("set_variable", Need::Stopped)?;
+            let epoch = core.machine.epoch();
+            (epoch, core.variables.find(epoch, of)?.clone())
+        };
+        let arguments = json!({ "variablesReference": handle.reference, "name": name, "value": value });
+        let body = self.ask("setVariable", arguments, Need::Stopped, clock).await?;
+        let mut core = self.inner.core();
+        let mut set = variable(&mut core, epoch, &body, "value", &handle.name);
+        set.name = name.to_owned();
+        Ok(set)
+    }
+
+    /// What is known of the exception that stopped a thread: its name, and the rest for people. `None`
+    /// where the adapter does not tell.
+    ///
+    /// # Errors
+    /// [`DapError`].
+    pub async fn exception(&self, clock: &Clock) -> Result<Option<(String, String)>, DapError> {
+        if !self.can("supportsExceptionInfoRequest") {
+            return Ok(None);
+        }
+        let thread = self.thread("exception_info", None, clock).await?;
+        let body = self.ask("exceptionInfo", json!({ "threadId": thread }), Need::Stopped, clock).await?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().trim().to_owned();
+        let said = text(&body["description"]);
+        let said = if said.is_empty() { text(&body["details"]["message"]) } else { said };
+        Ok(Some((text(&body["exceptionId"]), said)))
+    }
+
+    /// Output since `from`.
+    pub fn output(&self, from: u64) -> Since {
+        self.inner.core().output.since(from)
+    }
+
+    /// The adapter's number of a frame, and the epoch that it is of.
+    fn frame(&self, command: &str, frame: Option<i64>) -> Result<(u64, i64), DapError> {
+        let core = self.inner.core();
+        core.machine.check(command, Need::Stopped)?;
+        let epoch = core.machine.epoch();
+        let frame = frame.ok_or_else(|| DapError::Invalid(format!("`{command}` needs `frame`")))?;
+        Ok((epoch, core.frames.find(epoch, frame)?.reference))
+    }
+}
+
+/// An answer that came after the program ran on is about nothing.
+fn current(machine: &crate::state::Machine, epoch: u64, command: &str) -> Result<(), DapError> {
+    machine.check(command, Need::Stopped)?;
+    if machine.epoch() == epoch {
+        return Ok(());
+    }
+    let help = "it ran on meanwhile; ask again";
+    let error = WrongState { command: command.to_owned(), state: machine.state().name(), help };
+    Err(error.into())
+}
+
+fn count(it: &Value) -> Option<u64> {
+    let (named, indexed) = (it["namedVariables"].as_u64(), it["indexedVariables"].as_u64());
+    (named.is_some() || indexed.is_some()).then(|| named.unwrap_or(0) + indexed.unwrap_or(0))
+}
+
+fn variable(core: &mut super::Core, epoch: u64, it: &Value, value: &str, within: &str) -> Variable {
+    let name = it["name"].as_str().unwrap_or_default().to_owned();
+    let expression = it["evaluateName"].as_str().map(str::to_owned);
+    let label = expression.clone().unwrap_or_else(|| format!("{within} {name}").trim().to_owned());
+    let reference = it["variablesReference"].as_i64().unwrap_or(0);
+    let variables = if reference > 0 { core.variables.give(epoch, reference, &label) } else { 0 };
+    let text = it[value].as_str().map_or_else(|| it[value].to_string(), str::to_owned);
+    Variable {
+        name,
+        value: text,
+        kind: it["type"].as_str().filter(|kind| !kind.is_empty()).map(str::to_owned),
+        variables,
+        count: count(it),
+        expression,
+    }
+}

@@ -1,0 +1,205 @@
+//! Starting an adapter and getting a stream to it: its standard streams, a port that it prints or that we
+//! choose, or a port at which we listen.
+//!
+//! Only the loopback is used. What must stay true: a wait ends when the deadline passes or the adapter
+//! ends, whichever is first; what was started is owned by the [`Process`] that is returned or dropped.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::task::TaskTracker;
+use workspace::{Process, Processes, SpawnGrant};
+
+use crate::definition::Transport;
+use crate::error::DapError;
+use crate::sessions::LaunchPlan;
+
+/// Between two attempts to connect: nothing tells when a port opens.
+const RETRY: Duration = Duration::from_millis(15);
+/// How much of what an adapter prints is searched for its port.
+const HEAD: usize = 64 * 1024;
+
+pub(crate) struct Connection {
+    pub reader: Box<dyn AsyncRead + Send + Unpin>,
+    pub writer: Box<dyn AsyncWrite + Send + Unpin>,
+    pub process: Process,
+}
+
+/// Starts the adapter of `plan` and connects to it.
+pub(crate) async fn open(
+    processes: &Arc<Processes>,
+    plan: &LaunchPlan,
+    grant: &SpawnGrant,
+    deadline: Instant,
+    tracker: &TaskTracker,
+) -> Result<Connection, DapError> {
+    let adapter = &plan.adapter.name;
+    let failed = |why: String| DapError::Crashed { adapter: adapter.clone(), why };
+    let socket = |error: std::io::Error| failed(format!("no port of the loopback can be had: {error}"));
+    let (listener, port) = match &plan.adapter.transport {
+        Transport::Stdio | Transport::Connect { announces: Some(_) } => (None, None),
+        Transport::Listen | Transport::Connect { announces: None } => {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(socket)?;
+            let port = listener.local_addr().map_err(socket)?.port();
+            // A port that the adapter is to open is let go again.
+            ((plan.adapter.transport == Transport::Listen).then_some(listener), Some(port))
+        }
+    };
+    let port_text = port.map(|port| port.to_string()).unwrap_or_default();
+    let later = [("${port}", port_text), ("${host}", "127.0.0.1".to_owned())];
+    let spawned = processes.spawn_apart(&plan.command, grant, &later).await;
+    let mut process = spawned.map_err(|source| DapError::Spawn { adapter: adapter.clone(), source })?;
+    let (Some(stdin), Some(stdout)) = (process.take_stdin(), process.take_stdout()) else {
+        return Err(failed("it has no pipes".to_owned()));
+    };
+    let stream = match &plan.adapter.transport {
+        Transport::Stdio => {
+            return Ok(Connection { reader: Box::new(stdout), writer: Box::new(stdin), process });
+        }
+        Transport::Connect { announces } => {
+            // It may live as long as its input is open.
+            let printed = drain(stdout, stdin, announces.clone(), tracker);
+            connect(&process, printed, port, deadline).await
+        }
+        Transport::Listen => {
+            drop(drain(stdout, stdin, None, tracker));
+            match listener {
+                Some(listener) => accept(&process, listener, deadline).await,
+                None => Err("no port is open for it".to_owned()),
+            }
+        }
+    };
+    match stream {
+        Ok(stream) => {
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(adapter, %error, "small messages may wait for each other");
+            }
+            let (reader, writer) = stream.into_split();
+            Ok(Connection { reader: Box::new(reader), writer: Box::new(writer), process })
+        }
+        Err(why) => {
+            let status = process.end(Duration::from_millis(200)).await;
+            tracing::debug!(adapter, %status, "an adapter that was not reached is ended");
+            Err(failed(with_tail(&why, &process.stderr_tail())))
+        }
+    }
+}
+
+/// `why`, and the last lines of `stderr`.
+pub(crate) fn with_tail(why: &str, stderr: &str) -> String {
+    let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
+    let tail = lines[lines.len().saturating_sub(12)..].join("\n  ");
+    if tail.is_empty() { why.to_owned() } else { format!("{why}; it said last:\n  {tail}") }
+}
+
+/// Reads what the adapter prints, so that it never waits for us, and looks for its port.
+fn drain(
+    mut stdout: impl AsyncRead + Send + Unpin + 'static,
+    stdin: impl Send + 'static,
+    announces: Option<String>,
+    tracker: &TaskTracker,
+) -> watch::Receiver<Option<u16>> {
+    let (found, port) = watch::channel(None);
+    tracker.spawn(async move {
+        let _stdin = stdin;
+        let mut head = Vec::new();
+        let mut buffer = vec![0; 8 * 1024];
+        while let Ok(count @ 1..) = stdout.read(&mut buffer).await {
+            if head.len() < HEAD && found.borrow().is_none() {
+                head.extend_from_slice(&buffer[..count]);
+                if let Some(announces) = &announces {
+                    let port = port_in(&String::from_utf8_lossy(&head), announces);
+                    found.send_if_modified(|found| {
+                        *found = port;
+                        port.is_some()
+                    });
+                }
+            }
+        }
+    });
+    port
+}
+
+/// The port after `announces`: the last number of `HOST:PORT` or a number alone, when its end is seen.
+fn port_in(text: &str, announces: &str) -> Option<u16> {
+    let (_, after) = text.split_once(announces)?;
+    let after = after.trim_start_matches([' ', '\t', ':', '[']);
+    let word = &after[..after.find(char::is_whitespace)?];
+    let digits = |c: char| !c.is_ascii_digit();
+    let number = word.trim_end_matches(digits).rsplit(digits).next()?;
+    number.parse().ok()
+}
+
+async fn connect(
+    process: &Process,
+    mut printed: watch::Receiver<Option<u16>>,
+    chosen: Option<u16>,
+    deadline: Instant,
+) -> Result<TcpStream, String> {
+    let reach = async {
+        let port = match chosen {
+            Some(port) => port,
+            None => match printed.wait_for(Option::is_some).await.map(|port| *port) {
+                Ok(Some(port)) => port,
+                _ => return Err("it closed its output without printing its port".to_owned()),
+            },
+        };
+        loop {
+            match TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => tracing::trace!(port, %error, "not open yet"),
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    };
+    first(process, reach, deadline, "it did not open its port in time").await
+}
+
+async fn accept(process: &Process, listener: TcpListener, deadline: Instant) -> Result<TcpStream, String> {
+    let reach = async {
+        let accepted = listener.accept().await.map(|(stream, _)| stream);
+        accepted.map_err(|error| format!("it could not connect: {error}"))
+    };
+    first(process, reach, deadline, "it did not connect in time").await
+}
+
+/// What `reach` gives, unless the adapter ends or the deadline passes before.
+async fn first(
+    process: &Process,
+    reach: impl Future<Output = Result<TcpStream, String>>,
+    deadline: Instant,
+    late: &str,
+) -> Result<TcpStream, String> {
+    tokio::select! {
+        // Dropping either loses nothing but the attempt.
+        status = process.exited() => Err(format!("it ended before it could be reached ({status})")),
+        stream = timeout_at(deadline, reach) => stream.unwrap_or_else(|_| Err(late.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_read_when_all_of_it_was_printed() {
+        let port = |text: &str| port_in(text, "listening at");
+        assert_eq!(port("DAP server listening at: 127.0.0.1:40"), None);
+        assert_eq!(port("x\nDAP server listening at: 127.0.0.1:4021\n"), Some(4021));
+        assert_eq!(port("nothing here\n"), None);
+        assert_eq!(port_in("Debug server listening at ::1:8123\n", "listening at"), Some(8123));
+    }
+
+    #[test]
+    fn the_last_lines_are_told() {
+        assert_eq!(with_tail("it ended", " \n"), "it ended");
+        let long: String = (0..40).map(|number| format!("line {number}\n")).collect();
+        let told = with_tail("it ended", &long);
+        assert!(told.contains("line 39") && told.contains("line 28") && !told.contains("line 27"), "{told}");
+    }
+}

@@ -1,0 +1,125 @@
+//! Starts a scripted adapter and a session with it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dap_client::{
+    AdapterDefinition, Breakpoints, Clock, DapError, Definitions, LaunchPlan, LaunchSpec, NoPrograms,
+    Session, Sessions, SourceBreakpoint, State, Target,
+};
+use serde_json::Value;
+use testing::debug_adapter::{Script, executable};
+use tokio_util::sync::CancellationToken;
+use workspace::{AbsPath, Policy, PolicyOptions, Processes, StateDir, TrustStore};
+
+pub const LONG: Duration = Duration::from_secs(30);
+
+pub struct Bench {
+    folder: tempfile::TempDir,
+    pub sessions: Arc<Sessions>,
+    pub processes: Arc<Processes>,
+    pub root: AbsPath,
+}
+
+pub fn clock() -> Clock {
+    within(LONG)
+}
+
+pub fn within(time: Duration) -> Clock {
+    Clock::new(time, &CancellationToken::new())
+}
+
+impl Bench {
+    pub fn new(script: Script) -> Self {
+        Self::with(script, "", &[])
+    }
+
+    /// With more of its definition, and more arguments of its command.
+    pub fn with(mut script: Script, more: &str, args: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = AbsPath::new(folder.path().canonicalize().unwrap()).unwrap();
+        script.record = Some(folder.path().join("record"));
+        script.pid_file = Some(folder.path().join("pid"));
+        let file = folder.path().join("script.json");
+        std::fs::write(&file, serde_json::to_string(&script).unwrap()).unwrap();
+        std::fs::write(folder.path().join("a.txt"), "one\ntwo\nthree\n").unwrap();
+        let mut words = vec![file.to_string_lossy().into_owned()];
+        words.extend(args.iter().map(|it| (*it).to_owned()));
+        let text = format!(
+            "format = 1\nname = \"scripted\"\npatterns = [\"*.txt\"]\nverified = false\n\
+             command.candidates = [{:?}]\ncommand.args = {words:?}\n{more}\n\
+             [launch]\nprogram = \"${{program}}\"\nmodule = \"${{module}}\"\nargs = \"${{args}}\"\n\
+             [install]\nhow = \"page\"\npage = \"x\"\n",
+            executable()
+        );
+        let mut definitions = Definitions::default();
+        definitions.insert(AdapterDefinition::parse(&text, "scripted", false).unwrap());
+        let processes = Processes::new(None);
+        let sessions = Sessions::new(definitions, Arc::new(NoPrograms), Arc::clone(&processes));
+        Self { folder, sessions, processes, root }
+    }
+
+    pub fn at(&self, line: u64) -> SourceBreakpoint {
+        let path = self.root.join("a.txt");
+        SourceBreakpoint { path, line, column: None, condition: None, hit: None, log: None }
+    }
+
+    pub fn plan(&self, change: impl FnOnce(&mut Breakpoints)) -> LaunchPlan {
+        let mut breakpoints = Breakpoints::default();
+        breakpoints.add(self.at(2));
+        change(&mut breakpoints);
+        let spec = LaunchSpec {
+            target: Target::Program(self.root.join("a.txt")),
+            adapter: None,
+            root: self.root.clone(),
+            args: vec!["x".into()],
+            cwd: self.root.clone(),
+            env: Vec::new(),
+            stop_on_entry: false,
+            breakpoints,
+            arguments: None,
+        };
+        self.sessions.plan(&spec).unwrap()
+    }
+
+    pub async fn start_plan(&self, plan: &LaunchPlan, clock: &Clock) -> Result<Arc<Session>, DapError> {
+        let state = StateDir::new(self.root.join("state"));
+        let policy = Policy::new(PolicyOptions::new(TrustStore::new(state), self.root.clone()));
+        let grant = policy.grant_invoked(&plan.adapter.name, &plan.command).unwrap();
+        self.sessions.start(plan, &grant, clock).await
+    }
+
+    pub async fn start(&self) -> Arc<Session> {
+        self.start_plan(&self.plan(|_| ()), &clock()).await.unwrap()
+    }
+
+    pub async fn refused(&self) -> String {
+        self.start_plan(&self.plan(|_| ()), &clock()).await.map(|_| ()).unwrap_err().to_string()
+    }
+
+    /// What the adapter got, as `command` or `response`.
+    pub fn got(&self) -> Vec<String> {
+        let name = |message: Value| {
+            let name = if message["type"] == "request" { &message["command"] } else { &message["type"] };
+            name.as_str().unwrap().to_owned()
+        };
+        self.record().into_iter().map(name).collect()
+    }
+
+    pub fn record(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.folder.path().join("record")).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Whether the adapter's process is there, also as a zombie.
+    pub fn adapter_lives(&self) -> bool {
+        let pid = std::fs::read_to_string(self.folder.path().join("pid")).unwrap();
+        Path::new("/proc").join(pid.trim()).exists()
+    }
+}
+
+/// Waits until it is stopped or over.
+pub async fn settled(session: &Session) -> State {
+    session.settled(&clock()).await.unwrap()
+}

@@ -1,0 +1,8 @@
+//! Sessions with a scripted debug adapter in a process of its own: one that behaves, and ones that do not.
+
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests write scripts for their adapters")]
+
+mod bench;
+mod misbehaving;
+mod sessions;
+mod transports;

@@ -1,0 +1,245 @@
+//! Adapters that do what adapters were seen to do, and worse. One test each.
+
+use std::time::{Duration, Instant};
+
+use dap_client::{Category, End, State};
+use serde_json::{Value, json};
+use testing::debug_adapter::{Script, Step};
+
+use crate::bench::{Bench, clock, settled, within};
+
+fn terminated(session: &dap_client::Session) -> End {
+    match session.state() {
+        State::Terminated(end) => end,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A session with it reaches a stop, steps, looks, and ends well.
+async fn works(script: Script) -> Bench {
+    let bench =
+        Bench::new(script.on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")]));
+    let session = bench.start().await;
+    assert_eq!(settled(&session).await.name(), "stopped");
+    session.run("next", None, &clock()).await.unwrap();
+    assert_eq!(settled(&session).await.name(), "stopped");
+    assert_eq!(session.stack(None, 0, 5, &clock()).await.unwrap().0[0].name, "main");
+    session.terminate(&clock()).await;
+    assert_eq!(terminated(&session).failure, None);
+    assert!(!bench.adapter_lives());
+    bench
+}
+
+#[tokio::test]
+async fn late_and_duplicate_and_unknown_answers() {
+    let body = json!({"threads": []});
+    works(Script::new().on(
+        "next",
+        [
+            Step::Body(json!({})),
+            Step::Body(json!({"again": true})),
+            Step::AnswerTo { request_seq: json!(1), body: body.clone() },
+            Step::AnswerTo { request_seq: json!(9999), body: body.clone() },
+            Step::AnswerTo { request_seq: json!("nonsense"), body },
+            Step::stopped("step"),
+        ],
+    ))
+    .await;
+}
+
+#[tokio::test]
+async fn unknown_events() {
+    works(
+        Script::new()
+            .on(
+                "launch",
+                [
+                    Step::event("debugpySockets", json!({"sockets": [{"port": 1}]})),
+                    Step::event("module", json!({"module": {"id": 7}})),
+                    Step::event("output", json!({})),
+                    Step::event("stopped", json!([])),
+                    Step::event("thread", Value::Null),
+                    Step::Body(json!({})),
+                ],
+            )
+            .on("next", [Step::event("x-new", json!("text")), Step::Body(json!({})), Step::stopped("step")]),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn initialized_before_anything_was_launched() {
+    let capabilities = Script::new().capabilities;
+    works(Script::new().on("initialize", [Step::event("initialized", json!({})), Step::Body(capabilities)]))
+        .await;
+}
+
+#[tokio::test]
+async fn initialized_long_after_the_answer_to_launch() {
+    let script = Script::new()
+        .on("initialize", [Step::Body(Script::new().capabilities)])
+        .on("launch", [Step::Body(json!({})), Step::DelayMs(300), Step::event("initialized", json!({}))]);
+    works(script).await;
+}
+
+#[tokio::test]
+async fn launch_answered_only_after_the_configuration() {
+    works(Script::new().on("launch", [Step::wait_for("configurationDone", 1), Step::Body(json!({}))])).await;
+}
+
+#[tokio::test]
+async fn numbers_as_strings() {
+    let mut script = Script::new();
+    script.string_ids = true;
+    let ask = |seq| Step::Request { seq, command: "runInTerminal".into(), arguments: json!({"args": []}) };
+    let script = script.on(
+        "launch",
+        [
+            ask(json!("q-1")),
+            Step::wait_for("response", 1),
+            ask(json!(77)),
+            Step::wait_for("response", 2),
+            Step::Body(json!({})),
+        ],
+    );
+    let bench = works(script).await;
+    let answers: Vec<Value> = bench.record().into_iter().filter(|it| it["type"] == "response").collect();
+    let ids: Vec<&Value> = answers.iter().map(|it| &it["request_seq"]).collect();
+    assert_eq!(ids, [&json!("q-1"), &json!(77)], "each id goes back as it came");
+    assert!(answers.iter().all(|it| it["success"] == false && it["message"].is_string()));
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_message() {
+    let noise = [
+        "Debugger attached.\n",
+        "Content-Length: many\r\n\r\n{}",
+        "Content-Length: 5\r\n\r\nhello",
+        "Content-Length: 13\r\n\r\n{\"seq\":\"half\"",
+    ];
+    let noise = noise.map(|text| Step::Raw(text.into()));
+    let [a, b, c, d] = noise;
+    works(Script::new().on("next", [a, Step::Body(json!({})), b, c, d, Step::stopped("step")])).await;
+}
+
+#[tokio::test]
+async fn no_exited_before_the_end() {
+    let bench = Bench::new(Script::new().on(
+        "configurationDone",
+        [Step::Body(json!({})), Step::output("done"), Step::event("terminated", Value::Null)],
+    ));
+    let session = bench.start().await;
+    assert_eq!(settled(&session).await, State::Terminated(End::default()));
+    assert_eq!(session.output(0).pieces[0].text, "done\n");
+}
+
+#[tokio::test]
+async fn exited_after_the_end_is_still_heard() {
+    let bench = Bench::new(
+        Script::new()
+            .on("configurationDone", [Step::Body(json!({})), Step::event("terminated", Value::Null)])
+            .on("disconnect", [Step::event("exited", json!({"exitCode": 4})), Step::Body(json!({}))]),
+    );
+    let session = bench.start().await;
+    assert_eq!(settled(&session).await, State::Terminated(End { exit_code: Some(4), ..End::default() }));
+}
+
+#[tokio::test]
+async fn death_at_each_stage_is_told_with_the_last_words() {
+    let dies = |text: &str| vec![Step::Stderr(format!("oh no: {text}\n")), Step::Crash(3)];
+    for command in ["initialize", "launch", "setBreakpoints", "configurationDone"] {
+        let bench = Bench::new(Script::new().on(command, dies(command)));
+        let said = bench.refused().await;
+        assert!(
+            said.contains("exit status: 3") && said.contains(&format!("oh no: {command}")),
+            "{command}: {said}"
+        );
+        assert!(!bench.adapter_lives());
+    }
+    let mut script = Script::new();
+    script.start = dies("at the start");
+    let said = Bench::new(script).refused().await;
+    assert!(said.contains("oh no: at the start"), "{said}");
+
+    // While it is asked: what waits ends at once, with the reason.
+    let script = Script::new()
+        .on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")])
+        .on("stackTrace", dies("stackTrace"));
+    let bench = Bench::new(script);
+    let session = bench.start().await;
+    settled(&session).await;
+    let begin = Instant::now();
+    let said = session.stack(None, 0, 20, &clock()).await.unwrap_err().to_string();
+    assert!(said.contains("oh no: stackTrace"), "{said}");
+    assert!(begin.elapsed() < Duration::from_secs(15));
+    assert!(terminated(&session).failure.is_some_and(|why| why.contains("oh no: stackTrace")));
+}
+
+#[tokio::test]
+async fn one_that_never_gets_ready_is_ended_at_the_deadline() {
+    let bench = Bench::new(Script::new().on("initialize", [Step::Body(json!({}))]));
+    let start = bench.start_plan(&bench.plan(|_| ()), &within(Duration::from_millis(500))).await;
+    let said = start.map(|_| ()).unwrap_err().to_string();
+    assert!(said.contains("did not say in time that it is initialized"), "{said}");
+    assert!(!bench.adapter_lives());
+}
+
+#[tokio::test]
+async fn a_refused_launch_is_told_in_the_adapters_words() {
+    let bench = Bench::new(Script::new().on("launch", [Step::Fail("no such program".into())]));
+    assert_eq!(bench.refused().await, "scripted refused `launch`: no such program");
+    assert!(!bench.adapter_lives());
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_lines_of_output_stay_bounded() {
+    let bench = Bench::new(Script::new().on(
+        "configurationDone",
+        [
+            Step::Body(json!({})),
+            Step::Repeat { count: 100_000, steps: vec![Step::output("a line of output")] },
+            Step::event("output", json!({"category": "telemetry", "output": "secret"})),
+            Step::event("output", json!({"category": "stderr", "output": "the last\n"})),
+            Step::stopped("breakpoint"),
+        ],
+    ));
+    let session = bench.start().await;
+    // A busy machine takes its time for so much.
+    let state = session.settled(&within(Duration::from_secs(150))).await.unwrap();
+    assert_eq!(state.name(), "stopped");
+    let output = session.output(0);
+    let kept: usize = output.pieces.iter().map(|piece| piece.text.len()).sum();
+    assert!(kept <= 256 * 1024, "{kept}");
+    assert_eq!(output.dropped + kept as u64, 100_000 * 17 + 9);
+    let last = output.pieces.last().unwrap();
+    assert_eq!((last.category, last.text.as_str()), (Category::Stderr, "the last\n"));
+    session.terminate(&clock()).await;
+}
+
+#[tokio::test]
+async fn one_that_does_not_say_goodbye_is_ended_all_the_same() {
+    let script = Script::new().on("disconnect", [Step::wait_for("never", 1)]);
+    let bench = Bench::new(script);
+    let session = bench.start().await;
+    session.terminate(&clock()).await;
+    assert!(!bench.adapter_lives());
+}
+
+#[tokio::test]
+async fn a_start_that_is_dropped_leaves_nothing() {
+    let bench = Bench::new(Script::new().on("initialize", [Step::wait_for("never", 1)]));
+    let plan = bench.plan(|_| ());
+    let clock = clock();
+    {
+        let mut start = std::pin::pin!(bench.start_plan(&plan, &clock));
+        while bench.record().is_empty() {
+            tokio::select! {
+                _ = &mut start => panic!("it does not start"),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+    }
+    let session = bench.sessions.get(None).unwrap();
+    tokio::time::timeout(crate::bench::LONG, session.over()).await.unwrap();
+    assert!(!bench.adapter_lives());
+}

@@ -1,0 +1,152 @@
+//! What a session promises with an adapter that keeps to the protocol.
+
+use std::time::Duration;
+
+use dap_client::{DapError, End, Need, Page, SourceBreakpoint, State};
+use serde_json::json;
+use testing::debug_adapter::{Script, Step};
+use workspace::ErrorCode;
+
+use crate::bench::{Bench, clock, settled, within};
+
+fn stops_at_start() -> Script {
+    Script::new().on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")])
+}
+
+#[tokio::test]
+async fn breakpoints_are_in_place_before_the_program_runs() {
+    let bench = Bench::new(stops_at_start());
+    let session = bench.start().await;
+    assert!(matches!(settled(&session).await, State::Stopped(stop) if stop.reason == "breakpoint"));
+    let expected = ["initialize", "launch", "setBreakpoints", "setExceptionBreakpoints", "configurationDone"];
+    assert_eq!(bench.got(), expected);
+    let record = bench.record();
+    assert_eq!(
+        record[1]["arguments"],
+        json!({"program": bench.root.join("a.txt").to_string(), "args": ["x"]})
+    );
+    assert_eq!(record[2]["arguments"]["breakpoints"], json!([{"line": 2}]));
+    assert_eq!(record[3]["arguments"], json!({"filters": ["uncaught"]}));
+    let placed: Vec<bool> = session.breakpoints().list().map(|(_, placed)| placed.verified).collect();
+    assert_eq!(placed, [true]);
+    session.terminate(&clock()).await;
+    assert!(!bench.adapter_lives());
+}
+
+#[tokio::test]
+async fn steps_stop_again_and_what_was_handed_out_is_refused_by_name() {
+    let bench = Bench::new(stops_at_start());
+    let session = bench.start().await;
+    settled(&session).await;
+    let (frames, total) = session.stack(None, 0, 20, &clock()).await.unwrap();
+    assert_eq!((frames.len(), frames[0].name.as_str(), total), (1, "main", Some(1)));
+    let scopes = session.scopes(frames[0].id, &clock()).await.unwrap();
+    let variables = session.variables(scopes[0].variables, &Page::default(), &clock()).await.unwrap();
+    assert_eq!((variables[0].name.as_str(), variables[0].value.as_str()), ("n", "3"));
+
+    session.run("next", None, &clock()).await.unwrap();
+    assert!(matches!(settled(&session).await, State::Stopped(stop) if stop.reason == "step"));
+    let error = session.scopes(frames[0].id, &clock()).await.unwrap_err();
+    assert_eq!(error.to_string(), "frame 1 was `main` at an earlier stop; ask `stack` again");
+    assert_eq!(error.code(), ErrorCode::StaleText);
+    let error = session.variables(scopes[0].variables, &Page::default(), &clock()).await.unwrap_err();
+    assert!(error.to_string().contains("was `Locals` at an earlier stop"), "{error}");
+    session.terminate(&clock()).await;
+}
+
+#[tokio::test]
+async fn a_running_program_is_not_asked_for_its_stack() {
+    let bench = Bench::new(Script::new().on("pause", [Step::Body(json!({})), Step::stopped("pause")]));
+    let session = bench.start().await;
+    assert_eq!(session.state(), State::Running);
+    let error = session.stack(None, 0, 20, &clock()).await.unwrap_err();
+    assert!(error.to_string().contains("the session is running"), "{error}");
+    assert_eq!(error.code(), ErrorCode::WrongState);
+    assert!(!bench.got().contains(&"stackTrace".to_owned()), "it was not sent");
+    session.pause(None, &clock()).await.unwrap();
+    assert!(matches!(settled(&session).await, State::Stopped(_)));
+    session.terminate(&clock()).await;
+}
+
+#[tokio::test]
+async fn a_refused_step_leaves_the_program_stopped() {
+    let bench = Bench::new(stops_at_start().on("next", [Step::Fail("not here".into())]));
+    let session = bench.start().await;
+    settled(&session).await;
+    let error = session.run("next", None, &clock()).await.unwrap_err();
+    assert_eq!(error.to_string(), "scripted refused `next`: not here");
+    assert!(matches!(session.state(), State::Stopped(_)));
+    session.terminate(&clock()).await;
+}
+
+#[tokio::test]
+async fn changes_of_state_are_told_in_order() {
+    let bench = Bench::new(stops_at_start().on(
+        "continue",
+        [
+            Step::Body(json!({})),
+            Step::event("exited", json!({"exitCode": 7})),
+            Step::event("terminated", json!({})),
+        ],
+    ));
+    let session = bench.start().await;
+    settled(&session).await;
+    let mut changes = session.changes();
+    session.run("continue", None, &clock()).await.unwrap();
+    let end = End { exit_code: Some(7), ..End::default() };
+    assert_eq!(settled(&session).await, State::Terminated(end.clone()));
+    assert_eq!(changes.try_recv().unwrap(), State::Running);
+    assert_eq!(changes.try_recv().unwrap(), State::Terminated(end));
+    assert!(!bench.adapter_lives(), "it is reaped when the session is over");
+}
+
+#[tokio::test]
+async fn what_the_adapter_lacks_is_said_before_it_is_sent() {
+    let bench = Bench::new(Script::new());
+    let plan = bench.plan(|all| all.add(SourceBreakpoint { log: Some("n".into()), ..bench.at(3) }));
+    let error = bench.start_plan(&plan, &clock()).await.map(|_| ()).unwrap_err();
+    let said = "scripted cannot write log messages; set a plain breakpoint and look at each stop";
+    assert_eq!((error.to_string().as_str(), error.code()), (said, ErrorCode::Unsupported));
+    assert!(!bench.adapter_lives());
+    let plan = bench.plan(|all| all.exceptions = Some(vec!["raised".into()]));
+    let error = bench.start_plan(&plan, &clock()).await.map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("there are: uncaught"), "{error}");
+}
+
+#[tokio::test]
+async fn a_request_that_is_given_up_is_cancelled_at_the_adapter() {
+    let mut script =
+        stops_at_start().on("evaluate", [Step::wait_for("cancel", 1), Step::Body(json!({"result": "late"}))]);
+    script.capabilities["supportsCancelRequest"] = json!(true);
+    let bench = Bench::new(script);
+    let session = bench.start().await;
+    settled(&session).await;
+    let error = session.evaluate("n", None, "watch", &within(Duration::from_millis(200))).await.unwrap_err();
+    assert!(matches!(error, DapError::Timeout { .. }), "{error}");
+    // The late answer came before this one, and did no harm.
+    session.stack(None, 0, 1, &clock()).await.unwrap();
+    let record = bench.record();
+    let asked = record.iter().find(|it| it["command"] == "evaluate").unwrap();
+    let cancel = record.iter().find(|it| it["command"] == "cancel").unwrap();
+    assert_eq!(cancel["arguments"], json!({"requestId": asked["seq"]}));
+    session.terminate(&clock()).await;
+}
+
+#[tokio::test]
+async fn sessions_are_found_by_name_and_all_end_together() {
+    let bench = Bench::new(stops_at_start());
+    let (one, two) = (bench.start().await, bench.start().await);
+    let error = bench.sessions.get(None).map(|_| ()).unwrap_err();
+    assert!(
+        error.to_string().contains("debug-1 (a.txt, ") && error.code() == ErrorCode::Ambiguous,
+        "{error}"
+    );
+    assert_eq!(bench.sessions.get(Some("debug-2")).unwrap().id, two.id);
+    one.terminate(&clock()).await;
+    assert_eq!(bench.sessions.get(None).unwrap().id, two.id);
+    bench.sessions.shutdown(Duration::from_secs(10)).await;
+    assert_eq!(two.state().name(), "terminated");
+    assert!(bench.processes.end_all(Duration::from_secs(5)).await.is_empty());
+    let error = two.ask("threads", json!({}), Need::Alive, &clock()).await.unwrap_err();
+    assert!(error.to_string().contains("the session is terminated; `launch` again"), "{error}");
+}

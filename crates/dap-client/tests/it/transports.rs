@@ -1,0 +1,52 @@
+//! The ways to reach an adapter, and adapters that are slow or never there.
+
+use std::time::Duration;
+
+use testing::debug_adapter::{Script, Step};
+
+use crate::bench::{Bench, clock, settled, within};
+
+async fn reached(bench: &Bench) {
+    let session = bench.start().await;
+    session.threads(&clock()).await.unwrap();
+    session.terminate(&clock()).await;
+    assert_eq!(settled(&session).await.name(), "terminated");
+    assert!(!bench.adapter_lives());
+}
+
+#[tokio::test]
+async fn a_port_that_we_choose_opened_late() {
+    let script = Script::new().at_start(Step::DelayMs(300));
+    reached(&Bench::with(script, "transport.kind = \"connect\"", &["--port", "${port}"])).await;
+}
+
+#[tokio::test]
+async fn a_port_that_is_printed_late_among_other_words() {
+    let script =
+        Script::new().at_start(Step::Raw("Starting up on 2 cores\n".into())).at_start(Step::DelayMs(300));
+    let more = "transport = { kind = \"connect\", announces = \"listening at\" }";
+    reached(&Bench::with(script, more, &["--announce"])).await;
+}
+
+#[tokio::test]
+async fn one_that_connects_to_us() {
+    reached(&Bench::with(Script::new(), "transport.kind = \"listen\"", &["--connect", "${port}"])).await;
+}
+
+#[tokio::test]
+async fn one_that_dies_before_its_port_is_open() {
+    let script = Script::new().at_start(Step::Stderr("no licence\n".into())).at_start(Step::Crash(5));
+    let bench = Bench::with(script, "transport.kind = \"connect\"", &["--port", "${port}"]);
+    let said = bench.refused().await;
+    assert!(said.contains("exit status: 5") && said.contains("no licence"), "{said}");
+}
+
+#[tokio::test]
+async fn one_that_never_opens_its_port_is_ended_at_the_deadline() {
+    let script = Script::new().at_start(Step::DelayMs(60_000));
+    let bench = Bench::with(script, "transport.kind = \"listen\"", &["--connect", "${port}"]);
+    let start = bench.start_plan(&bench.plan(|_| ()), &within(Duration::from_millis(500))).await;
+    let said = start.map(|_| ()).unwrap_err().to_string();
+    assert!(said.contains("it did not connect in time"), "{said}");
+    assert!(!bench.adapter_lives());
+}

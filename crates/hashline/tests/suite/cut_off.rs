@@ -1,0 +1,77 @@
+//! Patches that look cut off, or leave text out: nothing of them is made.
+
+use hashline::{Patch, Reason};
+
+use crate::session::{Session, check, check_refused};
+
+#[test]
+fn a_register_that_is_pasted_nowhere_keeps_its_lines() {
+    let refusal = check_refused("a\nb\nc\n", "CUT 1cu @keep\n", Reason::InvalidPatch);
+    assert!(refusal.render().contains("@keep"), "{}", refusal.render());
+    let mut session = Session::new(&[("f", "a\nb\n"), ("g", "x\n")]);
+    let (f, g) = (session.read("f"), session.read("g"));
+    let cut = format!("[f#{f}]\nCUT {} @r\n", session.anchor("f", 2));
+    session.edited(&format!("{cut}[g#{g}]\nPUT >$ @r\n"));
+    assert_eq!((session.text("f"), session.text("g")), ("a\n", "x\nb\n"));
+}
+
+#[test]
+fn an_envelope_has_an_end() {
+    let patch = "[f#3F2A]\nPUT 2:\n+x\n";
+    for (opening, closing) in [("```\n", "```\n"), ("*** Begin Patch\n", "*** End Patch\n")] {
+        let cut_off = Patch::parse(&format!("{opening}{patch}")).unwrap_err().to_string();
+        assert!(cut_off.contains("cut off"), "{cut_off}");
+        Patch::parse(&format!("{opening}{patch}{closing}")).unwrap();
+    }
+}
+
+#[test]
+fn a_byte_order_mark_before_the_patch_is_nothing() {
+    assert!(Patch::parse("\u{feff}[f#3F2A]\nCUT 2\n").is_ok());
+    assert!(Patch::parse("\u{feff}```\n[f#3F2A]\nCUT 2\n```\n").is_ok());
+}
+
+#[test]
+fn a_row_that_stands_for_others_does_not_replace_them() {
+    let mut session = Session::new(&[("f", "def f():\n    a = 1\n    b = 2\n    c = 3\n    return a\n")]);
+    let tag = session.read("f");
+    let range = format!("PUT {}..={}:", session.anchor("f", 1), session.anchor("f", 5));
+    let body = "+def f():\n+    a = 9\n+    # ... rest of the code unchanged ...\n";
+    let refusal = session.refused_for(&format!("[f#{tag}]\n{range}\n{body}"), Reason::InvalidPatch);
+    assert!(refusal.render().contains("left out"), "{}", refusal.render());
+    // As many rows as lines, or a row that stood there, leave nothing out.
+    session.edited(&format!("[f#{tag}]\n{range}\n{body}+    b = 2\n+    return a\n"));
+    let mut session = Session::new(&[("f", "class P:\n    x: int\n    y: int\n    ...\n")]);
+    let tag = session.read("f");
+    let range = format!("PUT {}..={}:", session.anchor("f", 2), session.anchor("f", 4));
+    session.edited(&format!("[f#{tag}]\n{range}\n+    ...\n"));
+}
+
+#[test]
+fn pasted_rows_are_those_that_are_replaced() {
+    let error = Patch::parse("[f#3F2A]\nPUT 2..=3:\n3cq:B\n4xx:C\n").unwrap_err().to_string();
+    assert!(error.contains("line 3") && error.contains("line 2"), "{error}");
+    assert!(Patch::parse("[f#3F2A]\nPUT 2..=3:\n2cq:B\n3xx:C\n").is_ok());
+    // What is inserted has no numbers of its own.
+    assert!(Patch::parse("[f#3F2A]\nPUT >2:\n7cq:B\n8xx:C\n").is_ok());
+}
+
+#[test]
+fn blanks_belong_to_a_name_that_has_them() {
+    let mut session = Session::new(&[("tw", "bare\n"), ("tw ", "blank\n")]);
+    session.read("tw");
+    let tag = session.read("tw ");
+    session.edited(&format!("[tw #{tag}]\nPUT {}:\n+x\n", session.anchor("tw ", 1)));
+    assert_eq!((session.text("tw"), session.text("tw ")), ("bare\n", "x\n"));
+    let json = |path: &str, tag| {
+        format!(r#"{{"path": "{path}", "tag": "{tag}", "edits": [{{"op": "append", "lines": ["y"]}}]}}"#)
+    };
+    let tag = session.read("tw ");
+    session.edited(&json("tw ", tag));
+    assert_eq!((session.text("tw"), session.text("tw ")), ("bare\n", "x\ny\n"));
+    // Where there is no such name, they are a slip.
+    let tag = session.read("tw");
+    session.edited(&json(" tw", tag));
+    assert_eq!(session.text("tw"), "bare\ny\n");
+    check("a\n", "PUT >$:\n+b\n", "a\nb\n");
+}

@@ -1,0 +1,57 @@
+//! Numbers of lines that read the same as others near, neighbours and all.
+
+use hashline::{Limits, Reason, SnapshotStore};
+
+use crate::session::{Session, numbered};
+
+#[test]
+fn a_twin_that_may_have_come_to_the_number_is_not_believed() {
+    let twins = "a\nsame\nb\n".repeat(6);
+    let mut session = Session::new(&[("f", &twins)]);
+    session.read("f");
+    let anchor = session.anchor("f", 8);
+    // Someone writes the block once more; which of them is new, nobody can tell.
+    session.write("f", &"a\nsame\nb\n".repeat(7));
+    let tag = session.read("f");
+    assert_eq!(session.anchor("f", 8), anchor);
+    let cut = format!("[f#{tag}]\nCUT {anchor}\n");
+    session.refused_for(&cut, Reason::Ambiguous);
+    session.edited(&cut);
+}
+
+#[test]
+fn a_twin_is_not_believed_by_its_number_once_a_version_is_gone() {
+    let text = format!("{}{}", numbered(100), "a\nsame\nb\n".repeat(6));
+    let insert_after = |line: usize| {
+        let mut session = Session::new(&[("f", &text), ("g", "other\n")]);
+        session.store = SnapshotStore::new(Limits { paths: 1, ..Limits::default() });
+        let tag = ["f", "g", "f"].map(|path| session.read(path))[2];
+        let patch = format!("[f#{tag}]\nPUT >{}:\n+x\n", session.anchor("f", line));
+        (session, patch)
+    };
+    let (mut session, patch) = insert_after(108);
+    session.refused_for(&patch, Reason::Ambiguous);
+    session.edited(&patch);
+    // One that stands alone is as good as ever.
+    let (mut session, patch) = insert_after(60);
+    session.edited(&patch);
+}
+
+/// A text written under other lines is read again; what its numbers meant before is not believed.
+#[test]
+fn a_number_of_before_is_no_number_of_now() {
+    let text = "X\n}\n\n\nY\n}\n\n\nZ\n";
+    for between in [None, Some(7), Some(9)] {
+        let mut session = Session::new(&[("f", text)]);
+        let old = session.read("f");
+        let anchors: Vec<String> = (1..=9).map(|line| session.anchor("f", line)).collect();
+        session.write("f", &format!("1\n2\n3\n4\n{text}"));
+        if let Some(line) = between {
+            session.edited(&format!("[f#{old}]\nPUT {}:\n+changed\n", anchors[line - 1]));
+        }
+        let tag = session.read("f");
+        let stays = session.anchor("f", 7) == anchors[6];
+        let reason = if stays { Reason::Ambiguous } else { Reason::CheckMismatch };
+        session.refused_for(&format!("[f#{tag}]\nPUT {}:\n+here\n", anchors[6]), reason);
+    }
+}

@@ -1,0 +1,393 @@
+//! What the client adds to a language server's own time, and what it takes of memory.
+//!
+//! Started by `cargo xtask bench lsp`. Figures only, each with its meaning and aim; none fails. The servers are scripted, so
+//! that their own time is small and always the same.
+
+#![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
+#![expect(clippy::unwrap_used, reason = "a measurement that cannot go on should end with where it stood")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a measuring tool writes its files and starts what it measures"
+)]
+
+use std::collections::HashMap;
+use std::io::Cursor;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use lsp_client::{
+    Definitions, Look, NoHost, PoolLimits, PoolOptions, RequestCx, SearchPath, ServerDefinition, ServerPool,
+};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use testing::language_server::{Script, Step, executable};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use wire::{Handler, Peer, PeerOptions};
+use workspace::{
+    AbsPath, ContentHash, Document, Editor, FileChange, Nobody, Owner, Policy, PolicyOptions, Processes,
+    RunId, Settled, StateDir, TrustStore, Version, Workspace,
+};
+
+const REQUESTS: usize = 1000;
+const CHANGES: usize = 300;
+const FILES: usize = 1000;
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    println!("{:<42} {:>12}  {:<12} meaning", "figure", "value", "aim");
+    runtime.block_on(async {
+        // First, while nothing was freed that could be used again.
+        memory().await;
+        throughput(220, 64 << 20, "300 MB/s").await;
+        throughput(1 << 20, 256 << 20, "500 MB/s").await;
+        overhead().await;
+        change().await;
+        opening().await;
+        diagnostics().await;
+    });
+}
+
+fn row(figure: &str, value: String, aim: &str, meaning: &str) {
+    println!("{figure:<42} {value:>12}  {aim:<12} {meaning}");
+}
+
+/// An editor with documents that somebody types in.
+#[derive(Default)]
+struct Open(Mutex<HashMap<AbsPath, Document>>);
+
+impl Open {
+    fn put(&self, path: &AbsPath, text: &str, version: i32) {
+        let document = Document {
+            path: path.clone(),
+            uri: workspace::path_to_uri(path.as_path()),
+            text: text.into(),
+            bom: false,
+            version: Version { hash: ContentHash::of(text.as_bytes()), editor: Some(version) },
+            owner: Owner::Editor { dirty: true },
+            held: None,
+        };
+        self.0.lock().unwrap().insert(path.clone(), document);
+    }
+}
+
+impl Editor for Open {
+    fn documents(&self) -> Vec<Document> {
+        self.0.lock().unwrap().values().cloned().collect()
+    }
+
+    fn document(&self, path: &AbsPath) -> Option<Document> {
+        self.0.lock().unwrap().get(path).cloned()
+    }
+
+    fn apply<'a>(
+        &'a self,
+        _: &'a RunId,
+        changes: &'a [FileChange],
+    ) -> futures_util::future::BoxFuture<'a, Vec<Settled>> {
+        Box::pin(async { vec![Settled::Unknown; changes.len()] })
+    }
+
+    fn revert<'a>(
+        &'a self,
+        run: &'a RunId,
+        changes: &'a [FileChange],
+    ) -> futures_util::future::BoxFuture<'a, Vec<Settled>> {
+        self.apply(run, changes)
+    }
+}
+
+struct Rig {
+    folder: tempfile::TempDir,
+    workspace: Workspace,
+    pool: Arc<ServerPool>,
+    editor: Arc<Open>,
+}
+
+impl Rig {
+    /// Servers `0..count`, of which the n-th speaks `*.tn`.
+    fn new(count: usize, script: &Script) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        let root = base.join("project");
+        std::fs::create_dir_all(&root).unwrap();
+        write_script(&base.join("script.json"), script);
+        let mut definitions = Definitions::empty();
+        for number in 0..count {
+            let text = format!(
+                "name = \"s{number}\"\n[command]\ncandidates = [{:?}]\nargs = [{:?}]\n[install]\nhow = \"page\"\n\
+                 command = \"x\"\n[[languages]]\nid = \"words\"\npatterns = [\"*.t{number}\"]\n",
+                executable(),
+                base.join("script.json")
+            );
+            definitions.insert(ServerDefinition::parse(&text, "bench", false).unwrap());
+        }
+        let editor = Arc::new(Open::default());
+        let state = StateDir::new(AbsPath::new(base.join("state")).unwrap());
+        let port: Arc<dyn Editor> = Arc::<Open>::clone(&editor);
+        let (workspace, _) = Workspace::open(&root, &state, Some(port)).unwrap();
+        let mut options = PolicyOptions::new(TrustStore::new(state), workspace.root().clone());
+        options.yes = true;
+        let options = PoolOptions {
+            workspace: workspace.clone(),
+            processes: Processes::new(None),
+            policy: Arc::new(Policy::new(options)),
+            approver: Arc::new(Nobody),
+            definitions: Arc::new(definitions),
+            reread: None,
+            host: Arc::new(NoHost),
+        };
+        let limits =
+            PoolLimits { search: SearchPath::default(), warm: count.max(1), ..PoolLimits::default() };
+        Self { folder, workspace, pool: ServerPool::with_limits(options, limits), editor }
+    }
+
+    fn path(&self, name: &str) -> AbsPath {
+        self.workspace.root().join(name)
+    }
+
+    fn doc(&self, name: &str) -> Document {
+        self.workspace.document(&self.path(name)).unwrap()
+    }
+
+    async fn hover(&self, name: &str) {
+        self.pool.hover(&self.doc(name), 0, &cx()).await.unwrap();
+    }
+
+    async fn end(self) {
+        self.pool.shutdown(Duration::from_secs(5)).await;
+        drop(self.folder);
+    }
+}
+
+fn write_script(path: &Path, script: &Script) {
+    std::fs::write(path, serde_json::to_string(script).unwrap()).unwrap();
+}
+
+fn cx() -> RequestCx {
+    RequestCx { deadline: Duration::from_secs(60), cancel: CancellationToken::new() }
+}
+
+fn script() -> Script {
+    Script::new(json!({"textDocumentSync": 2, "hoverProvider": true}))
+        .on("textDocument/hover", [Step::Result(json!({"contents": "x"}))])
+}
+
+/// Milliseconds at 50 and 99 percent.
+fn percentiles(mut times: Vec<Duration>) -> (f64, f64) {
+    times.sort();
+    let at = |percent: usize| times[(times.len() * percent / 100).min(times.len() - 1)].as_secs_f64() * 1e3;
+    (at(50), at(99))
+}
+
+/// How long the threads of this process have been on a processor.
+fn processor() -> Duration {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let of = |thread: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+        text.split(' ').next().and_then(|nanoseconds| nanoseconds.parse().ok()).unwrap_or(0)
+    };
+    Duration::from_nanos(threads.map(of).sum())
+}
+
+struct Counting(AtomicUsize);
+
+impl Handler for Counting {
+    fn notification(&self, _: &Peer, _: &str, params: Option<&RawValue>) {
+        self.0.fetch_add(params.map_or(0, |params| params.get().len()), Ordering::Relaxed);
+    }
+}
+
+async fn throughput(size: usize, total: usize, aim: &str) {
+    let body =
+        json!({"jsonrpc": "2.0", "method": "x/told", "params": {"text": "x".repeat(size - 55)}}).to_string();
+    let message = format!("Content-Length: {}\r\n\r\n{body}", body.len());
+    let count = total / message.len();
+    let stream = message.repeat(count);
+    let bytes = stream.len();
+    let counting = Arc::new(Counting(AtomicUsize::new(0)));
+    let tracker = TaskTracker::new();
+    let started = Instant::now();
+    let handler: Arc<dyn Handler> = Arc::<Counting>::clone(&counting);
+    let peer =
+        Peer::spawn(Cursor::new(stream), tokio::io::sink(), handler, PeerOptions::new("bench"), &tracker);
+    peer.closed().await;
+    let took = started.elapsed().as_secs_f64();
+    assert!(counting.0.load(Ordering::Relaxed) > count * (size - 60));
+    let meaning =
+        format!("{count} notifications of {size} bytes from memory through framing and routing to a handler");
+    row(
+        &format!("framing and routing, {size} bytes"),
+        format!("{:.0} MB/s", bytes as f64 / 1e6 / took),
+        aim,
+        &meaning,
+    );
+}
+
+async fn overhead() {
+    let rig = Rig::new(1, &script());
+    std::fs::write(rig.path("a.t0"), "word\n").unwrap();
+    for _ in 0..50 {
+        rig.hover("a.t0").await;
+    }
+    let mut ours = Vec::new();
+    let (mut process, peer) = alone(&rig).await;
+    let mut theirs = Vec::new();
+    let params = json!({"textDocument": {"uri": "file:///a"}, "position": {"line": 0, "character": 0}});
+    // In turns, so that what else the machine does is the same for both.
+    for _ in 0..REQUESTS {
+        let started = Instant::now();
+        rig.hover("a.t0").await;
+        ours.push(started.elapsed());
+        let started = Instant::now();
+        let cancel = CancellationToken::new();
+        peer.request("textDocument/hover", &params, Duration::from_secs(60), &cancel).await.unwrap();
+        theirs.push(started.elapsed());
+    }
+    peer.close("measured");
+    process.kill().await.unwrap();
+    let (ours, theirs) = (percentiles(ours), percentiles(theirs));
+    let meaning = format!(
+        "hover through the pool less the same server asked over its pipes, {REQUESTS} of each in turns"
+    );
+    row("request over the server, p50", format!("{:.3} ms", ours.0 - theirs.0), "0.3 ms", &meaning);
+    row("request over the server, p99", format!("{:.3} ms", ours.1 - theirs.1), "2 ms", "");
+    let alone = format!("{:.3} {:.3}", theirs.0, theirs.1);
+    row("  the server alone, p50 p99 (ms)", alone, "", "what the machine and the server take");
+    rig.end().await;
+}
+
+struct Deaf;
+
+impl Handler for Deaf {}
+
+/// The same server, spoken to with nothing between.
+async fn alone(rig: &Rig) -> (tokio::process::Child, Peer) {
+    let mut process = tokio::process::Command::new(executable())
+        .arg(rig.folder.path().join("script.json"))
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let (stdin, stdout) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+    let peer = Peer::spawn(stdout, stdin, Arc::new(Deaf), PeerOptions::new("alone"), &TaskTracker::new());
+    let cancel = CancellationToken::new();
+    let params = json!({"processId": null, "rootUri": null, "capabilities": {}});
+    peer.request("initialize", &params, Duration::from_secs(60), &cancel).await.unwrap();
+    (process, peer)
+}
+
+async fn change() {
+    let rig = Rig::new(1, &script());
+    let line = "value = compute(first, second)  # a line as there are many\n";
+    let mut text = line.repeat((1 << 20) / line.len());
+    let path = rig.path("big.t0");
+    rig.editor.put(&path, &text, 0);
+    rig.hover("big.t0").await;
+    let (mut without, mut with) = (Vec::new(), Vec::new());
+    let middle = text.len() / 2;
+    for typed in 0..CHANGES {
+        let before = processor();
+        rig.hover("big.t0").await;
+        without.push(processor() - before);
+        text.insert(middle + typed, if typed % 60 == 59 { '\n' } else { 'x' });
+        rig.editor.put(&path, &text, typed as i32 + 1);
+        let before = processor();
+        rig.hover("big.t0").await;
+        with.push(processor() - before);
+    }
+    let (without, with) = (percentiles(without), percentiles(with));
+    let meaning = format!(
+        "our processor time for a character typed into 1 MiB and a question, less the question alone ({:.3} ms), {CHANGES} times",
+        without.0
+    );
+    row("incremental change in 1 MiB, p50", format!("{:.3} ms", with.0 - without.0), "0.1 ms", &meaning);
+    row("incremental change in 1 MiB, p99", format!("{:.3} ms", with.1 - without.0), "", "");
+    rig.end().await;
+}
+
+fn answering(items: usize) -> Script {
+    let place = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 4}});
+    let item = json!({"range": place, "severity": 2, "code": "E1", "source": "s", "message": "this is not as it should be"});
+    let items: Vec<Value> = vec![item; items];
+    Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
+        .on("textDocument/diagnostic", [Step::Result(json!({"kind": "full", "items": items}))])
+}
+
+async fn opening() {
+    let rig = Rig::new(1, &answering(0));
+    for number in 0..FILES {
+        std::fs::write(rig.path(&format!("f{number}.t0")), "word\n".repeat(200)).unwrap();
+    }
+    let mut times = Vec::new();
+    for number in 0..FILES {
+        let document = rig.doc(&format!("f{number}.t0"));
+        let started = Instant::now();
+        rig.pool.check(&document, Look::Itself, &cx()).await.unwrap();
+        times.push(started.elapsed());
+    }
+    let part = |range: std::ops::Range<usize>| percentiles(times[range].to_vec()).0;
+    let total: Duration = times.iter().sum();
+    let shown = format!("{:.0} ms", total.as_secs_f64() * 1e3);
+    let meaning =
+        format!("{FILES} files of 1 KB opened and asked about one after the other; the last 48 stay open");
+    row("files opened, all", shown, "", &meaning);
+    let (first, last) = (part(FILES / 10..FILES / 5), part(FILES - FILES / 10..FILES));
+    let shown = format!("{first:.2} {last:.2}");
+    row(
+        "files opened, of each (ms)",
+        shown,
+        "not rising",
+        "median of those from 100 to 200, and of the last 100",
+    );
+    rig.end().await;
+}
+
+async fn diagnostics() {
+    let mut each = Vec::new();
+    for count in [1_000, 10_000, 100_000] {
+        let rig = Rig::new(1, &answering(count));
+        std::fs::write(rig.path("a.t0"), "word\n").unwrap();
+        let document = rig.doc("a.t0");
+        rig.pool.diagnostics(&document, &cx()).await.unwrap();
+        let before = processor();
+        let answer = rig.pool.diagnostics(&document, &cx()).await.unwrap();
+        let took = processor() - before;
+        assert_eq!(answer.value.items.len(), count);
+        if count == 10_000 {
+            let meaning = "our processor time from the question to 10,000 diagnostics in bytes of the text";
+            row(
+                "10,000 diagnostics delivered",
+                format!("{:.1} ms", took.as_secs_f64() * 1e3),
+                "linear",
+                meaning,
+            );
+        }
+        each.push(format!("{:.1}", took.as_secs_f64() * 1e6 / count as f64));
+        rig.end().await;
+    }
+    row("diagnostics delivered, of each (µs)", each.join(" "), "not rising", "of 1,000, 10,000 and 100,000");
+}
+
+async fn memory() {
+    let resident = || {
+        let text = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("").trim().to_owned();
+        line.trim_end_matches(" kB").trim().parse::<f64>().unwrap_or(0.0) / 1024.0
+    };
+    let before = resident();
+    let rig = Rig::new(10, &script());
+    for number in 0..FILES {
+        let path = rig.path(&format!("f{number}.t{}", number % 10));
+        rig.editor.put(&path, &format!("{number:9}\n").repeat(1024), 0);
+    }
+    for number in 0..FILES {
+        rig.hover(&format!("f{number}.t{}", number % 10)).await;
+    }
+    let meaning = "what this process grew by (VmRSS): 10 servers, 1,000 documents of 10 KB open in an editor, each asked about; a server keeps 48 open";
+    row("memory, 10 servers, 1,000 documents", format!("{:.1} MiB", resident() - before), "60 MiB", meaning);
+    rig.end().await;
+}

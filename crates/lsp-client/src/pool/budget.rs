@@ -1,0 +1,60 @@
+//! How many servers run at once, and for how long unused.
+//!
+//! What must stay true: a server that a question uses is never stopped here, so there may be more than
+//! the budget while questions need them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::ServerPool;
+use super::slot::Slot;
+
+impl ServerPool {
+    /// Stops unused servers, the least recently used first, until one more fits into the budget.
+    pub(super) async fn make_room(&self) {
+        self.shrink(self.limits.warm.saturating_sub(1), Duration::ZERO).await;
+    }
+
+    /// Stops servers that were unused for at least `unused` until no more than `most` run.
+    async fn shrink(&self, most: usize, unused: Duration) {
+        let mut warm: Vec<(Duration, Arc<Slot>)> = self
+            .slots()
+            .into_iter()
+            .filter_map(|slot| Some((slot.running()?.usage.unused(), slot)))
+            .collect();
+        let surplus = warm.len().saturating_sub(most);
+        warm.sort_by_key(|(unused, _)| std::cmp::Reverse(*unused));
+        let evicted = warm.iter().filter_map(|(_, slot)| slot.evict(|server| server.usage.unused() < unused));
+        for server in evicted.take(surplus) {
+            tracing::info!(server = server.name(), "stopped to make room for others");
+            server.shutdown(Duration::from_secs(2)).await;
+        }
+    }
+
+    /// One task that stops idle servers and those beyond the budget; begins with the first server.
+    pub(super) fn start_janitor(self: &Arc<Self>) {
+        self.janitor.call_once(|| {
+            let this = Arc::downgrade(self);
+            let stop = self.stop.clone();
+            let pause = (self.limits.idle / 10).clamp(Duration::from_millis(10), Duration::from_secs(30));
+            self.tracker.spawn(async move {
+                loop {
+                    tokio::select! {
+                        () = stop.cancelled() => return,
+                        () = tokio::time::sleep(pause) => {}
+                    }
+                    let Some(this) = this.upgrade() else { return };
+                    for slot in this.slots() {
+                        let idle = slot.evict(|server| server.usage.unused() <= this.limits.idle);
+                        if let Some(server) = idle {
+                            tracing::info!(server = server.name(), "stopped, it was idle");
+                            server.shutdown(Duration::from_secs(5)).await;
+                        }
+                    }
+                    // What one question needed at once the next one may need again soon.
+                    this.shrink(this.limits.warm.max(1), pause).await;
+                }
+            });
+        });
+    }
+}

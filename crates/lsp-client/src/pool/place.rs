@@ -1,0 +1,87 @@
+//! Where a server works: one for each package root, or one for all roots where it takes more folders
+//! while it runs.
+//!
+//! What must stay true: at most one server per definition and root, and a question about a file goes to
+//! a server that works on the file's root.
+
+use std::sync::{Arc, PoisonError};
+
+use workspace::AbsPath;
+
+use super::ServerPool;
+use super::slot::{InUse, Place, Slot};
+use crate::definition::ServerDefinition;
+use crate::discovery;
+use crate::error::ServerError;
+use crate::server::Clock;
+
+impl ServerPool {
+    /// Whether a server that speaks the language of `path` is running and works on its root, or would
+    /// be given that, so that a question about it starts nothing.
+    pub fn is_warm(&self, path: &AbsPath) -> bool {
+        self.definitions().for_path(path.as_path()).iter().any(|definition| {
+            let root = self.root_of(definition, path);
+            let shared = || {
+                let slot = self.slot(definition, &Place::Shared).filter(|_| definition.root.folders)?;
+                let server = slot.running().filter(|_| !slot.refuses(&root))?;
+                let takes = slot.works_on(&root) || server.core.capabilities().takes_folders();
+                takes.then_some(server)
+            };
+            let own = self.slot(definition, &Place::Own(root.clone())).and_then(|slot| slot.running());
+            own.or_else(shared).is_some()
+        })
+    }
+
+    /// The package root of a file for a server, or the workspace's.
+    pub(super) fn root_of(&self, definition: &ServerDefinition, path: &AbsPath) -> AbsPath {
+        let top = self.workspace.root();
+        discovery::find_root(&definition.root, path, top).unwrap_or_else(|| top.clone())
+    }
+
+    /// The server of a definition for a file, started if need be.
+    pub(super) async fn get(
+        self: &Arc<Self>,
+        definition: &Arc<ServerDefinition>,
+        path: &AbsPath,
+        clock: Clock<'_>,
+    ) -> Result<InUse, ServerError> {
+        let root = self.root_of(definition, path);
+        if definition.root.folders {
+            // One for all package roots, unless it turns out that it takes no more of them.
+            let slot = self.slot_for(definition, Place::Shared, &root);
+            if !slot.refuses(&root) {
+                let server = self.start_in(&slot, clock).await?;
+                let takes = server.include(&root).await;
+                let mut state = slot.state();
+                if takes {
+                    // A restart begins with all package roots.
+                    if !state.folders.contains(&root) {
+                        state.folders.push(root);
+                    }
+                    return Ok(server);
+                }
+                state.apart = true;
+            }
+        }
+        let slot = self.slot_for(definition, Place::Own(root.clone()), &root);
+        self.start_in(&slot, clock).await
+    }
+
+    fn slot(&self, definition: &ServerDefinition, place: &Place) -> Option<Arc<Slot>> {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.get(&(definition.name.clone(), place.clone())).cloned()
+    }
+
+    /// The slot of a place, with `folder` as its first package root if it is new.
+    fn slot_for(&self, definition: &Arc<ServerDefinition>, place: Place, folder: &AbsPath) -> Arc<Slot> {
+        let root = match &place {
+            Place::Shared => self.workspace.root().clone(),
+            Place::Own(root) => root.clone(),
+        };
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = slots
+            .entry((definition.name.clone(), place))
+            .or_insert_with(|| Slot::new(definition, &root, folder));
+        Arc::clone(slot)
+    }
+}

@@ -1,0 +1,117 @@
+//! Servers ended and started anew, by the definitions as they are then.
+//!
+//! What must stay true: a server of a definition that has changed or is gone does not stay, and one that
+//! is not told of an end in time is ended all the same.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use workspace::AbsPath;
+
+use super::ServerPool;
+use super::slot::{Slot, SlotState};
+use crate::error::ServerError;
+use crate::server::{Clock, Server};
+
+impl ServerPool {
+    /// Ends servers and starts them anew: those of a file, or all that run; of `name` alone if one is
+    /// given. Gives their names.
+    pub(crate) async fn restart(
+        self: &Arc<Self>,
+        path: Option<&AbsPath>,
+        name: Option<&str>,
+        grace: Duration,
+        clock: Clock<'_>,
+    ) -> Result<Vec<String>, ServerError> {
+        let mut slots = self.slots();
+        slots.retain(|slot| {
+            let definition = slot.definition();
+            let here = path.is_none_or(|path| {
+                definition.language_id(path.as_path()).is_some()
+                    && slot.works_on(&self.root_of(&definition, path))
+            });
+            let known = slot.state().server.is_some() || slot.state().failures > 0;
+            here && known && name.is_none_or(|name| name == slot.name)
+        });
+        let gone = self.reread(grace, clock).await?;
+        slots.retain(|slot| !gone.iter().any(|gone| Arc::ptr_eq(gone, slot)));
+        let mut names = Vec::new();
+        for slot in &slots {
+            {
+                let mut state = slot.state();
+                // Whoever asks for it has done something about what made it fail.
+                (state.failures, state.not_before) = (0, None);
+            }
+            self.end(slot, grace, clock).await?;
+            self.start_in(slot, clock).await?;
+            names.push(slot.name.clone());
+        }
+        if let (Some(path), true) = (path, slots.is_empty()) {
+            let started = self.all_of(path, name, clock).await?;
+            names.extend(started.iter().map(|server| server.name().to_owned()));
+        }
+        Ok(names)
+    }
+
+    /// Takes the definitions as they are now, and ends the servers of those that are not the same; gives
+    /// the places of which there is no definition any more.
+    async fn reread(
+        self: &Arc<Self>,
+        grace: Duration,
+        clock: Clock<'_>,
+    ) -> Result<Vec<Arc<Slot>>, ServerError> {
+        let Some(reread) = self.reread.clone() else { return Ok(Vec::new()) };
+        let fresh = tokio::select! {
+            biased;
+            () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
+            fresh = tokio::task::spawn_blocking(move || reread()) => fresh,
+        };
+        // One that could not be read at all (it panicked) changes nothing.
+        let Ok(fresh) = fresh else { return Ok(Vec::new()) };
+        let fresh = Arc::new(fresh);
+        *self.definitions.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&fresh);
+        let mut gone = Vec::new();
+        for slot in self.slots() {
+            match fresh.get(&slot.name) {
+                Some(definition) if Arc::ptr_eq(definition, &slot.definition()) => {}
+                Some(definition) => {
+                    self.end(&slot, grace, clock).await?;
+                    let mut state = slot.state();
+                    *state = SlotState::new(definition, state.folders.clone());
+                }
+                None => {
+                    self.slots
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .retain(|_, known| !Arc::ptr_eq(known, &slot));
+                    self.end(&slot, grace, clock).await?;
+                    gone.push(slot);
+                }
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Ends the server of a place. Cancelled, it is ended without further ado.
+    async fn end(
+        self: &Arc<Self>,
+        slot: &Slot,
+        grace: Duration,
+        clock: Clock<'_>,
+    ) -> Result<(), ServerError> {
+        let Some(server) = slot.state().server.take() else { return Ok(()) };
+        tokio::select! {
+            biased;
+            () = clock.cancel.cancelled() => {}
+            () = server.shutdown(grace.min(clock.left())) => return Ok(()),
+        }
+        self.end_now(server);
+        Err(ServerError::Cancelled)
+    }
+
+    /// Ends it in a task of the pool, for nobody to wait for.
+    fn end_now(&self, server: Arc<Server>) {
+        server.peer.close("it was shut down");
+        self.tracker.spawn(async move { server.process.end(Duration::ZERO).await });
+    }
+}

@@ -1,0 +1,250 @@
+//! Starting the server of a place: its command, the permission, the process, and what a start that
+//! failed costs the next.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use workspace::{CommandLine, Process, SpawnError, SpawnRequest};
+
+use super::ServerPool;
+use super::slot::{InUse, Slot};
+use super::status::log_of;
+use crate::core::Core;
+use crate::definition::{ServerDefinition, expand, expand_text};
+use crate::discovery;
+use crate::error::ServerError;
+use crate::server::{Clock, Server, last_lines};
+
+impl ServerPool {
+    /// The server of a place, started if it does not run.
+    pub(super) async fn start_in(
+        self: &Arc<Self>,
+        slot: &Arc<Slot>,
+        clock: Clock<'_>,
+    ) -> Result<InUse, ServerError> {
+        if let Some(server) = slot.take_use() {
+            return Ok(server);
+        }
+        let name = &slot.name;
+        let late = |detail: String| ServerError::Starting { server: name.clone(), detail };
+        let start = async {
+            let permit = Arc::clone(&slot.starting).acquire_owned().await;
+            let permit = permit.map_err(|_| late("the pool is shut down".to_owned()))?;
+            if let Some(server) = slot.take_use() {
+                return Ok(server);
+            }
+            if let Some(dead) = slot.bury() {
+                self.keep_log(&dead);
+                dead.process.end(Duration::from_millis(100)).await;
+            }
+            let not_before = slot.state().not_before.take();
+            if let Some(not_before) = not_before.filter(|at| *at > Instant::now()) {
+                if not_before > clock.until {
+                    slot.state().not_before = Some(not_before);
+                    let (failures, log) = {
+                        let state = slot.state();
+                        (state.failures, state.last_log.clone())
+                    };
+                    let tail = log.map(|log| last_lines(&log.stderr_tail, 5)).unwrap_or_default();
+                    let wait = not_before.saturating_duration_since(Instant::now());
+                    return Err(late(format!(
+                        "it crashed {failures} times, next start in {wait:.0?}\n{tail}"
+                    )));
+                }
+                tokio::time::sleep_until(not_before.into()).await;
+            }
+            let commands = self.commands(slot).await?;
+            self.launch(slot, commands, permit, clock).await
+        };
+        tokio::select! {
+            biased;
+            () = clock.cancel.cancelled() => Err(ServerError::Cancelled),
+            () = self.stop.cancelled() => Err(late("Pilcrow is shutting down".to_owned())),
+            server = tokio::time::timeout(clock.left(), start) => {
+                server.unwrap_or_else(|_| Err(late("its process has not answered initialize yet".to_owned())))
+            }
+        }
+    }
+
+    /// Every command that could start the server, best first.
+    async fn commands(&self, slot: &Slot) -> Result<Vec<CommandLine>, ServerError> {
+        let definition = &slot.definition();
+        let programs = self.limits.search.find(definition, &slot.root, self.workspace.root());
+        if programs.is_empty() {
+            return Err(self.missing(definition, String::new()));
+        }
+        let variables = self.variables(slot);
+        let mut env: Vec<(String, String)> = definition
+            .command
+            .env
+            .iter()
+            .map(|(name, value)| (name.clone(), expand_text(value, &variables)))
+            .collect();
+        for (name, pattern) in &definition.command.env_glob {
+            if std::env::var_os(name).is_none()
+                && let Some(found) = discovery::matches(pattern).last()
+            {
+                env.push((name.clone(), found.display().to_string()));
+            }
+        }
+        if let Some(path) = self.limits.search.path_variable() {
+            env.push(("PATH".to_owned(), path.to_string_lossy().into_owned()));
+        }
+        let args: Vec<String> =
+            definition.command.args.iter().map(|arg| expand_text(arg, &variables)).collect();
+        let command =
+            |program| CommandLine { program, args: args.clone(), env: env.clone(), cwd: slot.root.clone() };
+        Ok(programs.into_iter().map(command).collect())
+    }
+
+    fn missing(&self, definition: &ServerDefinition, detail: String) -> ServerError {
+        ServerError::Missing {
+            server: definition.name.clone(),
+            install: definition.install.hint(&definition.name),
+            detail,
+        }
+    }
+
+    fn variables(&self, slot: &Slot) -> Vec<(&'static str, String)> {
+        vec![
+            ("root", slot.root.to_string()),
+            ("workspace", self.workspace.root().to_string()),
+            ("state", self.workspace.state().path().to_string()),
+        ]
+    }
+
+    /// Starts the process and speaks with it, in a task of the pool: who waits may leave, others wait on.
+    async fn launch(
+        self: &Arc<Self>,
+        slot: &Arc<Slot>,
+        commands: Vec<CommandLine>,
+        permit: OwnedSemaphorePermit,
+        clock: Clock<'_>,
+    ) -> Result<InUse, ServerError> {
+        let definition = &slot.definition();
+        let mut granted = Vec::new();
+        for command in commands {
+            let request = SpawnRequest {
+                definition: definition.name.clone(),
+                from_project: definition.from_project,
+                root: slot.root.clone(),
+                command: command.clone(),
+            };
+            let grant = self.policy.grant_spawn(&request, &*self.approver, clock.cancel).await;
+            let grant =
+                grant.map_err(|denied| ServerError::Denied { server: definition.name.clone(), denied })?;
+            granted.push((command, grant));
+            // Only a definition that probes its candidates needs more than one.
+            if definition.command.probe.is_none() {
+                break;
+            }
+        }
+        self.start_janitor();
+        self.make_room().await;
+        let (sender, receiver) = oneshot::channel();
+        let (this, slot) = (Arc::clone(self), Arc::clone(slot));
+        self.tracker.spawn(async move {
+            let result = tokio::select! {
+                // Dropping the start drops the process, which ends its group.
+                () = this.stop.cancelled() => Err(ServerError::Cancelled),
+                result = this.start(&slot, granted) => result,
+            };
+            let result = {
+                let mut state = slot.state();
+                match &result {
+                    Ok(server) => state.server = Some(Arc::clone(server)),
+                    Err(ServerError::Missing { .. } | ServerError::Cancelled) => {}
+                    Err(_) => state.failed(Duration::ZERO),
+                }
+                result.as_ref().map(InUse::new).map_err(Clone::clone)
+            };
+            drop(permit);
+            if sender.send(result).is_err() {
+                tracing::debug!(server = slot.name, "started, but nobody waits any more");
+            }
+        });
+        receiver.await.unwrap_or(Err(ServerError::Cancelled))
+    }
+
+    async fn start(
+        &self,
+        slot: &Slot,
+        granted: Vec<(CommandLine, workspace::SpawnGrant)>,
+    ) -> Result<Arc<Server>, ServerError> {
+        let definition = &slot.definition();
+        let mut failures = Vec::new();
+        for (command, grant) in &granted {
+            if let Some(probe) = &definition.command.probe {
+                let probe = CommandLine { args: probe.clone(), ..command.clone() };
+                if let Err(reason) = self.probe(&probe, grant).await {
+                    failures.push(format!("{} does not work: {reason}", command.program.display()));
+                    continue;
+                }
+            }
+            let process = self.spawn(definition, command, grant).await?;
+            let variables = self.variables(slot);
+            let core = Core::new(
+                Arc::clone(definition),
+                slot.root.clone(),
+                slot.state().folders.clone(),
+                self.workspace.clone(),
+                Arc::clone(&self.host),
+                expand(&definition.settings, &variables),
+            );
+            return Server::start(core, process, &variables, self.limits.start, &self.tracker).await;
+        }
+        Err(self.missing(definition, failures.join("; ")))
+    }
+
+    async fn spawn(
+        &self,
+        definition: &ServerDefinition,
+        command: &CommandLine,
+        grant: &workspace::SpawnGrant,
+    ) -> Result<Process, ServerError> {
+        self.processes.spawn(command, grant).await.map_err(|error| match error {
+            SpawnError::MissingProgram { program } => {
+                self.missing(definition, format!("{program} is not there"))
+            }
+            error => ServerError::Start { server: definition.name.clone(), reason: error.to_string() },
+        })
+    }
+
+    async fn probe(&self, command: &CommandLine, grant: &workspace::SpawnGrant) -> Result<(), String> {
+        let mut process = self.processes.spawn(command, grant).await.map_err(|error| error.to_string())?;
+        // Nothing is read from it; a closed pipe must not fail it, so the output is only dropped after.
+        let _output = process.take_stdout();
+        match tokio::time::timeout(Duration::from_secs(15), process.exited()).await {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => {
+                let tail = last_lines(&process.stderr_tail(), 1);
+                Err(if tail.is_empty() { status.to_string() } else { tail })
+            }
+            Err(_) => {
+                process.end(Duration::from_millis(200)).await;
+                Err("it did not end".to_owned())
+            }
+        }
+    }
+
+    fn keep_log(&self, dead: &Server) {
+        let log = log_of(dead);
+        let mut text = format!("stderr:\n{}\n", log.stderr_tail);
+        for entry in &log.traffic {
+            text.push_str(&format!("{:?} {:?} {}\n", entry.at, entry.direction, entry.body));
+        }
+        let name = format!("crash-{}.log", log.name);
+        let written = self
+            .workspace
+            .state()
+            .child("servers")
+            .and_then(|folder| folder.write_atomic(&name, text.as_bytes()));
+        match written {
+            Ok(()) => {
+                tracing::warn!(server = log.name, "it crashed; its last messages are in servers/{name}")
+            }
+            Err(error) => tracing::warn!(server = log.name, %error, "it crashed; its log cannot be kept"),
+        }
+    }
+}

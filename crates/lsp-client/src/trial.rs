@@ -1,0 +1,341 @@
+//! A trial: a server is shown an edit that was not made, asked what it says of it, and shown the true
+//! texts again.
+//!
+//! Runs in a task of its own, so that the texts are taken back whoever leaves meanwhile. What must stay
+//! true: after a trial, however it ends, the server has the texts that it had before; while it is on
+//! nobody else is answered by its texts; nothing is saved, and no file is made or removed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use wire::{Closed, RequestError, codes};
+use workspace::{AbsPath, Document, ErrorCode, ReadError};
+
+use crate::answer::Diagnostic;
+use crate::diagnostics::Told;
+use crate::documents::Synced;
+use crate::features::{Extra, METHOD, pulled, question, read};
+use crate::server::{Clock, Server};
+
+/// The longest that others wait for a trial, from when it asks to be alone.
+const LIMIT: Duration = Duration::from_secs(5);
+/// How often a question is asked again when the server says that the text changed.
+const RETRIES: usize = 10;
+
+/// A file as an edit would leave it.
+#[derive(Debug, Clone)]
+pub struct TrialFile {
+    /// As it is; of a file that would be made, with an empty text.
+    pub document: Document,
+    /// Its text after the edit.
+    pub text: Arc<str>,
+    /// Whether the edit makes it.
+    pub created: bool,
+}
+
+/// Why an edit was not tried on a server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotTried {
+    /// A text changed meanwhile: what was tried would be made of another.
+    #[error("text moved")]
+    Moved,
+    /// The caller cancelled.
+    #[error("cancelled")]
+    Cancelled,
+    /// For this reason.
+    #[error("{0}")]
+    Because(String),
+}
+
+/// What a server says of each file, or why that is not known.
+pub(crate) type Findings = Vec<(AbsPath, Result<Vec<Diagnostic>, String>)>;
+
+/// What is shown to one server.
+pub(crate) struct Trial {
+    pub server: Arc<Server>,
+    pub files: Vec<TrialFile>,
+    /// Not changed, but maybe concerned.
+    pub dependents: Vec<Document>,
+}
+
+/// A document that the trial has in its hands.
+struct Shown {
+    /// The truth.
+    document: Document,
+    was_open: bool,
+    /// Opened, or opened anew, by the trial; else changed.
+    opened: bool,
+    synced: Synced,
+}
+
+/// Runs a trial to its end. Dropping the future gives it up; what it showed is taken back all the same.
+pub(crate) async fn run(trial: Trial, clock: Clock<'_>, tracker: &TaskTracker) -> Result<Findings, NotTried> {
+    let (reply, findings) = oneshot::channel();
+    let (until, cancel) = (Instant::now() + LIMIT.min(clock.left()), clock.cancel.clone());
+    tracker.spawn(async move { trial.act(reply, until, cancel).await });
+    findings.await.unwrap_or(Err(NotTried::Cancelled))
+}
+
+impl Trial {
+    async fn act(
+        self,
+        mut reply: oneshot::Sender<Result<Findings, NotTried>>,
+        until: Instant,
+        cancel: CancellationToken,
+    ) {
+        let server = &self.server;
+        let announced = server.gate.announce();
+        let moved = announced.moved.clone();
+        let ends = |reason: NotTried| Err(reason);
+        let late = || Err(NotTried::Because(format!("{} is busy with other questions", server.name())));
+        let outcome = {
+            // Each branch may be dropped: what a trial shows is taken back below, whatever came first.
+            tokio::select! {
+                biased;
+                () = reply.closed() => ends(NotTried::Cancelled),
+                () = cancel.cancelled() => ends(NotTried::Cancelled),
+                () = moved.cancelled() => ends(NotTried::Moved),
+                _ = server.peer.closed() => Err(NotTried::Because(format!("{} ended", server.name()))),
+                alone = tokio::time::timeout_at(until.into(), server.gate.alone()) => match alone {
+                    Ok(alone) => Ok(alone),
+                    Err(_) => late(),
+                },
+            }
+        };
+        let outcome = match outcome {
+            Err(reason) => Err(reason),
+            Ok(alone) => {
+                let mut shown = Vec::new();
+                let tried = tokio::select! {
+                    biased;
+                    () = reply.closed() => Err(NotTried::Cancelled),
+                    () = cancel.cancelled() => Err(NotTried::Cancelled),
+                    () = moved.cancelled() => Err(NotTried::Moved),
+                    tried = self.tried(&mut shown, until) => tried,
+                };
+                self.take_back(&shown, &tried).await;
+                drop(alone);
+                tried
+            }
+        };
+        drop(announced);
+        if reply.send(outcome).is_err() {
+            tracing::debug!(server = server.name(), "a trial ended, but nobody waits for it");
+        }
+    }
+
+    async fn tried(&self, shown: &mut Vec<Shown>, until: Instant) -> Result<Findings, NotTried> {
+        let server = &self.server;
+        let workspace = &server.core.workspace;
+        // Listened to from before the texts are looked at, so that no change is missed.
+        let mut moves = workspace.editor_moves();
+        if let Some(moves) = &mut moves {
+            moves.mark_unchanged();
+        }
+        let room = match tokio::time::timeout_at(until.into(), server.peer.room()).await {
+            Ok(Ok(room)) => room,
+            Ok(Err(closed)) => return Err(NotTried::Because(closed.to_string())),
+            Err(_) => return Err(NotTried::Because(format!("{} does not read", server.name()))),
+        };
+        let fresh = server.read_open(None);
+        let base: Vec<(AbsPath, Option<Arc<str>>)> = {
+            let others =
+                fresh.iter().map(|(path, open)| (path.clone(), open.as_ref().map(|it| it.text.clone())));
+            let own = self.files.iter().map(|file| {
+                (file.document.path.clone(), (!file.created).then(|| file.document.text.clone()))
+            });
+            let dependents = self.dependents.iter().map(|it| (it.path.clone(), Some(it.text.clone())));
+            others.chain(own).chain(dependents).collect()
+        };
+        if !self.stands(&base) {
+            return Err(NotTried::Moved);
+        }
+        // From here to the end of the block nothing waits: all of it is shown, or the stream is closed.
+        let _room = Extra::new(&server.core, self.files.len() + self.dependents.len());
+        self.show(&room, &fresh, shown).map_err(|closed| NotTried::Because(closed.to_string()))?;
+        drop(room);
+        let asks = shown.iter().map(|it| self.ask(it, until));
+        let asking = futures_util::future::join_all(asks);
+        tokio::pin!(asking);
+        let found = loop {
+            let changed = async {
+                // An editor that is gone changes nothing more.
+                let told = match &mut moves {
+                    Some(moves) => moves.changed().await.is_ok(),
+                    None => false,
+                };
+                if !told {
+                    std::future::pending::<()>().await;
+                }
+            };
+            tokio::select! {
+                biased;
+                () = changed => if !self.stands(&base) { return Err(NotTried::Moved) },
+                _ = server.peer.closed() => {
+                    return Err(NotTried::Because(format!("{} ended during it", server.name())));
+                }
+                found = &mut asking => break found,
+            }
+        };
+        // Others than the editor change files too.
+        if !self.stands(&base) {
+            return Err(NotTried::Moved);
+        }
+        Ok(found)
+    }
+
+    /// Whether the texts are still those that the trial is about. Reads files.
+    fn stands(&self, base: &[(AbsPath, Option<Arc<str>>)]) -> bool {
+        base.iter().all(|(path, text)| match (self.server.core.workspace.document(path), text) {
+            (Ok(now), Some(text)) => now.text == *text,
+            (Err(ReadError::NotFound { .. }), None) => true,
+            _ => false,
+        })
+    }
+
+    /// Shows the server the true texts of all, then the trial's.
+    fn show(
+        &self,
+        room: &wire::Room,
+        fresh: &[(AbsPath, Option<Document>)],
+        shown: &mut Vec<Shown>,
+    ) -> Result<(), Closed> {
+        let server = &self.server;
+        let rule = server.core.sync_rule();
+        let pushes = pulled(server).is_none();
+        let mut documents = server.core.documents();
+        server.sync_locked(&mut documents, rule, room, fresh, None)?;
+        server.core.diagnostics.begin_trial();
+        let count = server.core.diagnostics.count();
+        let language = |path: &AbsPath| {
+            server.core.definition.language_id(path.as_path()).unwrap_or("plaintext").to_owned()
+        };
+        for file in &self.files {
+            let tried = Document { text: Arc::clone(&file.text), ..file.document.clone() };
+            let was_open = documents.holds(&tried.path);
+            let synced = documents.sync(room, rule, &tried, &language(&tried.path), count)?;
+            shown.push(Shown { document: file.document.clone(), was_open, opened: !was_open, synced });
+        }
+        for document in &self.dependents {
+            let was_open = documents.holds(&document.path);
+            if was_open && pushes {
+                // Anew, so that what is told of it now is told apart from what is told later.
+                documents.close(room, rule, &document.path)?;
+            }
+            let synced = documents.sync(room, rule, document, &language(&document.path), count)?;
+            let opened = !was_open || pushes;
+            shown.push(Shown { document: document.clone(), was_open, opened, synced });
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, shown: &Shown, until: Instant) -> (AbsPath, Result<Vec<Diagnostic>, String>) {
+        let server = &self.server;
+        let path = shown.document.path.clone();
+        let late = || Err("it did not answer in time".to_owned());
+        let items = match pulled(server) {
+            Some(options) => {
+                let params = question(Some(&shown.synced), &options);
+                let cancel = CancellationToken::new();
+                let mut tries = 0;
+                loop {
+                    let left = until.saturating_duration_since(Instant::now());
+                    match server.peer.request(METHOD, &params, left, &cancel).await {
+                        Ok(raw) => match server.read::<serde_json::Value>(METHOD, &raw) {
+                            Ok(report) => break report["items"].clone(),
+                            Err(error) => return (path, Err(error.to_string())),
+                        },
+                        Err(RequestError::Rpc { error, .. })
+                            if tries < RETRIES
+                                && matches!(
+                                    error.code,
+                                    codes::CONTENT_MODIFIED | codes::SERVER_CANCELLED
+                                ) =>
+                        {
+                            tries += 1;
+                            tokio::task::yield_now().await;
+                        }
+                        Err(RequestError::Deadline { .. }) => return (path, late()),
+                        Err(error) => return (path, Err(error.to_string())),
+                    }
+                }
+            }
+            None => match server.core.diagnostics.wait(&path, &shown.synced, until, Told::Trial).await {
+                Some(items) => items,
+                None => return (path, late()),
+            },
+        };
+        let found = read(server, &shown.synced, items).map_err(|error| error.to_string());
+        (path, found)
+    }
+
+    /// Shows the server the texts that it had. Waits only while the server does not read.
+    async fn take_back(&self, shown: &[Shown], tried: &Result<Findings, NotTried>) {
+        if shown.is_empty() {
+            return;
+        }
+        let server = &self.server;
+        let room = server.peer.room().await;
+        let rule = server.core.sync_rule();
+        let mut documents = server.core.documents();
+        let mut versions = HashMap::new();
+        let told = room.and_then(|room| {
+            shown.iter().rev().try_for_each(|it| {
+                let document = &it.document;
+                let language =
+                    server.core.definition.language_id(document.path.as_path()).unwrap_or("plaintext");
+                // What is told of it from now on, under whatever number, is not about the trial.
+                versions.insert(document.path.clone(), documents.next_number(&document.path));
+                if it.opened {
+                    documents.close(&room, rule, &document.path)?;
+                    versions.insert(document.path.clone(), documents.next_number(&document.path));
+                }
+                if it.was_open {
+                    let count = server.core.diagnostics.count();
+                    documents.sync(&room, rule, document, language, count)?;
+                }
+                Ok::<(), Closed>(())
+            })
+        });
+        let answered = tried.as_ref().is_ok_and(|found| found.iter().all(|(_, known)| known.is_ok()));
+        server.core.diagnostics.end_trial(versions, answered);
+        if let Err(closed) = told {
+            tracing::debug!(server = server.name(), %closed, "nothing to take back");
+        }
+    }
+}
+
+/// What a server that cannot be tried on says to that.
+pub(crate) fn hindrance(server: &Server, files: &[TrialFile]) -> Option<NotTried> {
+    let name = server.name();
+    let because = |why: String| Some(NotTried::Because(why));
+    if files.iter().any(|file| file.created) && !server.core.definition.tries_new_files {
+        return because(format!("{name} is not shown files that are not there yet"));
+    }
+    if !server.core.sync_rule().open {
+        return because(format!("{name} reads files from the disk only"));
+    }
+    if !server.core.loading.is_ready() {
+        return because(server.note().unwrap_or_else(|| format!("{name} is still loading")));
+    }
+    // It would wait for itself.
+    if server.core.edits().is_some() {
+        return because(format!("{name} is carrying out a command"));
+    }
+    None
+}
+
+impl NotTried {
+    /// The code that surfaces and models are given.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Moved => ErrorCode::StaleText,
+            Self::Cancelled => ErrorCode::Cancelled,
+            Self::Because(_) => ErrorCode::NotApplied,
+        }
+    }
+}

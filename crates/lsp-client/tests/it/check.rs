@@ -1,0 +1,91 @@
+//! What servers say of files for comparing: never older than what they were last shown, and nobody
+//! who is not ready is waited for.
+
+use std::time::Duration;
+
+use lsp_client::Look;
+use serde_json::{Value, json};
+use testing::language_server::{Script, Step};
+
+use crate::bench::{Bench, LONG, bench, build, cx, range};
+
+fn publish(version: &str) -> Step {
+    let item =
+        |message: &str, source: &str| json!({"range": range(0, 0, 1), "source": source, "message": message});
+    Step::notify(
+        "textDocument/publishDiagnostics",
+        json!({
+            "uri": "${params.textDocument.uri}",
+            "version": version,
+            "diagnostics": [item("at ${version}", "s"), item("saved", "slow")],
+        }),
+    )
+}
+
+/// `server: message, …` of each server, or why not.
+async fn check(bench: &Bench, name: &str, look: Look, deadline: Duration) -> Vec<String> {
+    let answers = bench.pool.check(&bench.doc(name), look, &cx(deadline)).await.unwrap();
+    let told = |known: &Result<Vec<lsp_client::Diagnostic>, String>| match known {
+        Ok(items) => items.iter().map(|item| item.message.clone()).collect::<Vec<_>>().join(", "),
+        Err(why) => format!("({why})"),
+    };
+    answers.iter().map(|it| format!("{}: {}", it.server, told(&it.known))).collect()
+}
+
+#[tokio::test]
+async fn a_dependent_is_shown_anew_and_closed_and_what_runs_on_save_is_left_out() {
+    let script =
+        Script::new(json!({"textDocumentSync": 2})).on("textDocument/didOpen", [publish("${version}")]);
+    let more = "[diagnostics]\non_save = [\"slow\"]\n";
+    let bench = build(&[("a.txt", "a"), ("b.txt", "b")], vec![("scripted", script, more)], |_| ());
+    assert_eq!(check(&bench, "a.txt", Look::Itself, LONG).await, ["scripted: at 1"]);
+    assert_eq!(check(&bench, "b.txt", Look::Dependent, LONG).await, ["scripted: at 1"]);
+    // Closed and opened again: what was told of it before says nothing now.
+    assert_eq!(check(&bench, "b.txt", Look::Dependent, LONG).await, ["scripted: at 2"]);
+    // One that was open is shown anew, and stays open.
+    assert_eq!(check(&bench, "a.txt", Look::Dependent, LONG).await, ["scripted: at 3"]);
+    let closed = bench.got("scripted", "textDocument/didClose");
+    assert_eq!(
+        closed,
+        ["b.txt", "b.txt", "a.txt"].map(|name| json!({"textDocument": {"uri": bench.uri(name)}}))
+    );
+    assert_eq!(bench.pool.status().await[0].open_documents, 1);
+}
+
+#[tokio::test]
+async fn what_is_pushed_late_about_a_document_before_it_was_closed_is_not_believed() {
+    let late = json!({"uri": "${params.textDocument.uri}", "version": 1, "diagnostics": []});
+    let script = Script::new(json!({"textDocumentSync": 2}))
+        .on("textDocument/didOpen", [publish("${version}")])
+        .on("textDocument/didOpen", [Step::notify("textDocument/publishDiagnostics", late)]);
+    let bench = bench(&[("a.txt", "a")], script);
+    assert_eq!(check(&bench, "a.txt", Look::Dependent, LONG).await, ["scripted: at 1, saved"]);
+    let short = Duration::from_millis(400);
+    assert_eq!(check(&bench, "a.txt", Look::Dependent, short).await, ["scripted: (it has not answered yet)"]);
+}
+
+#[tokio::test]
+async fn a_server_that_is_asked_keeps_what_is_open() {
+    let answer = json!({"kind": "full", "items": [{"range": range(0, 0, 1), "message": "${text}"}]});
+    let script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
+        .on("textDocument/diagnostic", [Step::Result(answer)]);
+    let bench = bench(&[("a.txt", "a")], script);
+    assert_eq!(check(&bench, "a.txt", Look::Itself, LONG).await, ["scripted: a"]);
+    assert_eq!(check(&bench, "a.txt", Look::Dependent, LONG).await, ["scripted: a"]);
+    assert_eq!(bench.got("scripted", "textDocument/didClose"), Vec::<Value>::new());
+    assert_eq!(bench.got("scripted", "textDocument/didOpen").len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_loads_is_not_waited_for() {
+    let script = Script::new(json!({"textDocumentSync": 2}));
+    let more = "[ready]\nlog_messages = [\"never said\"]\n";
+    let bench = build(&[("a.txt", "a"), ("b.txt", "b")], vec![("scripted", script, more)], |_| ());
+    let started = std::time::Instant::now();
+    let told = check(&bench, "a.txt", Look::Itself, LONG).await;
+    assert_eq!(told, ["scripted: (scripted is still loading: it has not said that the project is loaded)"]);
+    assert!(started.elapsed() < Duration::from_secs(10));
+    // Of a loading server nothing is opened for a dependent.
+    assert_eq!(check(&bench, "b.txt", Look::Dependent, LONG).await, told);
+    assert_eq!(bench.pool.status().await[0].open_documents, 1);
+}

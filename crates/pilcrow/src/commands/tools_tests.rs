@@ -1,0 +1,185 @@
+//! How the built-in tools are found among five hundred others, and what a model is told at first.
+
+use agent::{ToolDocument, ToolIndex, ToolSource};
+use workspace::{AbsPath, Homes, Nobody, StateDir};
+
+use super::*;
+use crate::project::Surface;
+
+const SERVERS: [(&str, [&str; 4]); 25] = [
+    ("github", ["issue", "pull_request", "release", "workflow_run"]),
+    ("gitlab", ["merge_request", "pipeline", "issue", "runner"]),
+    ("jira", ["ticket", "sprint", "board", "epic"]),
+    ("slack", ["message", "channel", "reaction", "reminder"]),
+    ("postgres", ["table", "row", "index", "migration"]),
+    ("redis", ["key", "stream", "hash", "set"]),
+    ("s3", ["bucket", "object", "policy", "upload"]),
+    ("stripe", ["invoice", "customer", "refund", "subscription"]),
+    ("sentry", ["error", "project", "alert", "release"]),
+    ("datadog", ["metric", "dashboard", "monitor", "log"]),
+    ("notion", ["page", "database", "block", "comment"]),
+    ("linear", ["cycle", "team", "issue", "roadmap"]),
+    ("figma", ["frame", "component", "comment", "variable"]),
+    ("docker", ["container", "image", "volume", "network"]),
+    ("kubernetes", ["pod", "deployment", "service", "secret"]),
+    ("terraform", ["plan", "state", "module", "workspace"]),
+    ("aws", ["instance", "lambda_function", "role", "vpc"]),
+    ("gcloud", ["instance", "cloud_function", "dataset", "disk"]),
+    ("gmail", ["email", "draft", "label", "attachment"]),
+    ("calendar", ["event", "meeting", "invitation", "room"]),
+    ("drive", ["folder", "document", "spreadsheet", "permission"]),
+    ("zendesk", ["ticket", "macro", "agent", "article"]),
+    ("hubspot", ["contact", "deal", "campaign", "company"]),
+    ("twilio", ["sms", "call", "recording", "phone_number"]),
+    ("spotify", ["playlist", "track", "album", "queue"]),
+];
+const VERBS: [&str; 5] = ["list", "get", "create", "update", "delete"];
+
+fn made_up() -> impl Iterator<Item = ToolDocument> {
+    SERVERS.into_iter().flat_map(|(server, objects)| {
+        objects
+            .into_iter()
+            .flat_map(move |object| VERBS.into_iter().map(move |verb| one(server, verb, object)))
+    })
+}
+
+fn one(server: &str, verb: &str, object: &str) -> ToolDocument {
+    let words = object.replace('_', " ");
+    ToolDocument {
+        name: format!("mcp__{server}__{verb}_{object}"),
+        label: format!("{verb} {words}"),
+        summary: format!("Use this to {verb} one {words} or several, as the person may."),
+        source: ToolSource::Mcp,
+        server_name: Some(server.to_owned()),
+        mcp_tool_name: Some(format!("{verb}_{object}")),
+        schema_keys: ["id", "name", "filter"].map(str::to_owned).into(),
+    }
+}
+
+fn project() -> (tempfile::TempDir, Project) {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = AbsPath::new(temp.path().canonicalize().unwrap()).unwrap();
+    let dir = |name: &str| StateDir::new(folder.join("home").join(name));
+    let homes = Homes {
+        config: folder.join("home/config"),
+        state: dir("state"),
+        data: dir("data"),
+        cache: dir("cache"),
+        run: dir("run"),
+    };
+    let surface = Surface {
+        editor: None,
+        approver: Arc::new(Nobody),
+        settings: None,
+        tell: |_| {},
+        begins_log: false,
+        show: None,
+    };
+    let project = Project::open_with(&homes, folder.as_path(), Access::default(), surface).unwrap();
+    (temp, project)
+}
+
+#[test]
+fn what_a_model_is_told_at_first_is_short() {
+    let (_temp, project) = project();
+    let vocabulary = tiktoken_rs::o200k_base().unwrap();
+    let parts = opening(&project);
+    let counts: Vec<usize> = parts.iter().map(|(_, text)| vocabulary.encode_ordinary(text).len()).collect();
+    for ((name, _), tokens) in parts.iter().zip(&counts) {
+        println!("{name}: {tokens} tokens");
+    }
+    let names: Vec<&str> = parts.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["instructions", "read", "edit", "write", "grep", "find", "lsp", "search_tools"]);
+    let total: usize = counts.iter().sum();
+    assert!(total <= 3000, "{total} tokens");
+}
+
+#[test]
+fn the_ranking_over_many_tools_is_as_expected() {
+    let (_temp, project) = project();
+    let mut documents: Vec<ToolDocument> =
+        project.registry.tools().map(|tool| ToolDocument::of(tool.as_ref())).collect();
+    documents.extend(made_up());
+    assert!(documents.len() > 500);
+    let index = ToolIndex::new(&documents);
+    let mut wrong = Vec::new();
+    for (query, expected) in RANKING {
+        let found: Vec<&str> = index
+            .search(query, expected.len())
+            .into_iter()
+            .map(|found| documents[found.document].name.as_str())
+            .collect();
+        if found != *expected {
+            wrong.push(format!("{query:?}: {found:?}, not {expected:?}"));
+        }
+    }
+    assert!(RANKING.len() >= 60);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What is asked, and what is found first.
+const RANKING: &[(&str, &[&str])] = &[
+    ("undo", &["undo"]),
+    ("take back my edits", &["undo"]),
+    ("take back the last run", &["undo"]),
+    ("revert what I changed", &["undo"]),
+    ("list a folder", &["ls"]),
+    ("what is in this directory", &["ls"]),
+    ("read", &["read"]),
+    ("edit", &["edit"]),
+    ("rename a symbol everywhere", &["lsp"]),
+    ("write a new file", &["write"]),
+    ("grep", &["grep"]),
+    ("search text of files by regular expression", &["grep"]),
+    ("find files by name", &["find"]),
+    ("glob pattern", &["find"]),
+    ("lsp rename symbol", &["lsp"]),
+    ("language server definition references", &["lsp"]),
+    ("who calls this symbol", &["lsp"]),
+    ("diagnostics", &["lsp"]),
+    ("organize imports", &["lsp"]),
+    ("find tools", &["search_tools"]),
+    ("create github issue", &["mcp__github__create_issue"]),
+    ("github create issue", &["mcp__github__create_issue"]),
+    ("close pull request", &["mcp__github__create_pull_request", "mcp__github__delete_pull_request"]),
+    ("list pull requests on github", &["mcp__github__list_pull_request"]),
+    ("merge request gitlab", &["mcp__gitlab__create_merge_request"]),
+    ("get pipeline", &["mcp__gitlab__get_pipeline"]),
+    ("jira ticket update", &["mcp__jira__update_ticket"]),
+    ("update zendesk ticket", &["mcp__zendesk__update_ticket"]),
+    ("sprint", &["mcp__jira__create_sprint"]),
+    ("slack message", &["mcp__slack__create_message"]),
+    ("slack delete channel", &["mcp__slack__delete_channel"]),
+    ("postgres table list", &["mcp__postgres__list_table"]),
+    ("delete row", &["mcp__postgres__delete_row"]),
+    ("redis get key", &["mcp__redis__get_key"]),
+    ("s3 bucket create", &["mcp__s3__create_bucket"]),
+    ("createBucket", &["mcp__s3__create_bucket"]),
+    ("stripe refund", &["mcp__stripe__create_refund"]),
+    ("list invoices invoice", &["mcp__stripe__list_invoice"]),
+    ("sentry error", &["mcp__sentry__create_error"]),
+    ("datadog get metric", &["mcp__datadog__get_metric"]),
+    ("notion page update", &["mcp__notion__update_page"]),
+    ("linear issue", &["mcp__linear__create_issue", "mcp__linear__delete_issue"]),
+    ("figma component list", &["mcp__figma__list_component"]),
+    ("docker container", &["mcp__docker__create_container"]),
+    ("kubernetes pod delete", &["mcp__kubernetes__delete_pod"]),
+    ("terraform plan", &["mcp__terraform__create_plan"]),
+    ("aws lambda function get", &["mcp__aws__get_lambda_function"]),
+    ("lambdaFunction", &["mcp__aws__create_lambda_function"]),
+    ("cloud function gcloud update", &["mcp__gcloud__update_cloud_function"]),
+    ("create email draft", &["mcp__gmail__create_draft"]),
+    ("calendar event create", &["mcp__calendar__create_event"]),
+    ("delete meeting", &["mcp__calendar__delete_meeting"]),
+    ("drive spreadsheet get", &["mcp__drive__get_spreadsheet"]),
+    ("hubspot contact create", &["mcp__hubspot__create_contact"]),
+    ("twilio sms create", &["mcp__twilio__create_sms"]),
+    ("phone number list", &["mcp__twilio__list_phone_number"]),
+    ("spotify playlist update", &["mcp__spotify__update_playlist"]),
+    ("TRACK", &["mcp__spotify__create_track", "mcp__spotify__delete_track"]),
+    ("mcp__spotify__get_album", &["mcp__spotify__get_album"]),
+    ("epic", &["mcp__jira__create_epic"]),
+    ("list vpc", &["mcp__aws__list_vpc"]),
+    ("zzz", &[]),
+    ("", &[]),
+];

@@ -1,0 +1,62 @@
+//! The scripted debug adapter as a program: `scripted-debug-adapter SCRIPT.json [--port PORT | --announce |
+//! --connect PORT]`. Ends with 0 after `disconnect`, 2 at the end of its input, or as the script says.
+
+#![expect(clippy::disallowed_methods, reason = "a test tool that reads and writes files of its own")]
+#![expect(clippy::print_stdout, reason = "it prints its port")]
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use testing::debug_adapter::{Ended, Script, Step, serve};
+use testing::language_server::Record;
+use tokio::net::{TcpListener, TcpStream};
+
+fn main() -> anyhow::Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let path = args.first().context("usage: scripted-debug-adapter SCRIPT.json [--port PORT | …]")?;
+    let text = std::fs::read_to_string(path).context("the script cannot be read")?;
+    let script: Script = serde_json::from_str(&text).context("the script is no script")?;
+    if let Some(path) = &script.pid_file {
+        let aside = path.with_extension("new");
+        std::fs::write(&aside, std::process::id().to_string())?;
+        std::fs::rename(&aside, path)?;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = runtime.block_on(run(script, &args[1..]))?;
+    // Not a return: a thread may still wait for standard input.
+    std::process::exit(match ended {
+        Ended::Disconnected => 0,
+        Ended::EndOfInput => 2,
+        Ended::Crash(code) => code,
+    })
+}
+
+async fn run(script: Script, args: &[String]) -> anyhow::Result<Ended> {
+    for step in &script.start {
+        match step {
+            Step::DelayMs(time) => tokio::time::sleep(Duration::from_millis(*time)).await,
+            Step::Stderr(text) => eprint!("{text}"),
+            Step::Raw(text) => {
+                print!("{text}");
+                std::io::stdout().flush()?;
+            }
+            Step::Crash(code) => return Ok(Ended::Crash(*code)),
+            other => bail!("{other:?} cannot be done before anything was asked"),
+        }
+    }
+    let port = |at: usize| -> anyhow::Result<u16> { Ok(args.get(at).context("a port")?.parse()?) };
+    let stream = match args.first().map(String::as_str) {
+        None => return Ok(serve(tokio::io::stdin(), tokio::io::stdout(), script, Record::default()).await),
+        Some("--port") => TcpListener::bind(("127.0.0.1", port(1)?)).await?.accept().await?.0,
+        Some("--announce") => {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+            println!("adapter listening at: {}", listener.local_addr()?);
+            listener.accept().await?.0
+        }
+        Some("--connect") => TcpStream::connect(("127.0.0.1", port(1)?)).await?,
+        Some(other) => bail!("unknown option {other}"),
+    };
+    let (reader, writer) = stream.into_split();
+    Ok(serve(reader, writer, script, Record::default()).await)
+}

@@ -1,0 +1,169 @@
+//! Looking further at a stopped program: threads, stack, scopes, variables, expressions, all output.
+
+use agent::{ToolCx, ToolResult};
+use dap_client::{Clock, Page, Session, Variable};
+use serde_json::{Value, json};
+
+use super::harmless::is_harmless;
+use super::snapshot::{cut, frame_data, label, variable, variable_data};
+use super::{Arguments, Debug, needs};
+use crate::Failure;
+
+/// How many frames or variables are shown unless asked for more.
+const PAGE: u64 = 50;
+/// The longest value that `evaluate` shows, in characters.
+const WHOLE: usize = 10_000;
+
+impl Debug {
+    pub(super) async fn threads(&self, session: &Session, clock: &Clock) -> Result<ToolResult, Failure> {
+        let threads = session.threads(clock).await?;
+        let text: String = threads.iter().map(|it| format!("thread {}: {}\n", it.id, it.name)).collect();
+        let list: Vec<Value> = threads.iter().map(|it| json!({ "thread": it.id, "name": it.name })).collect();
+        Ok(ToolResult::text(text).with_details(json!({ "threads": list })))
+    }
+
+    pub(super) async fn stack(
+        &self,
+        session: &Session,
+        args: &Arguments,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let (start, count) = (args.start.unwrap_or(0), args.count.unwrap_or(PAGE));
+        let (frames, total) = session.stack(args.thread, start, count, clock).await?;
+        let mut text: String =
+            frames.iter().map(|it| format!("frame {}: {}\n", it.id, label(&self.kit, it))).collect();
+        let shown = start + frames.len() as u64;
+        if total.is_some_and(|total| total > shown) {
+            text.push_str(&format!("{} in all; go on with `start: {shown}`\n", total.unwrap_or(0)));
+        }
+        let list: Vec<Value> = frames.iter().map(|it| frame_data(&self.kit, it)).collect();
+        Ok(ToolResult::text(text).with_details(json!({ "frames": list, "total": total })))
+    }
+
+    pub(super) async fn scopes(
+        &self,
+        session: &Session,
+        args: &Arguments,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let frame = self.frame(session, args, clock).await?;
+        let scopes = session.scopes(frame, clock).await?;
+        let mut text = String::new();
+        for it in &scopes {
+            let count = it.count.map(|count| format!(", {count} variables")).unwrap_or_default();
+            let costly = if it.expensive { ", costly to look at" } else { "" };
+            text.push_str(&format!("{} [variables_reference {}]{count}{costly}\n", it.name, it.variables));
+        }
+        let data = |it: &dap_client::Scope| json!({ "name": it.name, "variables_reference": it.variables });
+        let list: Vec<Value> = scopes.iter().map(data).collect();
+        Ok(ToolResult::text(text).with_details(json!({ "scopes": list })))
+    }
+
+    pub(super) async fn variables(
+        &self,
+        session: &Session,
+        args: &Arguments,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let of = args.variables_reference.ok_or_else(|| needs("variables", "variables_reference"))?;
+        let (start, count) = (args.start.unwrap_or(0), args.count.unwrap_or(PAGE).max(1));
+        // One more says whether there are more.
+        let page = Page { start, count: count + 1, filter: args.filter.clone() };
+        let mut found = session.variables(of, &page, clock).await?;
+        let more = found.len() as u64 > count;
+        found.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        let mut text: String = found.iter().map(|it| format!("{}\n", variable(it))).collect();
+        if more {
+            text.push_str(&format!("there are more; go on with `start: {}`\n", start + count));
+        }
+        if found.is_empty() {
+            text = "nothing in it\n".to_owned();
+        }
+        let list: Vec<Value> = found.iter().map(variable_data).collect();
+        Ok(ToolResult::text(text).with_details(json!({ "variables": list, "more": more })))
+    }
+
+    pub(super) async fn evaluate(
+        &self,
+        session: &Session,
+        args: &Arguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let expression = args.expression.as_deref().ok_or_else(|| needs("evaluate", "expression"))?;
+        let context = args.context.as_deref().unwrap_or("watch");
+        if context == "repl" || !is_harmless(expression) {
+            cx.permit_debug(&format!("evaluate `{expression}`")).await?;
+        }
+        let frame = self.frame(session, args, clock).await?;
+        let value = session.evaluate(expression, Some(frame), context, clock).await?;
+        Ok(told(&value))
+    }
+
+    pub(super) async fn set_variable(
+        &self,
+        session: &Session,
+        args: &Arguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let name = args.name.as_deref().ok_or_else(|| needs("set_variable", "name"))?;
+        let value = args.value.as_deref().ok_or_else(|| needs("set_variable", "value"))?;
+        cx.permit_debug(&format!("set {name} to {value}")).await?;
+        let of = match args.variables_reference {
+            Some(of) => of,
+            None => {
+                let frame = self.frame(session, args, clock).await?;
+                let scopes = session.scopes(frame, clock).await?;
+                let local = scopes.iter().find(|it| it.hint.as_deref() == Some("locals")).or(scopes.first());
+                local.map(|it| it.variables).ok_or_else(|| needs("set_variable", "variables_reference"))?
+            }
+        };
+        let set = session.set_variable(of, name, value, clock).await?;
+        Ok(told(&set))
+    }
+
+    pub(super) fn output(&self, session: &Session) -> ToolResult {
+        let output = session.output(0);
+        let mut text = String::new();
+        if output.dropped > 0 {
+            text.push_str(&format!("{} bytes before this are kept no more\n", output.dropped));
+        }
+        let mut list = Vec::new();
+        for piece in &output.pieces {
+            text.push_str(&format!("{}:\n{}\n", piece.category.name(), piece.text.trim_end_matches('\n')));
+            list.push(json!({ "category": piece.category.name(), "text": piece.text }));
+        }
+        if output.pieces.is_empty() {
+            text.push_str("no output\n");
+        }
+        ToolResult::text(text).with_details(json!({ "output": list, "dropped": output.dropped }))
+    }
+
+    /// The frame that is meant: the one named, else the top one.
+    async fn frame(&self, session: &Session, args: &Arguments, clock: &Clock) -> Result<i64, Failure> {
+        if let Some(frame) = args.frame {
+            return Ok(frame);
+        }
+        let (frames, _) = session.stack(args.thread, 0, 1, clock).await?;
+        frames.first().map(|frame| frame.id).ok_or_else(|| needs(&args.action, "frame"))
+    }
+}
+
+fn told(value: &Variable) -> ToolResult {
+    let shown = Variable { value: cut(&value.value, WHOLE), ..value.clone() };
+    let kind = shown.kind.as_ref().map(|kind| format!(" : {kind}")).unwrap_or_default();
+    let inside = match shown.variables {
+        0 => String::new(),
+        number => format!("  [variables_reference {number}]"),
+    };
+    let text = format!("{} = {}{kind}{inside}\n", shown.name, shown.value);
+    ToolResult::text(text).with_details(variable_data(value))
+}
+
+/// Lays the members of `more` on those of `details`.
+pub(super) fn merge(details: &mut Value, more: Value) {
+    if let (Value::Object(details), Value::Object(more)) = (details, more) {
+        details.extend(more);
+    }
+}

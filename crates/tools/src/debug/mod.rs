@@ -1,0 +1,299 @@
+//! The tool `debug`: a program under a debugger, by actions that each answer with what a person would look
+//! at next.
+//!
+//! Adapters and sessions are `dap_client`'s. Here is who is asked, and what is shown.
+
+mod harmless;
+mod launch;
+mod look;
+mod snapshot;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use agent::{ExecutionMode, Presence, Tool, ToolCx, ToolResult};
+use dap_client::{Clock, DapError, Session, State};
+use futures_util::future::BoxFuture;
+use llm::ToolDefinition;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use workspace::{Effects, ErrorCode};
+
+use crate::{Failure, Kit, arguments, shown};
+
+/// How long an action may take unless it says otherwise, and at most.
+const TIMEOUT: u64 = 30;
+const MAX_TIMEOUT: u64 = 300;
+
+/// Words of a first prompt that are about a program that runs: a crash, a failing test, a debugger.
+const WHEN: &[&str] = &[
+    "breakpoint",
+    "breakpoints",
+    "coredump",
+    "crash",
+    "crashed",
+    "crashes",
+    "crashing",
+    "debug",
+    "debugger",
+    "debugging",
+    "failing",
+    "fails",
+    "panic",
+    "panics",
+    "segfault",
+    "segfaults",
+    "stacktrace",
+    "traceback",
+];
+
+/// The tool.
+pub struct Debug {
+    kit: Arc<Kit>,
+    definition: ToolDefinition,
+    seen: Mutex<HashMap<String, snapshot::Seen>>,
+}
+
+/// What a model may write.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct Arguments {
+    action: String,
+    session: Option<String>,
+    program: Option<String>,
+    module: Option<String>,
+    args: Vec<String>,
+    cwd: Option<String>,
+    env: Option<HashMap<String, String>>,
+    adapter: Option<String>,
+    breakpoints: Vec<Point>,
+    functions: Vec<String>,
+    exceptions: Option<Vec<String>>,
+    stop_on_entry: bool,
+    pid: Option<i64>,
+    host: Option<String>,
+    port: Option<u16>,
+    thread: Option<i64>,
+    frame: Option<i64>,
+    expression: Option<String>,
+    name: Option<String>,
+    value: Option<String>,
+    variables_reference: Option<i64>,
+    start: Option<u64>,
+    count: Option<u64>,
+    filter: Option<String>,
+    context: Option<String>,
+    file: Option<String>,
+    line: Option<u64>,
+    remove: bool,
+    timeout: Option<u64>,
+    arguments: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Point {
+    file: String,
+    line: u64,
+    column: Option<u64>,
+    condition: Option<String>,
+    hit: Option<String>,
+    log: Option<String>,
+}
+
+/// Every action there is; the schema's list.
+const ACTIONS: [&str; 19] = [
+    "launch",
+    "attach",
+    "breakpoints",
+    "continue",
+    "step_over",
+    "step_in",
+    "step_out",
+    "pause",
+    "snapshot",
+    "threads",
+    "stack",
+    "scopes",
+    "variables",
+    "evaluate",
+    "set_variable",
+    "output",
+    "sessions",
+    "terminate",
+    "disconnect",
+];
+
+/// The parameters of all actions.
+fn schema() -> Value {
+    let plain = json!({ "type": "string" });
+    let number = json!({ "type": "integer" });
+    let yes = json!({ "type": "boolean" });
+    let text = |about: &str| json!({ "type": "string", "description": about });
+    let list = json!({ "type": "array", "items": { "type": "string" } });
+    let point = json!({ "type": "object", "required": ["file", "line"], "properties": {
+        "file": plain, "line": number, "column": number, "condition": plain,
+        "hit": text("count, as the debugger reads it"), "log": text("message with {expressions}; does not stop"),
+    } });
+    json!({
+        "type": "object",
+        "properties": {
+            "action": { "type": "string", "enum": ACTIONS },
+            "session": plain,
+            "program": text("file to run"),
+            "module": plain,
+            "args": list,
+            "cwd": plain,
+            "env": { "type": "object", "description": "variables and their values" },
+            "adapter": plain,
+            "breakpoints": { "type": "array", "items": point },
+            "functions": list,
+            "exceptions": list,
+            "stop_on_entry": yes,
+            "pid": number,
+            "host": plain,
+            "port": number,
+            "thread": number,
+            "frame": number,
+            "expression": plain,
+            "name": plain,
+            "value": plain,
+            "variables_reference": number,
+            "start": number,
+            "count": number,
+            "filter": { "type": "string", "enum": ["indexed", "named"] },
+            "context": { "type": "string", "enum": ["watch", "repl", "hover"] },
+            "file": plain,
+            "line": number,
+            "remove": yes,
+            "timeout": { "type": "integer", "description": "seconds" },
+            "arguments": text("JSON laid over the adapter's own launch arguments"),
+        },
+        "required": ["action"],
+    })
+}
+
+impl Debug {
+    /// The tool over `kit`.
+    pub fn new(kit: Arc<Kit>) -> Self {
+        let definition = ToolDefinition {
+            name: "debug".to_owned(),
+            label: "Debugger".to_owned(),
+            description: shown::described(&kit, include_str!("debug.md")),
+            parameters: schema(),
+        };
+        Self { kit, definition, seen: Mutex::default() }
+    }
+}
+
+impl Tool for Debug {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn presence(&self) -> Presence {
+        Presence::Search { when: WHEN }
+    }
+
+    fn effects(&self, _: &Value) -> Effects {
+        Effects { reads: true, ..Effects::default() }
+    }
+
+    fn execution_mode(&self) -> ExecutionMode {
+        // A step and a look beside it would be about different stops.
+        ExecutionMode::Sequential
+    }
+
+    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
+    }
+}
+
+impl Debug {
+    async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+        let args: Arguments = arguments(args)?;
+        let seconds = args.timeout.unwrap_or(TIMEOUT).clamp(1, MAX_TIMEOUT);
+        let clock = Clock::new(Duration::from_secs(seconds), &cx.cancel);
+        match args.action.as_str() {
+            "launch" | "attach" => return self.launch(&args, cx, &clock).await,
+            "sessions" => return Ok(self.sessions()),
+            action if !ACTIONS.contains(&action) => {
+                let message = format!("`{action}` is no action of debug; there are: {}", ACTIONS.join(", "));
+                return Err(Failure::new(ErrorCode::InvalidArguments, message));
+            }
+            _ => {}
+        }
+        let session = self.kit.debug.get(args.session.as_deref())?;
+        match args.action.as_str() {
+            "continue" => self.go(&session, "continue", &args, cx, &clock).await,
+            "step_over" => self.go(&session, "next", &args, cx, &clock).await,
+            "step_in" => self.go(&session, "stepIn", &args, cx, &clock).await,
+            "step_out" => self.go(&session, "stepOut", &args, cx, &clock).await,
+            "pause" => {
+                session.pause(args.thread, &clock).await?;
+                self.snapshot(&session, cx, &clock).await
+            }
+            "snapshot" => self.snapshot(&session, cx, &clock).await,
+            "breakpoints" => self.breakpoints(&session, &args, cx, &clock).await,
+            "threads" => self.threads(&session, &clock).await,
+            "stack" => self.stack(&session, &args, &clock).await,
+            "scopes" => self.scopes(&session, &args, &clock).await,
+            "variables" => self.variables(&session, &args, &clock).await,
+            "evaluate" => self.evaluate(&session, &args, cx, &clock).await,
+            "set_variable" => self.set_variable(&session, &args, cx, &clock).await,
+            "output" => Ok(self.output(&session)),
+            "terminate" => {
+                session.terminate(&clock).await;
+                self.snapshot(&session, cx, &clock).await
+            }
+            _ => {
+                session.disconnect(&clock).await;
+                self.snapshot(&session, cx, &clock).await
+            }
+        }
+    }
+
+    /// Runs on, and shows where it came to.
+    async fn go(
+        &self,
+        session: &Session,
+        command: &str,
+        args: &Arguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        session.run(command, args.thread, clock).await?;
+        self.snapshot(session, cx, clock).await
+    }
+
+    fn sessions(&self) -> ToolResult {
+        let sessions = self.kit.debug.list();
+        let mut text = String::new();
+        let mut list = Vec::new();
+        for it in &sessions {
+            let state = it.state();
+            let shown = match &state {
+                State::Terminated(end) => snapshot::ended(end),
+                other => other.name().to_owned(),
+            };
+            text.push_str(&format!("{}: {} ({}), {shown}\n", it.id, it.title, it.adapter.name));
+            list.push(json!({ "session": it.id, "title": it.title, "adapter": it.adapter.name,
+                "state": state.name() }));
+        }
+        if sessions.is_empty() {
+            text = "no debug sessions; `launch` a program\n".to_owned();
+        }
+        ToolResult::text(text).with_details(json!({ "sessions": list }))
+    }
+}
+
+/// What an action lacks.
+fn needs(action: &str, argument: &str) -> Failure {
+    Failure::new(ErrorCode::InvalidArguments, format!("`{action}` needs `{argument}`"))
+}
+
+impl From<DapError> for Failure {
+    fn from(error: DapError) -> Self {
+        Self::new(error.code(), error.to_string())
+    }
+}

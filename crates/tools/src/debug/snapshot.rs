@@ -1,0 +1,282 @@
+//! One snapshot: why and where a program stopped, the person's frames, locals that changed, new output; or
+//! how it ended.
+//!
+//! Bounded, and what was left out is said with the action that shows it.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+use agent::{ToolCx, ToolResult};
+use dap_client::{Clock, End, Frame, Page, Session, Since, State, Stop, Variable};
+use serde_json::{Value, json};
+
+use super::Debug;
+use crate::{Failure, Kit, counted, shown};
+
+const FRAMES: u64 = 50;
+const SHOWN_FRAMES: usize = 8;
+const LOCALS: usize = 40;
+const VALUE: usize = 200;
+const OUTPUT: usize = 4_000;
+/// Lines before and after the one that is next.
+const AROUND: u64 = 3;
+
+/// What the last snapshot of a session showed.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen {
+    output: u64,
+    function: String,
+    locals: BTreeMap<String, String>,
+}
+
+impl Debug {
+    /// Waits until the program is stopped or over, or the time is, and shows it.
+    pub(super) async fn snapshot(
+        &self,
+        session: &Session,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let state = session.settled(clock).await?;
+        let before = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&session.id).cloned();
+        let before = before.unwrap_or_default();
+        let mut seen = Seen { output: before.output, ..Seen::default() };
+        let mut details = json!({ "session": session.id, "title": session.title, "state": state.name() });
+        let mut text = format!("{}: {}", session.id, session.title);
+        match &state {
+            State::Stopped(stop) => {
+                let time = Clock::new(std::time::Duration::from_secs(10), &cx.cancel);
+                let (stopped, data) = self.stopped(session, stop, &before, &mut seen, cx, &time).await?;
+                text.push_str(&stopped);
+                super::look::merge(&mut details, data);
+            }
+            State::Terminated(end) => {
+                text.push_str(&format!(" {}\n", ended(end)));
+                super::look::merge(
+                    &mut details,
+                    json!({ "exit_code": end.exit_code, "signal": end.signal,
+                    "failure": end.failure }),
+                );
+            }
+            other => {
+                text.push_str(&format!(" is {}; `pause` it, or wait longer with `snapshot`\n", other.name()));
+            }
+        }
+        let output = session.output(seen.output);
+        seen.output = output.next;
+        let (written, left_out) = written(&output);
+        if !written.is_empty() {
+            let note = if left_out > 0 {
+                format!(" ({left_out} bytes before this left out; `output` shows what is kept)")
+            } else {
+                String::new()
+            };
+            text.push_str(&format!("output{note}:\n{written}"));
+        }
+        super::look::merge(&mut details, json!({ "output": written, "output_left_out": left_out }));
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(session.id.clone(), seen);
+        Ok(ToolResult::text(text).with_details(details))
+    }
+
+    async fn stopped(
+        &self,
+        session: &Session,
+        stop: &Stop,
+        before: &Seen,
+        seen: &mut Seen,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<(String, Value), Failure> {
+        let kit = &*self.kit;
+        let (frames, total) = session.stack(stop.thread, 0, FRAMES, clock).await?;
+        let is_own = |frame: &&Frame| {
+            let own = |path: &workspace::AbsPath| {
+                path.strip_prefix(kit.workspace.root()).is_some_and(|it| !is_installed(it))
+            };
+            !frame.subtle && frame.path.as_ref().is_some_and(own)
+        };
+        let own: Vec<&Frame> = frames.iter().filter(is_own).collect();
+        let mut text = format!(" stopped: {}", why(stop));
+        if let Some(thread) = stop.thread {
+            text.push_str(&format!(" (thread {thread})"));
+        }
+        text.push('\n');
+        if stop.reason == "exception" {
+            // What it says itself is there already; more only where it is known.
+            if let Ok(Some((name, said))) = session.exception(clock).await {
+                text.push_str(&format!("exception: {name}: {}\n", cut(&said, 600)));
+            }
+        }
+        let mut data = json!({ "reason": stop.reason, "description": stop.description, "text": stop.text,
+            "thread": stop.thread });
+        let Some(at) = own.first().copied().or(frames.first()) else {
+            text.push_str("no frame is known\n");
+            return Ok((text, data));
+        };
+        text.push_str(&format!("in {}\n{}", label(kit, at), source(kit, at, cx)));
+
+        text.push_str("frames:\n");
+        let listed = if own.is_empty() { frames.iter().take(SHOWN_FRAMES).collect() } else { own };
+        for frame in listed.iter().take(SHOWN_FRAMES) {
+            text.push_str(&format!("  frame {}: {}\n", frame.id, label(kit, frame)));
+        }
+        let all = total
+            .map_or(frames.len(), |total| usize::try_from(total).unwrap_or(usize::MAX))
+            .max(frames.len());
+        let rest = all - listed.len().min(SHOWN_FRAMES);
+        if rest > 0 {
+            text.push_str(&format!(
+                "  {} more, not the person's or deeper; `stack` shows them\n",
+                counted(rest, "frame")
+            ));
+        }
+        data["frames"] = listed.iter().map(|frame| frame_data(kit, frame)).collect();
+        data["place"] = frame_data(kit, at);
+
+        let (locals, more) = locals(session, at, clock).await?;
+        seen.function = format!("{} {:?}", at.name, at.path);
+        seen.locals = locals.iter().map(|it| (it.name.clone(), it.value.clone())).collect();
+        let same_place = before.function == seen.function;
+        let changed = |it: &&Variable| before.locals.get(&it.name) != Some(&it.value);
+        let chosen: Vec<&Variable> = locals.iter().filter(|it| !same_place || changed(it)).collect();
+        let unchanged = locals.len() - chosen.len();
+        let word = if same_place { "locals that changed" } else { "locals" };
+        text.push_str(&format!("{word}:{}\n", if chosen.is_empty() { " none" } else { "" }));
+        for it in &chosen {
+            let was = before.locals.get(&it.name).filter(|_| same_place);
+            let was = was.map(|was| format!("  (was {})", cut(was, 60))).unwrap_or_default();
+            text.push_str(&format!("  {}{was}\n", variable(it)));
+        }
+        if unchanged > 0 || more {
+            let more = if more { ", and more than were asked for" } else { "" };
+            text.push_str(&format!("  {unchanged} unchanged{more}; `scopes` and `variables` go deeper\n"));
+        }
+        data["locals"] = locals.iter().map(variable_data).collect();
+        Ok((text, data))
+    }
+}
+
+/// The locals of a frame, and whether there are more.
+async fn locals(session: &Session, frame: &Frame, clock: &Clock) -> Result<(Vec<Variable>, bool), Failure> {
+    let quirks = &session.adapter.quirks;
+    let mut all = Vec::new();
+    let page = Page { count: LOCALS as u64 + 1, ..Page::default() };
+    for scope in session.scopes(frame.id, clock).await? {
+        let skipped = scope.expensive
+            || scope.count == Some(0)
+            || quirks.skip_scopes.contains(&scope.name)
+            || scope.hint.as_deref() == Some("registers");
+        if skipped || all.len() > LOCALS {
+            continue;
+        }
+        let found = session.variables(scope.variables, &page, clock).await?;
+        all.extend(found.into_iter().filter(|it| !quirks.skip_variables.contains(&it.name)));
+    }
+    let more = all.len() > LOCALS;
+    all.truncate(LOCALS);
+    Ok((all, more))
+}
+
+/// The lines around the one that is next, where they may be read; in the form that `edit` takes.
+fn source(kit: &Kit, frame: &Frame, cx: &ToolCx) -> String {
+    let Some(path) = frame.path.as_ref().filter(|_| frame.line > 0) else { return String::new() };
+    if !cx.policy().is_some_and(|policy| policy.may_read(path)) {
+        return String::new();
+    }
+    let Ok(document) = kit.workspace.document(path) else { return String::new() };
+    let last = shown::line_count(&document.text) as u64;
+    if frame.line > last {
+        return format!("  line {} is not in the file as it is now\n", frame.line);
+    }
+    let from = frame.line.saturating_sub(AROUND).max(1);
+    let rows: Vec<usize> =
+        (from..=(frame.line + AROUND).min(last)).filter_map(|it| usize::try_from(it).ok()).collect();
+    let mut text = shown::lines(kit, &document, &rows);
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    format!("{text}next: line {}\n", frame.line)
+}
+
+/// Below these folders of a project lies what others wrote.
+fn is_installed(path: &std::path::Path) -> bool {
+    path.components().any(|it| {
+        matches!(it.as_os_str().to_str(), Some("node_modules" | "site-packages" | ".venv" | "venv"))
+    })
+}
+
+fn why(stop: &Stop) -> String {
+    let mut said = stop.reason.clone();
+    for more in [&stop.description, &stop.text].into_iter().flatten() {
+        if !said.contains(more.as_str()) && !more.is_empty() {
+            said.push_str(&format!(", {}", cut(more, 300)));
+        }
+    }
+    said
+}
+
+/// How a session ended, for people.
+pub(super) fn ended(end: &End) -> String {
+    match (&end.failure, end.signal, end.exit_code) {
+        (Some(failure), ..) => format!("ended: the debug adapter failed: {failure}"),
+        (None, Some(signal), _) => format!("ended by signal {signal}"),
+        (None, None, Some(code)) => format!("ended with exit code {code}"),
+        (None, None, None) => "ended; its exit code is not known".to_owned(),
+    }
+}
+
+pub(super) fn label(kit: &Kit, frame: &Frame) -> String {
+    match (&frame.path, &frame.source) {
+        (Some(path), _) => format!("{} at {}:{}", frame.name, kit.shown(path), frame.line),
+        (None, Some(source)) => format!("{} at {source}:{}", frame.name, frame.line),
+        (None, None) => frame.name.clone(),
+    }
+}
+
+pub(super) fn frame_data(kit: &Kit, frame: &Frame) -> Value {
+    json!({ "frame": frame.id, "name": frame.name, "file": frame.path.as_ref().map(|path| kit.shown(path)),
+        "line": frame.line, "column": frame.column })
+}
+
+pub(super) fn variable(it: &Variable) -> String {
+    let kind = it.kind.as_ref().map(|kind| format!(" : {kind}")).unwrap_or_default();
+    let inside =
+        if it.variables > 0 { format!("  [variables_reference {}]", it.variables) } else { String::new() };
+    format!("{} = {}{kind}{inside}", it.name, cut(&it.value, VALUE))
+}
+
+pub(super) fn variable_data(it: &Variable) -> Value {
+    json!({ "name": it.name, "value": it.value, "type": it.kind, "variables_reference": it.variables,
+        "count": it.count })
+}
+
+pub(super) fn cut(text: &str, limit: usize) -> String {
+    match text.char_indices().nth(limit) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}… ({} characters)", &text[..end], text.chars().count()),
+    }
+}
+
+/// The newest of some output, and how many bytes of it are not shown.
+fn written(output: &Since) -> (String, u64) {
+    let mut text = String::new();
+    for piece in &output.pieces {
+        let mark = match piece.category {
+            dap_client::Category::Stdout => "",
+            other => other.name(),
+        };
+        for line in piece.text.lines() {
+            let mark = if mark.is_empty() { String::new() } else { format!("{mark}: ") };
+            text.push_str(&format!("  {mark}{line}\n"));
+        }
+    }
+    let mut left_out = output.dropped;
+    if text.len() > OUTPUT {
+        let from = text.ceil_char_boundary(text.len() - OUTPUT);
+        // Whole lines.
+        let from = text[from..].find('\n').map_or(from, |at| from + at + 1);
+        left_out += from as u64;
+        text.drain(..from);
+    }
+    (text, left_out)
+}

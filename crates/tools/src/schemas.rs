@@ -1,0 +1,72 @@
+//! What the parameters of every built-in tool are written in.
+
+use std::sync::{Arc, Mutex};
+
+use dap_client::{NoPrograms, Sessions};
+use hashline::{Dialect, SnapshotStore, View};
+use lsp_client::{Definitions, NoHost, PoolOptions, ServerPool};
+use serde_json::Value;
+use workspace::{AbsPath, Nobody, Policy, PolicyOptions, Processes, StateDir, TrustStore, Workspace};
+
+use crate::{Kit, Pending, Settings, Trees, builtin};
+
+/// Providers understand these words of JSON Schema, and not all of them any others.
+#[track_caller]
+fn check(tool: &str, schema: &Value) {
+    for (word, value) in schema.as_object().unwrap() {
+        let is_fit = match word.as_str() {
+            "properties" => {
+                value.as_object().unwrap().values().for_each(|property| check(tool, property));
+                true
+            }
+            "items" => {
+                check(tool, value);
+                true
+            }
+            "type" | "description" => value.is_string(),
+            "required" | "enum" => value.as_array().unwrap().iter().all(Value::is_string),
+            _ => false,
+        };
+        assert!(is_fit, "{tool}: `{word}`: {value}");
+    }
+}
+
+#[tokio::test]
+async fn parameters_are_in_words_that_every_provider_understands() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateDir::new(AbsPath::new(folder.path()).unwrap());
+    let (workspace, _) = Workspace::open(folder.path(), &state, None).unwrap();
+    let options = PolicyOptions::new(TrustStore::new(state), workspace.root().clone());
+    for dialect in Dialect::ALL {
+        let servers = ServerPool::new(PoolOptions {
+            workspace: workspace.clone(),
+            processes: Processes::new(None),
+            policy: Arc::new(Policy::new(options.clone())),
+            approver: Arc::new(Nobody),
+            definitions: Arc::new(Definitions::default()),
+            reread: None,
+            host: Arc::new(NoHost),
+        });
+        let kit = Kit {
+            workspace: workspace.clone(),
+            servers,
+            debug: Sessions::new(
+                dap_client::Definitions::default(),
+                Arc::new(NoPrograms),
+                Processes::new(None),
+            ),
+            snapshots: Mutex::new(SnapshotStore::default()),
+            trees: Trees::default(),
+            kept: None,
+            pending: Pending::default(),
+            settings: Settings { view: View::of(dialect), ..Settings::default() },
+        };
+        let tools = builtin(&Arc::new(kit));
+        assert!(tools.len() >= 8);
+        for tool in tools {
+            let definition = tool.definition();
+            assert_eq!(definition.parameters["type"], "object", "{}", definition.name);
+            check(&definition.name, &definition.parameters);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! An edit tried on the language servers before it is made: what they would say of it, and what
+//! becomes of it by the person's choice (`edit.verify`, `edit.verify_policy`).
+//!
+//! Speaks only for the servers that answered. What could not be tried says so and is made like any
+//! other edit; what it broke is told after it, as always.
+
+use agent::ToolCx;
+use lsp_client::{NotTried, RequestCx, Severity, TrialFile};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use workspace::{ChangeKind, ContentHash, Document, ErrorCode, FileChange, Owner, Plan, Version};
+
+use super::verdict::Tally;
+use super::{Baseline, Verdict, compare_file};
+use crate::change::Refused;
+use crate::lsp::headline;
+use crate::{Failure, Kit};
+
+/// The longest that a trial takes.
+const LIMIT: Duration = Duration::from_secs(5);
+/// At most this many new problems are named in a question to the person.
+const MAX_NAMED: usize = 5;
+
+/// When what an edit breaks is found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verify {
+    /// After it is made.
+    #[default]
+    After,
+    /// Before too, by a trial.
+    Before,
+}
+
+/// What becomes of an edit that a trial found new errors for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum VerifyPolicy {
+    /// It is made, and they are told.
+    #[default]
+    Report,
+    /// The person is asked.
+    Ask,
+    /// It is not made.
+    NoNewErrors,
+}
+
+/// What came of a trial.
+pub(crate) struct Trial {
+    pub plan: Plan,
+    /// For the result; empty when there was nothing to try.
+    pub told: Verdict,
+}
+
+impl Baseline {
+    /// Tries `plan`. `again`: it was planned anew already because its texts moved.
+    ///
+    /// # Errors
+    /// [`Refused::Moved`] when it is to be planned again; a failure when the policy does not let it be
+    /// made, or the call was cancelled.
+    pub async fn try_first(&self, kit: &Kit, plan: Plan, again: bool, cx: &ToolCx) -> Result<Trial, Refused> {
+        let nothing = |plan| Ok(Trial { plan, told: Verdict::nothing() });
+        if kit.settings.verify == Verify::After {
+            return nothing(plan);
+        }
+        if !plan.changes().iter().any(|change| kit.servers.is_warm(&change.path)) {
+            return nothing(plan);
+        }
+        let files = match trial_files(kit, &plan) {
+            Ok(files) => files,
+            Err(why) => return Ok(Trial { plan, told: not_tried(&why) }),
+        };
+        let dependents: Vec<Document> = self
+            .files
+            .iter()
+            .filter(|file| file.dependent)
+            .filter_map(|file| kit.workspace.document(&file.path).ok())
+            .collect();
+        let request = RequestCx { deadline: LIMIT, cancel: cx.cancel.clone() };
+        let tried = kit.servers.try_edit(&files, &dependents, &request).await;
+        if cx.cancel.is_cancelled() {
+            let message = "cancelled before anything was written";
+            return Err(Refused::Failed(Failure::new(ErrorCode::Cancelled, message)));
+        }
+        if tried.not_tried.iter().any(|(_, why)| *why == NotTried::Moved) {
+            return if again {
+                Ok(Trial { plan, told: not_tried("text moved") })
+            } else {
+                Err(Refused::Moved)
+            };
+        }
+        let mut tally = Tally::default();
+        for before in &self.files {
+            let Some(answers) = tried.files.get(&before.path) else { continue };
+            let after = files.iter().find(|file| file.document.path == before.path);
+            let Ok(document) = after
+                .map(|file| Ok(Document { text: Arc::clone(&file.text), ..file.document.clone() }))
+                .unwrap_or_else(|| kit.workspace.document(&before.path))
+            else {
+                continue;
+            };
+            // What is not known of a trial comes with no later result.
+            drop(compare_file(&mut tally, before, &document, answers.clone()));
+        }
+        decide(kit, plan, tally, &tried.not_tried)
+    }
+}
+
+/// What the policy says to what was found.
+fn decide(kit: &Kit, plan: Plan, tally: Tally, not_tried: &[(String, NotTried)]) -> Result<Trial, Refused> {
+    let errors: Vec<String> = tally
+        .new
+        .iter()
+        .filter(|(_, _, item)| item.severity == Severity::Error)
+        .map(|(path, line, item)| format!("{}:{line}: {}", kit.shown(path), headline(item)))
+        .collect();
+    let list = |why: &[(String, NotTried)]| -> Vec<Value> {
+        why.iter().map(|(server, why)| json!({ "server": server, "why": why.to_string() })).collect()
+    };
+    let Verdict { text, mut details } = tally.verdict(kit, 0, false);
+    let mut told = String::new();
+    if !text.is_empty() {
+        told.push_str(&format!("tried before it was made:\n{text}"));
+    }
+    for (server, why) in not_tried {
+        told.push_str(&format!("not tried on {server}: {why}\n"));
+    }
+    details["not_tried"] = json!(list(not_tried));
+    let told = Verdict { text: told, details };
+    match kit.settings.verify_policy {
+        _ if errors.is_empty() => Ok(Trial { plan, told }),
+        VerifyPolicy::Report => Ok(Trial { plan, told }),
+        VerifyPolicy::Ask => {
+            let named: Vec<&str> = errors.iter().take(MAX_NAMED).map(String::as_str).collect();
+            let more = match errors.len().saturating_sub(MAX_NAMED) {
+                0 => String::new(),
+                more => format!("; and {more} more"),
+            };
+            let line = format!("language servers find new errors: {}{more}", named.join("; "));
+            Ok(Trial { plan: plan.confirming(line), told })
+        }
+        VerifyPolicy::NoNewErrors => {
+            let message =
+                format!("not applied, nothing was written: it would bring new errors\n{}", told.text);
+            let failure = Failure::new(ErrorCode::NotApplied, message.trim_end().to_owned());
+            Err(Refused::Failed(failure.with_data(json!({ "trial": told.details }))))
+        }
+    }
+}
+
+fn not_tried(why: &str) -> Verdict {
+    let text = format!("not tried: {why}\n");
+    Verdict { text, details: json!({ "not_tried": [{ "server": Value::Null, "why": why }] }) }
+}
+
+/// What servers are shown; `Err`: why this plan cannot be shown.
+fn trial_files(kit: &Kit, plan: &Plan) -> Result<Vec<TrialFile>, String> {
+    let mut files = Vec::new();
+    for change in plan.changes() {
+        let Some(text) = change.after.clone().filter(|_| can_be_shown(change)) else {
+            return Err("files are moved or removed, which cannot be shown before it is done".to_owned());
+        };
+        if !kit.servers.is_warm(&change.path) {
+            continue;
+        }
+        let created = change.kind == ChangeKind::Created;
+        let document = match kit.workspace.document(&change.path) {
+            Ok(document) => Document { text: change.before.clone().unwrap_or_default(), ..document },
+            Err(_) if created => Document {
+                path: change.path.clone(),
+                uri: workspace::path_to_uri(change.path.as_path()),
+                text: "".into(),
+                bom: false,
+                version: Version { hash: ContentHash::of(b""), editor: None },
+                owner: Owner::Disk,
+                held: None,
+            },
+            Err(error) => return Err(error.to_string()),
+        };
+        files.push(TrialFile { document, text, created });
+    }
+    Ok(files)
+}
+
+fn can_be_shown(change: &FileChange) -> bool {
+    matches!(change.kind, ChangeKind::Modified | ChangeKind::Created)
+}

@@ -1,0 +1,143 @@
+//! The difference that an edit made, as text for the model and as data for programs.
+
+use std::collections::BTreeSet;
+
+use lsp_client::{Diagnostic, Severity};
+use serde_json::{Value, json};
+use workspace::AbsPath;
+
+use crate::lsp::headline;
+use crate::{Kit, counted};
+
+/// At most this many diagnostics are listed, of the new and of the gone.
+const MAX_LISTED: usize = 20;
+
+/// The difference, as text and for programs.
+pub(crate) struct Verdict {
+    pub text: String,
+    pub details: Value,
+}
+
+impl Verdict {
+    /// Nobody was asked.
+    pub fn nothing() -> Self {
+        Self { text: String::new(), details: Value::Null }
+    }
+}
+
+/// A diagnostic in a file, on a line from 1.
+pub(super) type Placed = (AbsPath, usize, Diagnostic);
+
+#[derive(Default)]
+pub(super) struct Tally {
+    pub new: Vec<Placed>,
+    pub fixed: Vec<Placed>,
+    /// Files of which at least one server is known before and after …
+    pub compared: usize,
+    /// … and how many of them are not changed themselves.
+    pub dependents: usize,
+    pub pending: usize,
+    /// Files of which something will not become known.
+    pub incomparable: usize,
+    /// Of which servers.
+    pub unknown: BTreeSet<String>,
+    pub why: BTreeSet<String>,
+    pub servers: BTreeSet<String>,
+    /// Sources that run on save only, with their servers.
+    pub on_save: BTreeSet<(String, String)>,
+}
+
+impl Tally {
+    pub fn verdict(mut self, kit: &Kit, unchecked: usize, cut: bool) -> Verdict {
+        let by_place = |a: &Placed, b: &Placed| (&a.0, a.1).cmp(&(&b.0, b.1));
+        self.new.sort_by(by_place);
+        self.fixed.sort_by(by_place);
+        let mut lines = Vec::new();
+        if self.compared > 0 {
+            self.differences(kit, &mut lines);
+        }
+        let files = |count: usize| counted(count, "file");
+        if self.pending > 0 {
+            let why = self.why.iter().next().map(|why| format!(" ({why})")).unwrap_or_default();
+            lines.push(format!(
+                "diagnostics pending for {}: not known within the wait{why}",
+                files(self.pending)
+            ));
+        }
+        if self.incomparable > 0 {
+            let count = files(self.incomparable);
+            let names: Vec<&str> = self.unknown.iter().map(String::as_str).collect();
+            let of = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+            lines.push(format!("diagnostics not compared for {count}: not known before or after{of}"));
+        }
+        if unchecked > 0 || cut {
+            let mut line = format!("diagnostics not checked for {}", files(unchecked));
+            if cut {
+                line.push_str("; not every file was searched for uses");
+            }
+            lines.push(line);
+        }
+        for (source, server) in &self.on_save {
+            lines.push(format!("left out: {source}, which {server} runs only when a file is saved"));
+        }
+        Verdict {
+            text: lines.iter().map(|line| format!("{line}\n")).collect(),
+            details: self.details(kit, unchecked),
+        }
+    }
+
+    fn differences(&self, kit: &Kit, lines: &mut Vec<String>) {
+        let by: Vec<&str> = self.servers.iter().map(String::as_str).collect();
+        let by = by.join(", ");
+        let within = match self.dependents {
+            0 => counted(self.compared, "file"),
+            dependents => {
+                format!("{}, {dependents} of them not changed themselves", counted(self.compared, "file"))
+            }
+        };
+        let errors = self.new.iter().filter(|(_, _, item)| item.severity == Severity::Error).count();
+        lines.push(match (errors, self.new.len() - errors) {
+            (0, 0) => format!("no new errors or warnings in {within} ({by})"),
+            (errors, warnings) => {
+                format!(
+                    "introduced: {}, {} in {within} ({by})",
+                    counted(errors, "error"),
+                    counted(warnings, "warning")
+                )
+            }
+        });
+        self.list(kit, &self.new, lines);
+        if !self.fixed.is_empty() {
+            lines.push(format!("fixed: {}", self.fixed.len()));
+            self.list(kit, &self.fixed, lines);
+        }
+    }
+
+    fn list(&self, kit: &Kit, items: &[Placed], lines: &mut Vec<String>) {
+        for (path, line, item) in items.iter().take(MAX_LISTED) {
+            lines.push(format!("  {}:{line}: {}", kit.shown(path), headline(item)));
+        }
+        if items.len() > MAX_LISTED {
+            lines.push(format!("  and {} more", items.len() - MAX_LISTED));
+        }
+    }
+
+    fn details(&self, kit: &Kit, unchecked: usize) -> Value {
+        let list = |items: &[Placed]| -> Vec<Value> {
+            let row = |(path, line, item): &Placed| {
+                json!({
+                    "path": kit.shown(path), "line": line, "severity": item.severity.to_string(),
+                    "code": item.code, "message": item.message, "server": item.server,
+                })
+            };
+            items.iter().map(row).collect()
+        };
+        let on_save: Vec<&String> = self.on_save.iter().map(|(source, _)| source).collect();
+        json!({
+            "introduced": list(&self.new), "fixed": self.fixed.len(), "gone": list(&self.fixed),
+            "compared": self.compared, "dependents": self.dependents, "pending": self.pending,
+            "not_compared": self.incomparable, "not_checked": unchecked, "on_save": on_save,
+            "servers": self.servers,
+        })
+    }
+}

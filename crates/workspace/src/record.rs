@@ -1,0 +1,51 @@
+//! Entries of the journal for what an editor did when no commit waited for it any more.
+
+use std::time::Duration;
+
+use crate::content::{BOM, Content, Image};
+use crate::journal::{Entry, Journal, Pack, StoredStep};
+use crate::transaction::LOCK;
+use crate::{AbsPath, CommitId, RunId, StateError, Workspace};
+
+const LOCK_DEADLINE: Duration = Duration::from_secs(30);
+
+impl Workspace {
+    /// Takes note that an open document was changed from `before` to `after` on behalf of `run`, as if
+    /// it had been committed. Changes no file. Blocks, up to 30 s for a commit under way.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn record(
+        &self,
+        run: &RunId,
+        label: &str,
+        path: &AbsPath,
+        before: &str,
+        after: &str,
+    ) -> Result<CommitId, StateError> {
+        let inner = &self.inner;
+        let _lock = inner.state.lock(LOCK, LOCK_DEADLINE)?;
+        let journal = Journal::new(&inner.state)?;
+        inner.describe()?;
+        let bom = inner.open_document(path).is_some_and(|document| document.bom);
+        let mut pack = Pack::default();
+        let mut stored = |text: &str| {
+            let content = Content::text(text.strip_prefix(BOM).unwrap_or(text), bom);
+            Some(pack.add(&Image::new(content, None)))
+        };
+        let mut entry = Entry::new(journal.next_id()?, run.clone(), label.to_owned());
+        entry.steps.push(StoredStep {
+            path: path.clone(),
+            before: stored(before),
+            after: stored(after),
+            moved_from: None,
+            open: true,
+            in_place: false,
+            adopted: false,
+        });
+        journal.store(&entry.id, &pack)?;
+        journal.write_pending(&entry)?;
+        journal.finish(&entry.id)?;
+        Ok(entry.id)
+    }
+}

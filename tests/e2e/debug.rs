@@ -1,0 +1,151 @@
+//! The tool `debug` over a scripted adapter: what is asked, what is shown, what is left.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tests::built::scripted_debug_adapter;
+use tests::{Batch, Sandbox};
+
+const SOURCE: &str = "one\ntwo\nthree\nfour\n";
+
+/// A person's adapter for `*.txt` that follows this script.
+fn with_adapter(script: &Value) -> Sandbox {
+    let sandbox = Sandbox::with(&[("a.txt", SOURCE)]);
+    let file = sandbox.beside("script.json");
+    let mut script = script.clone();
+    script["record"] = json!(sandbox.beside("record.jsonl"));
+    script["capabilities"] = json!({"supportsConfigurationDoneRequest": true, "supportsSetVariable": true});
+    std::fs::write(&file, script.to_string()).expect("the script");
+    let folder = sandbox.home().join("config/adapters/debuggers");
+    std::fs::create_dir_all(&folder).expect("the person's folder");
+    let definition = format!(
+        "format = 1\nname = \"scripted\"\npatterns = [\"*.txt\"]\nverified = false\n\
+         command.candidates = [{:?}]\ncommand.args = [{file:?}]\n[launch]\nprogram = \"${{program}}\"\n\
+         [install]\nhow = \"page\"\npage = \"x\"\n",
+        scripted_debug_adapter()
+    );
+    std::fs::write(folder.join("scripted.toml"), definition).expect("the definition");
+    sandbox
+}
+
+fn stopped() -> Value {
+    json!({"event": {"event": "stopped", "body": {"reason": "breakpoint", "threadId": 1, "allThreadsStopped": true}}})
+}
+
+fn stops(sandbox_path: &str) -> Value {
+    json!({"commands": {
+        "configurationDone": [[{"body": {}}, stopped()]],
+        "stackTrace": [[{"body": {"totalFrames": 2, "stackFrames": [
+            {"id": 1, "name": "inner", "line": 2, "column": 1, "source": {"path": sandbox_path}},
+            {"id": 2, "name": "boot", "line": 9, "column": 1, "source": {"path": "/usr/lib/boot.txt"}}]}}]],
+        "variables": [
+            [{"body": {"variables": [{"name": "n", "value": "3", "variablesReference": 0},
+                {"name": "m", "value": "1", "variablesReference": 0}]}}],
+            [{"body": {"variables": [{"name": "n", "value": "4", "variablesReference": 0},
+                {"name": "m", "value": "1", "variablesReference": 0}]}}]],
+        "evaluate": [[{"body": {"result": "7", "variablesReference": 0}}]],
+        "setVariable": [[{"body": {"value": "${arguments.value}"}}]],
+        "continue": [[{"body": {}}, {"event": {"event": "output", "body": {"category": "stdout", "output": "bye\n"}}},
+            {"event": {"event": "exited", "body": {"exitCode": 2}}}, {"event": {"event": "terminated"}}]],
+    }})
+}
+
+fn stopping() -> Sandbox {
+    // The path of the file is known once the sandbox is there; the script names it after that.
+    let sandbox = with_adapter(&json!({}));
+    let path = sandbox.project().join("a.txt");
+    let path = path.canonicalize().expect("the file");
+    let mut script = stops(&path.to_string_lossy());
+    script["record"] = json!(sandbox.beside("record.jsonl"));
+    script["capabilities"] = json!({"supportsConfigurationDoneRequest": true, "supportsSetVariable": true});
+    std::fs::write(sandbox.beside("script.json"), script.to_string()).expect("the script");
+    sandbox
+}
+
+fn launch() -> Value {
+    json!({"action": "launch", "program": "a.txt", "breakpoints": [{"file": "a.txt", "line": 2}]})
+}
+
+#[test]
+fn each_running_action_answers_with_one_snapshot() {
+    let sandbox = stopping();
+    let mut batch = Batch::start(&sandbox);
+    let first = batch.call("debug", &launch());
+    let said = first.ok();
+    for part in
+        ["stopped: breakpoint", "in inner at a.txt:2", ":two", "next: line 2", "n = 3", "1 frame more"]
+    {
+        assert!(said.contains(part), "{part} is missing in: {said}");
+    }
+    assert!(!said.contains("boot at"), "a frame that is not the person's: {said}");
+    assert_eq!(first.value["details"]["place"]["line"], 2);
+
+    let said = batch.call("debug", &json!({"action": "step_over"})).ok();
+    assert!(
+        said.contains("n = 4  (was 3)") && said.contains("1 unchanged") && !said.contains("m = 1"),
+        "{said}"
+    );
+    let frame = first.value["details"]["frames"][0]["frame"].clone();
+    let stale = batch.call("debug", &json!({"action": "scopes", "frame": frame})).fails("stale_text");
+    assert!(stale.contains("was `inner at a.txt:2` at an earlier stop"), "{stale}");
+    assert!(batch.call("debug", &json!({"action": "evaluate", "expression": "n + 3"})).ok().contains("= 7"));
+
+    let end = batch.call("debug", &json!({"action": "continue"}));
+    let said = end.ok();
+    assert!(said.contains("ended with exit code 2") && said.contains("  bye"), "{said}");
+    assert_eq!(end.value["details"]["exit_code"], 2);
+    let refused = batch.call("debug", &json!({"action": "step_over"})).fails("wrong_state");
+    assert!(refused.contains("the session is terminated"), "{refused}");
+    assert!(batch.end().0.success());
+    sandbox.mark().none_left(Duration::from_secs(10));
+}
+
+#[test]
+fn nothing_runs_that_was_not_permitted() {
+    let sandbox = stopping();
+    // Not trusted: not even the adapter.
+    let ran = sandbox.run(&["tool", "debug", &launch().to_string()]).expect(3);
+    assert!(ran.all().contains("is not trusted"), "{}", ran.all());
+    // Trusted, and the program was not agreed to.
+    sandbox.run_anywhere(&["trust", &sandbox.project().to_string_lossy()]).expect(0);
+    let ran = sandbox.run(&["tool", "debug", &launch().to_string()]).expect(3);
+    assert!(ran.all().contains("exec: every command is asked about"), "{}", ran.all());
+    assert!(!sandbox.beside("record.jsonl").exists(), "the adapter was started");
+}
+
+#[test]
+fn what_changes_the_program_is_asked_about_and_what_only_looks_is_not() {
+    let sandbox = stopping();
+    sandbox.run_anywhere(&["trust", &sandbox.project().to_string_lossy()]).expect(0);
+    let config = sandbox.home().join("config/config.toml");
+    std::fs::create_dir_all(config.parent().expect("a folder")).expect("the config folder");
+    let rules = "[policy]\nrules = [\"allow exec\", \"deny debug\"]\n";
+    std::fs::write(config, rules).expect("the rules");
+    let calls = [
+        launch(),
+        json!({"action": "evaluate", "expression": "n == 3"}),
+        json!({"action": "evaluate", "expression": "n.clear()"}),
+        json!({"action": "set_variable", "name": "n", "value": "5"}),
+    ];
+    let lines: String =
+        calls.iter().map(|it| format!("{}\n", json!({"name": "debug", "arguments": it}))).collect();
+    let ran = sandbox.run_with_input(&["tool", "--batch", "--json"], &lines);
+    let answers: Vec<Value> =
+        ran.stdout.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    let failed: Vec<bool> = answers.iter().map(|it| it["is_error"] == true).collect();
+    assert_eq!(failed, [false, false, true, true], "{}", ran.all());
+    assert_eq!(answers[3]["error"]["code"], "denied");
+    let record = std::fs::read_to_string(sandbox.beside("record.jsonl")).expect("the record");
+    assert!(!record.contains("setVariable") && !record.contains("clear"), "{record}");
+    sandbox.mark().none_left(Duration::from_secs(10));
+}
+
+#[test]
+fn what_is_missing_is_named_with_the_way_to_get_it() {
+    let sandbox = Sandbox::with(&[("a.weird", "x"), ("a.py", "x = 1\n")]);
+    let said = sandbox.tool("debug", &json!({"action": "launch", "program": "a.weird"})).fails("unsupported");
+    assert!(said.contains("a.weird") && said.contains("debugpy"), "{said}");
+    sandbox.tool("debug", &json!({"action": "step_over"})).fails("not_found");
+    sandbox.tool("debug", &json!({"action": "launch", "program": "no.py"})).fails("not_found");
+    sandbox.tool("debug", &json!({"action": "launch"})).fails("invalid_arguments");
+}

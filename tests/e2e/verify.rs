@@ -1,0 +1,197 @@
+//! What an edit broke or mended elsewhere: in files that use what it changes and that nobody opened.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tests::{Batch, Sandbox, Scripted, slow};
+
+fn lsp(action: &str, file: &str, symbol: &str) -> Value {
+    json!({"action": action, "file": file, "symbol": symbol, "timeout": 120})
+}
+
+/// Replaces a whole file, having read it, and gives what was said of it.
+#[track_caller]
+fn replace(batch: &mut Batch, file: &str, text: &str) -> String {
+    batch.call("read", &json!({"path": file})).ok();
+    let args = json!({"path": file, "content": text, "overwrite": true});
+    batch.call("write", &args).ok().to_owned()
+}
+
+fn script(diagnostics: Value) -> Value {
+    json!({"methods": {
+        "textDocument/documentSymbol": [[{"result": []}]],
+        "textDocument/diagnostic": diagnostics,
+    }})
+}
+
+#[test]
+fn files_that_use_a_changed_name_are_opened_closed_and_bounded() {
+    let mut sandbox = Sandbox::with(&[
+        ("a.py", "def greet():\n    return 1\n\n\ndef other():\n    return 2\n"),
+        ("unconcerned.py", "other\n"),
+    ]);
+    for number in 0..25 {
+        sandbox.write(&format!("user{number}.py"), "greet\n");
+    }
+    let clean = json!([[{"result": {"kind": "full", "items": []}}]]);
+    let scripted = Scripted::install(&mut sandbox, &[script(clean)]);
+    let mut batch = Batch::start(&sandbox);
+    batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
+    let text = "def greet():\n    return 3\n\n\ndef other():\n    return 2\n";
+    let said = replace(&mut batch, "a.py", text);
+    assert!(
+        said.contains("no new errors or warnings in 21 files, 20 of them not changed themselves"),
+        "{said}"
+    );
+    assert!(said.contains("not checked for 5 files"), "{said}");
+    let uris = |method: &str| -> Vec<String> {
+        let sent = scripted.sent(method).into_iter();
+        sent.map(|params| params["textDocument"]["uri"].as_str().unwrap().to_owned()).collect()
+    };
+    let opened = uris("textDocument/didOpen");
+    let users = opened.iter().filter(|uri| uri.contains("user")).count();
+    // Before and after.
+    assert_eq!((users, opened.len()), (40, 41), "{opened:?}");
+    let closed = uris("textDocument/didClose");
+    assert!(closed.len() == 40 && closed.iter().all(|uri| uri.contains("user")), "{closed:?}");
+}
+
+#[test]
+fn what_is_pending_comes_with_the_next_result() {
+    let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n")]);
+    let place = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
+    let broken = json!({"range": place, "severity": 1, "message": "x is bad", "code": "E1"});
+    let script = script(json!([
+        [{"result": {"kind": "full", "items": []}}],
+        ["never"],
+        [{"result": {"kind": "full", "items": [broken]}}],
+    ]));
+    Scripted::install(&mut sandbox, &[script]);
+    sandbox.variables.insert("PILCROW_EDIT_DIAGNOSTICS_WAIT".to_owned(), "1s".to_owned());
+    let mut batch = Batch::start(&sandbox);
+    batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
+    let said = replace(&mut batch, "a.py", "x = 2\n");
+    assert!(said.contains("pending for 1 file") && !said.contains("no new errors"), "{said}");
+    let answer = batch.call("read", &json!({"path": "a.py"}));
+    let said = answer.ok();
+    assert!(said.contains("of an earlier edit:") && said.contains("a.py:1: error: x is bad [E1]"), "{said}");
+    let said = batch.call("read", &json!({"path": "a.py"})).ok().to_owned();
+    assert!(!said.contains("earlier edit"), "it is told once: {said}");
+}
+
+/// `x = 1` becomes `x = 2` after a trial in which a server found a new error.
+fn tried_with(policy: &str) -> (Sandbox, Scripted, Batch) {
+    let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n")]);
+    let place = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
+    let broken = json!({"range": place, "severity": 1, "message": "x is bad", "code": "E1"});
+    let script = script(json!([
+        [{"result": {"kind": "full", "items": []}}],
+        [{"result": {"kind": "full", "items": [broken]}}],
+    ]));
+    let scripted = Scripted::install(&mut sandbox, &[script]);
+    sandbox.variables.insert("PILCROW_EDIT_VERIFY".to_owned(), "before".to_owned());
+    sandbox.variables.insert("PILCROW_EDIT_VERIFY_POLICY".to_owned(), policy.to_owned());
+    let mut batch = match policy {
+        "ask" => {
+            std::fs::create_dir_all(sandbox.home().join("config")).expect("the configuration's folder");
+            let rules = "[policy]\nrules = [\"allow write\"]\n";
+            std::fs::write(sandbox.home().join("config/config.toml"), rules).expect("the configuration");
+            sandbox.run_anywhere(&["trust", &sandbox.project().display().to_string()]).expect(0);
+            Batch::start_without_yes(&sandbox)
+        }
+        _ => Batch::start(&sandbox),
+    };
+    batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
+    batch.call("read", &json!({"path": "a.py"})).ok();
+    (sandbox, scripted, batch)
+}
+
+#[test]
+fn an_edit_that_would_bring_errors_is_told_asked_about_or_not_made() {
+    let edit = json!({"path": "a.py", "content": "x = 2\n", "overwrite": true});
+    let (sandbox, _, mut batch) = tried_with("report");
+    let said = batch.call("write", &edit).ok().to_owned();
+    assert!(said.contains("tried before it was made:\nintroduced: 1 error, 0 warnings"), "{said}");
+    assert_eq!(sandbox.read("a.py"), "x = 2\n");
+    for (policy, code, words) in
+        [("no_new_errors", "not_applied", "it would bring new errors"), ("ask", "denied", "find new errors")]
+    {
+        let (sandbox, scripted, mut batch) = tried_with(policy);
+        let answer = batch.call("write", &edit);
+        let said = answer.fails(code);
+        assert!(said.contains(words) && said.contains("a.py:1: error: x is bad"), "{policy}: {said}");
+        assert_eq!(sandbox.read("a.py"), "x = 1\n");
+        // It is told by a notification, which the answer does not wait for the server to read.
+        tests::wait_for(Duration::from_secs(20), || scripted.got("textDocument/didChange") >= 2);
+        let texts: Vec<Value> = scripted.sent("textDocument/didChange");
+        let texts: Vec<&Value> = texts.iter().map(|sent| &sent["contentChanges"][0]["text"]).collect();
+        assert_eq!(texts, ["x = 2\n", "x = 1\n"], "shown, and taken back");
+        assert_eq!(scripted.got("textDocument/didSave"), 0);
+    }
+}
+
+#[test]
+fn what_cannot_be_tried_is_made_and_says_so() {
+    let (sandbox, _, mut batch) = tried_with("no_new_errors");
+    let said = batch.call("write", &json!({"path": "new.py", "content": "x\n"})).ok().to_owned();
+    assert!(said.contains("not tried on basedpyright: ") && said.contains("not there yet"), "{said}");
+    let moved = batch.call("lsp", &json!({"action": "rename_file", "file": "a.py", "to": "b.py"}));
+    let said = moved.text();
+    assert!(said.contains("not tried: files are moved or removed"), "{said}");
+    assert_eq!((sandbox.read("new.py").as_str(), sandbox.read("b.py").as_str()), ("x\n", "x = 1\n"));
+}
+
+#[test]
+fn a_real_server_finds_the_error_in_another_file_before_the_edit_is_made() {
+    if !slow("a_real_server_finds_the_error_in_another_file_before_the_edit_is_made") {
+        return;
+    }
+    let before = "def greet(name: str) -> str:\n    return name\n";
+    let mut sandbox = Sandbox::with(&[
+        ("pyproject.toml", "[project]\nname = \"x\"\nversion = \"0\"\n"),
+        ("a.py", before),
+        ("b.py", "from a import greet\n\nprint(greet(\"x\"))\n"),
+    ]);
+    sandbox.variables.insert("PILCROW_EDIT_VERIFY".to_owned(), "before".to_owned());
+    sandbox.variables.insert("PILCROW_EDIT_VERIFY_POLICY".to_owned(), "no_new_errors".to_owned());
+    let mut batch = Batch::start(&sandbox);
+    batch.call("lsp", &lsp("hover", "a.py", "greet")).ok();
+    batch.call("read", &json!({"path": "a.py"})).ok();
+    let text = "def greet(name: str, loud: bool) -> str:\n    return name + str(loud)\n";
+    let edit = json!({"path": "a.py", "content": text, "overwrite": true});
+    let said = batch.call("write", &edit).fails("not_applied").to_owned();
+    assert!(said.contains("b.py:3: error: Argument missing") && said.contains("basedpyright"), "{said}");
+    assert_eq!(sandbox.read("a.py"), before);
+    let text = "def greet(name: str, loud: bool = False) -> str:\n    return name + str(loud)\n";
+    let edit = json!({"path": "a.py", "content": text, "overwrite": true});
+    let said = batch.call("write", &edit).ok().to_owned();
+    assert!(said.contains("tried before it was made:\nno new errors"), "{said}");
+    assert_eq!(sandbox.read("a.py"), text);
+    let clean = json!({"action": "diagnostics", "file": "b.py", "timeout": 60});
+    let said = batch.call("lsp", &clean).ok().to_owned();
+    assert!(said.starts_with("0 errors"), "{said}");
+}
+
+#[test]
+fn an_error_that_an_edit_makes_in_a_file_nobody_opened_is_told_and_its_end_too() {
+    if !slow("an_error_that_an_edit_makes_in_a_file_nobody_opened_is_told_and_its_end_too") {
+        return;
+    }
+    let before = "def greet(name: str) -> str:\n    return name\n";
+    let after = "def greet(name: str, loud: bool) -> str:\n    return name\n";
+    let sandbox = Sandbox::with(&[
+        ("pyproject.toml", "[project]\nname = \"x\"\nversion = \"0\"\n"),
+        ("a.py", before),
+        ("b.py", "from a import greet\n\nprint(greet(\"x\"))\n"),
+    ]);
+    let mut batch = Batch::start(&sandbox);
+    batch.call("lsp", &lsp("hover", "a.py", "greet")).ok();
+    let said = replace(&mut batch, "a.py", after);
+    assert!(said.contains("introduced: 1 errors") && said.contains("b.py:3: error:"), "{said}");
+    assert!(said.contains("basedpyright"), "{said}");
+    let said = replace(&mut batch, "a.py", before);
+    assert!(said.contains("no new errors") && said.contains("fixed: "), "{said}");
+    assert!(said.contains("  b.py:3: error: Argument missing"), "{said}");
+    drop(batch);
+    sandbox.mark().none_left(Duration::from_secs(10));
+}
