@@ -68,9 +68,8 @@ impl Scripted {
 
     /// The parameters of each message of a method so far, in all its lives.
     pub fn sent(&self, method: &str) -> Vec<Value> {
-        let record = fs::read_to_string(&self.record).unwrap_or_default();
-        let messages = record.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        messages
+        testing::recorded(&self.record)
+            .into_iter()
             .filter(|message| message["method"] == method)
             .map(|message| message["params"].clone())
             .collect()

@@ -8,3 +8,6 @@ pub mod debug_adapter;
 pub mod editor;
 pub mod language_server;
 pub mod model;
+mod record;
+
+pub use record::recorded;

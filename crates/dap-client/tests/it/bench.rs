@@ -108,8 +108,7 @@ impl Bench {
     }
 
     pub fn record(&self) -> Vec<Value> {
-        let text = std::fs::read_to_string(self.folder.path().join("record")).unwrap_or_default();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        testing::recorded(&self.folder.path().join("record"))
     }
 
     /// Whether the adapter's process is there, also as a zombie.

@@ -159,8 +159,7 @@ impl Bench {
 
     /// What a server got, in all its lives.
     pub fn record(&self, server: &str) -> Vec<Value> {
-        let text = std::fs::read_to_string(self.beside(&format!("{server}.record"))).unwrap_or_default();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        testing::recorded(&self.beside(&format!("{server}.record")))
     }
 
     /// The parameters of each message of a method.
