@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wire::local::{Listener, LocalError, Stream};
 
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(120);
 /// A user that owns nothing.
 const NOBODY: u32 = 65534;
 
