@@ -7,12 +7,13 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::message::ErrorKind;
+use crate::overflow;
 use crate::protocol::{Decoder, HttpRequest};
 use crate::retry::{RetryHeaders, RetryPolicy, delay, is_retryable};
 use crate::stream::{StreamEvent, StreamWriter};
@@ -149,8 +150,8 @@ impl Edge {
     }
 
     fn without_key(&self, request: &HttpRequest, error: String) -> String {
-        match &request.api_key {
-            Some(key) => key.redact(&error),
+        match &request.key {
+            Some((_, key)) => key.redact(&error),
             None => error,
         }
     }
@@ -211,7 +212,8 @@ impl Edge {
         let status = response.status();
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let headers = RetryHeaders::read(header, jiff::Timestamp::now());
-        let request_id = ["x-request-id", "request-id", "cf-ray"].iter().find_map(|name| header(name));
+        let request_id =
+            ["x-request-id", "request-id", "x-amzn-requestid", "cf-ray"].iter().find_map(|name| header(name));
         let request_id = request_id.map(|id| format!(" (request id {id})")).unwrap_or_default();
         let body = read_some(response).await;
         let text = serde_json::from_str::<Value>(&body).ok().and_then(|body| error_message(&body));
@@ -225,6 +227,7 @@ impl Edge {
             _ => "",
         };
         let kind = match status {
+            _ if overflow::says_so(status.as_u16(), &body) => ErrorKind::ContextOverflow,
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ErrorKind::Authentication,
             StatusCode::TOO_MANY_REQUESTS => ErrorKind::RateLimit,
             _ => ErrorKind::Provider,
@@ -334,13 +337,16 @@ fn headers(request: &HttpRequest) -> Result<HeaderMap, Refused> {
         };
         headers.insert(header, value);
     }
-    if let Some(key) = &request.api_key {
-        let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {}", key.reveal())) else {
+    if let Some((auth, key)) = &request.key {
+        let Ok(name) = HeaderName::from_bytes(auth.header.as_bytes()) else {
+            return Err(Refused::fatal(format!("the configured header {:?} cannot be sent", auth.header)));
+        };
+        let Ok(mut value) = HeaderValue::from_str(&format!("{}{}", auth.prefix, key.reveal())) else {
             let error = "the API key has characters that cannot be sent; check how it was copied".to_owned();
             return Err(Refused { kind: ErrorKind::Authentication, ..Refused::fatal(error) });
         };
         value.set_sensitive(true);
-        headers.insert(AUTHORIZATION, value);
+        headers.insert(name, value);
     }
     Ok(headers)
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use llm::protocol::openai_completions::{Endpoint, OpenAiCompletions};
-use llm::{ApiKey, Model, ScriptModel};
+use llm::protocol::openai_completions::OpenAiCompletions;
+use llm::{ApiKey, Endpoint, Model, RemoteModel, ScriptModel};
 use tools::planner::Planner;
 
 use crate::config::Config;
@@ -54,5 +54,5 @@ pub fn choose_in(
             .with_context(|| format!("{variable} is not set, which holds the key of {provider}"))?;
         endpoint.api_key = ApiKey::new(&key);
     }
-    Ok(Arc::new(OpenAiCompletions::new(endpoint)))
+    Ok(Arc::new(RemoteModel::new(Arc::new(OpenAiCompletions), endpoint)))
 }
