@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::http::Clocks;
+use crate::model::Request;
 use crate::options::ThinkingLevel;
 use crate::retry::RetryPolicy;
 use crate::secret::ApiKey;
@@ -33,6 +34,10 @@ pub struct Endpoint {
     pub max_output: Option<u64>,
     /// How it is told how hard to think.
     pub thinking: Thinking,
+    /// How hard it thinks where a request does not say.
+    pub level: Option<ThinkingLevel>,
+    /// What is said beside an answer of this HTTP status.
+    pub texts: BTreeMap<u16, String>,
     /// What this server does differently.
     pub compat: Compat,
     /// How long to wait for what; [`Clocks::for_url`] by default.
@@ -55,10 +60,18 @@ impl Endpoint {
             context_window: None,
             max_output: None,
             thinking: Thinking::default(),
+            level: None,
+            texts: BTreeMap::new(),
             compat: Compat::default(),
             clocks: None,
             retry: RetryPolicy::default(),
         }
+    }
+
+    /// The level of thinking that `request` gets and what to send for it; `None` where nothing is asked for or the
+    /// model has no levels.
+    pub(crate) fn effort(&self, request: &Request) -> Option<(ThinkingLevel, &Effort)> {
+        self.thinking.at(request.thinking.or(self.level)?)
     }
 
     /// The base URL with `path` after it.

@@ -4,6 +4,7 @@
 //! The client is made with the first request, since that alone takes milliseconds. Redirects are not followed, so that a key
 //! goes nowhere but to the address it was given for. Nothing that is logged or returned holds the key.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -75,6 +76,8 @@ pub(crate) struct Edge {
     provider: String,
     clocks: Clocks,
     retry: RetryPolicy,
+    /// What is said beside an answer of this status.
+    texts: BTreeMap<u16, String>,
     client: OnceLock<Result<reqwest::Client, String>>,
 }
 
@@ -87,8 +90,8 @@ struct Refused {
 }
 
 impl Edge {
-    pub fn new(provider: &str, clocks: Clocks, retry: RetryPolicy) -> Edge {
-        Edge { provider: provider.to_owned(), clocks, retry, client: OnceLock::new() }
+    pub fn new(provider: &str, clocks: Clocks, retry: RetryPolicy, texts: BTreeMap<u16, String>) -> Edge {
+        Edge { provider: provider.to_owned(), clocks, retry, texts, client: OnceLock::new() }
     }
 
     /// Carries the request out and ends the stream, whatever happens.
@@ -218,7 +221,9 @@ impl Edge {
         let body = read_some(response).await;
         let text = serde_json::from_str::<Value>(&body).ok().and_then(|body| error_message(&body));
         let text = text.unwrap_or_else(|| excerpt(&body));
+        let own = self.texts.get(&status.as_u16()).map(|text| format!("; {text}"));
         let hint = match status {
+            _ if own.is_some() => own.as_deref().unwrap_or_default(),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "; check the API key",
             StatusCode::NOT_FOUND => "; check the base URL and the model's name",
             _ if status.is_redirection() => {

@@ -50,7 +50,8 @@ pub struct Request {
     /// The sampling temperature; the provider's default when `None`.
     pub temperature: Option<f64>,
     /// How hard to think; a level that the model lacks becomes the next lower one, and the message says so.
-    pub thinking: ThinkingLevel,
+    /// `None`: as the endpoint says, else as the provider does by itself.
+    pub thinking: Option<ThinkingLevel>,
     /// Which tool may or must be called.
     pub tool_choice: ToolChoice,
     /// How long the start of the request is kept for the next one.

@@ -30,7 +30,7 @@ impl RemoteModel {
             context_window: endpoint.context_window,
         };
         let clocks = endpoint.clocks.unwrap_or_else(|| Clocks::for_url(&endpoint.base_url));
-        let edge = Arc::new(Edge::new(&endpoint.provider, clocks, endpoint.retry));
+        let edge = Arc::new(Edge::new(&endpoint.provider, clocks, endpoint.retry, endpoint.texts.clone()));
         RemoteModel { protocol, endpoint, info, edge }
     }
 }

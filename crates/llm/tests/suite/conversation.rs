@@ -167,7 +167,7 @@ fn a_conversation_with_everything_in_it_as_each_protocol_sends_it() {
             thinking: words(&[(ThinkingLevel::Low, "low"), (ThinkingLevel::High, "high")]),
             ..endpoint()
         };
-        let request = Request { thinking: ThinkingLevel::Medium, ..request(name) };
+        let request = Request { thinking: Some(ThinkingLevel::Medium), ..request(name) };
         let shown = format!("{:#}\n", encode(&*protocol, &endpoint, &request));
         let file = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/golden/requests")
@@ -325,7 +325,7 @@ fn a_budget_leaves_room_for_the_answer_and_ends_where_another_model_began_the_tu
     let endpoint = Endpoint { thinking, ..endpoint() };
     let request = |messages: &[Message], level| Request {
         messages: messages.to_vec(),
-        thinking: level,
+        thinking: Some(level),
         temperature: Some(0.5),
         ..request("anthropic-messages")
     };

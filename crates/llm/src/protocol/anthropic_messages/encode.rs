@@ -111,7 +111,7 @@ impl Asked {
 }
 
 fn thinking(endpoint: &Endpoint, request: &Request, transcript: &[Message]) -> Option<Asked> {
-    let (level, effort) = endpoint.thinking.at(request.thinking)?;
+    let (level, effort) = endpoint.effort(request)?;
     let forced = matches!(request.tool_choice, ToolChoice::Any | ToolChoice::Tool(_));
     let asked = match effort {
         Effort::Word(word) => Asked { level, word: Some(word.clone()), budget: None },

@@ -60,7 +60,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     if let Some(temperature) = request.temperature {
         config.insert("temperature".to_owned(), json!(temperature));
     }
-    let thinking = endpoint.thinking.at(request.thinking).map(|(level, effort)| {
+    let thinking = endpoint.effort(request).map(|(level, effort)| {
         let mut thinking = match effort {
             Effort::Word(word) => json!({ "thinkingLevel": word }),
             Effort::Budget(budget) => json!({ "thinkingBudget": budget }),

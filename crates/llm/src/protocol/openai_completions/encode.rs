@@ -76,7 +76,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
         };
         body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
     }
-    let thinking = endpoint.thinking.at(request.thinking).map(|(level, effort)| {
+    let thinking = endpoint.effort(request).map(|(level, effort)| {
         if let Effort::Word(word) = effort {
             body.insert("reasoning_effort".to_owned(), json!(word));
         }

@@ -56,7 +56,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     if let Some(temperature) = request.temperature {
         body.insert("temperature".to_owned(), json!(temperature));
     }
-    let thinking = endpoint.thinking.at(request.thinking).map(|(level, effort)| {
+    let thinking = endpoint.effort(request).map(|(level, effort)| {
         if let Effort::Word(word) = effort {
             let mut reasoning = json!({ "effort": word });
             if level != ThinkingLevel::Off {
