@@ -1,5 +1,5 @@
 //! Runs with a model: one that answers from a script, and one behind a local server that speaks
-//! OpenAI's chat completions.
+//! each protocol.
 
 use serde_json::{Value, json};
 use testing::model::{ModelServer, Reply};
@@ -106,6 +106,104 @@ fn a_script_edits_what_it_was_shown() {
     assert_eq!(sandbox.read("a.txt"), "one\nTWO\n");
     sandbox.run(&["undo"]).expect(0);
     assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
+}
+
+fn events(events: &[Value]) -> Reply {
+    let stream: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    Reply::stream(stream.into_bytes(), 11)
+}
+
+/// A call of `read`, and a text, as each protocol streams them.
+fn streams(protocol: &str) -> [Reply; 2] {
+    let (args, text) = (json!({"path": "a.txt"}), "It says one.");
+    match protocol {
+        "anthropic-messages" => {
+            let message = |block: Value, delta: Value, reason: &str| {
+                events(&[
+                    json!({"type": "message_start", "message": {"id": "m1", "usage": {"input_tokens": 5}}}),
+                    json!({"type": "content_block_start", "index": 0, "content_block": block}),
+                    json!({"type": "content_block_delta", "index": 0, "delta": delta}),
+                    json!({"type": "content_block_stop", "index": 0}),
+                    json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 3}}),
+                    json!({"type": "message_stop"}),
+                ])
+            };
+            let call = json!({"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}});
+            let json = json!({"type": "input_json_delta", "partial_json": args.to_string()});
+            let words = json!({"type": "text_delta", "text": text});
+            [message(call, json, "tool_use"), message(json!({"type": "text", "text": ""}), words, "end_turn")]
+        }
+        "openai-responses" => {
+            let response = |item: Value| {
+                events(&[
+                    json!({"type": "response.output_item.done", "output_index": 0, "item": item}),
+                    json!({"type": "response.completed", "response": {"id": "r1", "status": "completed"}}),
+                ])
+            };
+            let content = json!([{"type": "output_text", "text": text}]);
+            [
+                response(json!({
+                    "type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "read",
+                    "arguments": args.to_string(),
+                })),
+                response(json!({"type": "message", "id": "msg_1", "content": content})),
+            ]
+        }
+        "google-generative-ai" => {
+            let part = |part: Value| {
+                events(&[json!({"candidates": [{"content": {"parts": [part]}, "finishReason": "STOP"}]})])
+            };
+            [part(json!({"functionCall": {"name": "read", "args": args}})), part(json!({"text": text}))]
+        }
+        _ => [call("c1", "read", &args), Reply::text(text)],
+    }
+}
+
+/// A provider that a person wrote into their `models.toml` alone, in each of the protocols.
+#[test]
+fn each_protocol_reads_and_answers_through_a_persons_own_provider() {
+    for (protocol, target, header) in [
+        ("anthropic-messages", "POST /v1/messages", "x-api-key"),
+        ("google-generative-ai", "POST /v1/models/tiny:streamGenerateContent?alt=sse", "x-goog-api-key"),
+        ("openai-completions", "POST /v1/chat/completions", "authorization"),
+        ("openai-responses", "POST /v1/responses", "authorization"),
+    ] {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+        let server = runtime.block_on(ModelServer::start(streams(protocol).to_vec())).expect("the server");
+        let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\n")]);
+        let models = format!(
+            "[providers.mine]\nprotocol = \"{protocol}\"\nbase_url = \"{}\"\nvalues = {{ port = \"${{MINE_PORT}}\" }}\n\
+             api_key_env = [\"MINE_KEY\"]\ndefault = \"tiny\"\n[providers.mine.models.tiny]\nthinking = {{ low = \"low\" }}\n",
+            server.base_url().replace(&server.port().to_string(), "{port}"),
+        );
+        std::fs::create_dir_all(sandbox.home().join("config")).expect("the configuration's folder");
+        std::fs::write(sandbox.home().join("config/models.toml"), models).expect("the catalogue");
+        let mut command = sandbox.command(&["run", "what does a.txt say?", "--yes", "--model", "mine:high"]);
+        command.env("MINE_KEY", KEY).env("MINE_PORT", server.port().to_string());
+        let ran = tests::sandbox::finish(command.spawn().expect("pilcrow starts"), tests::sandbox::DEADLINE)
+            .expect(0);
+        assert_eq!(ran.stdout.trim(), "It says one.", "{protocol}");
+        let received = server.received();
+        assert_eq!(received.iter().map(|it| it.target.as_str()).collect::<Vec<_>>(), [target; 2]);
+        let key =
+            received[0].headers.iter().find(|(name, _)| name == header).map(|(_, value)| value.as_str());
+        assert!(key.is_some_and(|it| it.ends_with(KEY)), "{protocol}: {:?}", received[0].headers);
+        assert!(
+            received[1].body.to_string().contains(":one"),
+            "{protocol}: the file's line is in the result"
+        );
+        assert!(received[0].body.to_string().contains("\"low\""), "{protocol}: the level that is had");
+        for (path, bytes) in files(&sandbox.home()) {
+            assert!(!String::from_utf8_lossy(&bytes).contains(KEY), "the key is in {}", path.display());
+        }
+        let shown = sandbox.run(&["models", "list"]).expect(0).stdout;
+        assert!(shown.contains("mine/tiny  (default)") && shown.contains("no key: set MINE_KEY"), "{shown}");
+        let shown = sandbox.run(&["models", "show", "mine:high"]).expect(0).stdout;
+        assert!(
+            shown.contains("high is asked for, low is had") && shown.contains("cost         unknown"),
+            "{shown}"
+        );
+    }
 }
 
 fn files(folder: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {

@@ -437,8 +437,7 @@ async fn respond(cx: &RunCx, transcript: &mut Transcript) -> Result<(String, Ass
                 system: cx.system.clone(),
                 messages,
                 tools: cx.tools.definitions(),
-                max_tokens: None,
-                temperature: None,
+                ..Request::default()
             };
             match catch_unwind(AssertUnwindSafe(|| cx.model.stream(request, cx.cancel.child_token()))) {
                 Err(_) => failed(cx, "the model panicked".to_owned()),

@@ -4,15 +4,17 @@
 //! The client is made with the first request, since that alone takes milliseconds. Redirects are not followed, so that a key
 //! goes nowhere but to the address it was given for. Nothing that is logged or returned holds the key.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::message::ErrorKind;
+use crate::overflow;
 use crate::protocol::{Decoder, HttpRequest};
 use crate::retry::{RetryHeaders, RetryPolicy, delay, is_retryable};
 use crate::stream::{StreamEvent, StreamWriter};
@@ -74,6 +76,8 @@ pub(crate) struct Edge {
     provider: String,
     clocks: Clocks,
     retry: RetryPolicy,
+    /// What is said beside an answer of this status.
+    texts: BTreeMap<u16, String>,
     client: OnceLock<Result<reqwest::Client, String>>,
 }
 
@@ -86,8 +90,8 @@ struct Refused {
 }
 
 impl Edge {
-    pub fn new(provider: &str, clocks: Clocks, retry: RetryPolicy) -> Edge {
-        Edge { provider: provider.to_owned(), clocks, retry, client: OnceLock::new() }
+    pub fn new(provider: &str, clocks: Clocks, retry: RetryPolicy, texts: BTreeMap<u16, String>) -> Edge {
+        Edge { provider: provider.to_owned(), clocks, retry, texts, client: OnceLock::new() }
     }
 
     /// Carries the request out and ends the stream, whatever happens.
@@ -149,8 +153,8 @@ impl Edge {
     }
 
     fn without_key(&self, request: &HttpRequest, error: String) -> String {
-        match &request.api_key {
-            Some(key) => key.redact(&error),
+        match &request.key {
+            Some((_, key)) => key.redact(&error),
             None => error,
         }
     }
@@ -211,12 +215,15 @@ impl Edge {
         let status = response.status();
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let headers = RetryHeaders::read(header, jiff::Timestamp::now());
-        let request_id = ["x-request-id", "request-id", "cf-ray"].iter().find_map(|name| header(name));
+        let request_id =
+            ["x-request-id", "request-id", "x-amzn-requestid", "cf-ray"].iter().find_map(|name| header(name));
         let request_id = request_id.map(|id| format!(" (request id {id})")).unwrap_or_default();
         let body = read_some(response).await;
         let text = serde_json::from_str::<Value>(&body).ok().and_then(|body| error_message(&body));
         let text = text.unwrap_or_else(|| excerpt(&body));
+        let own = self.texts.get(&status.as_u16()).map(|text| format!("; {text}"));
         let hint = match status {
+            _ if own.is_some() => own.as_deref().unwrap_or_default(),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "; check the API key",
             StatusCode::NOT_FOUND => "; check the base URL and the model's name",
             _ if status.is_redirection() => {
@@ -225,6 +232,7 @@ impl Edge {
             _ => "",
         };
         let kind = match status {
+            _ if overflow::says_so(status.as_u16(), &body) => ErrorKind::ContextOverflow,
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ErrorKind::Authentication,
             StatusCode::TOO_MANY_REQUESTS => ErrorKind::RateLimit,
             _ => ErrorKind::Provider,
@@ -334,13 +342,16 @@ fn headers(request: &HttpRequest) -> Result<HeaderMap, Refused> {
         };
         headers.insert(header, value);
     }
-    if let Some(key) = &request.api_key {
-        let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {}", key.reveal())) else {
+    if let Some((auth, key)) = &request.key {
+        let Ok(name) = HeaderName::from_bytes(auth.header.as_bytes()) else {
+            return Err(Refused::fatal(format!("the configured header {:?} cannot be sent", auth.header)));
+        };
+        let Ok(mut value) = HeaderValue::from_str(&format!("{}{}", auth.prefix, key.reveal())) else {
             let error = "the API key has characters that cannot be sent; check how it was copied".to_owned();
             return Err(Refused { kind: ErrorKind::Authentication, ..Refused::fatal(error) });
         };
         value.set_sensitive(true);
-        headers.insert(AUTHORIZATION, value);
+        headers.insert(name, value);
     }
     Ok(headers)
 }

@@ -4,11 +4,15 @@
 //! This crate knows no tool, no session and no file: a script's text or a key is handed in. A model's
 //! stream never fails with `Err`; it ends in one final message whose stop reason tells.
 
+mod endpoint;
 mod fold;
 mod message;
 mod model;
+mod options;
+mod overflow;
 mod partial_json;
 pub mod protocol;
+mod remote;
 mod script;
 mod secret;
 mod stream;
@@ -17,6 +21,7 @@ pub mod transcript;
 mod http;
 mod retry;
 
+pub use endpoint::{Auth, Compat, Effort, Endpoint, MaxTokensField, Thinking};
 pub use fold::MessageFold;
 pub use http::Clocks;
 pub use message::{
@@ -24,7 +29,10 @@ pub use message::{
     UserMessage, now_ms,
 };
 pub use model::{Model, ModelInfo, Request, ToolDefinition};
+pub use options::{CacheRetention, ThinkingLevel, ToolChoice};
+pub use overflow::is_overflow;
 pub use partial_json::{PartialJson, parse_arguments};
+pub use remote::RemoteModel;
 pub use retry::RetryPolicy;
 pub use script::{ScriptError, ScriptModel};
 pub use secret::ApiKey;

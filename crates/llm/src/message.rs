@@ -7,6 +7,8 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use crate::options::ThinkingLevel;
+
 /// One entry of a transcript, as it is stored and as models see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "camelCase")]
@@ -67,6 +69,12 @@ pub struct AssistantMessage {
     /// The kind of what went wrong, for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_kind: Option<ErrorKind>,
+    /// The level of thinking that was asked for in the end, where the model has levels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking_level: Option<ThinkingLevel>,
+    /// The provider's word or budget for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_thinking_level: Option<String>,
     /// Milliseconds since the Unix epoch at which the request was made.
     #[serde(default)]
     pub timestamp: u64,
@@ -182,6 +190,8 @@ pub enum ErrorKind {
     Authentication,
     /// Too many requests, or the quota is used up.
     RateLimit,
+    /// The request is longer than the model's window.
+    ContextOverflow,
     /// The answer was not what the protocol says, or ended before its terminal event.
     Protocol,
     /// A scripted model was asked for something its script does not expect.
@@ -211,6 +221,11 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// With `total_tokens` as the sum of the four.
+    pub(crate) fn summed(self) -> Usage {
+        Usage { total_tokens: self.input + self.output + self.cache_read + self.cache_write, ..self }
+    }
+
     /// The two added up; a sum of reasoning is known when either is.
     pub fn plus(self, other: Usage) -> Usage {
         Usage {
@@ -279,6 +294,8 @@ impl AssistantMessage {
             raw_stop_reason: None,
             error_message: None,
             error_kind: None,
+            thinking_level: None,
+            provider_thinking_level: None,
             timestamp: now_ms(),
             duration_ms: None,
         }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::message::Message;
+use crate::options::{CacheRetention, ThinkingLevel, ToolChoice};
 use crate::stream::MessageStream;
 
 /// A model that can be asked for the next message of a transcript.
@@ -48,6 +49,16 @@ pub struct Request {
     pub max_tokens: Option<u64>,
     /// The sampling temperature; the provider's default when `None`.
     pub temperature: Option<f64>,
+    /// How hard to think; a level that the model lacks becomes the next lower one, and the message says so.
+    /// `None`: as the endpoint says, else as the provider does by itself.
+    pub thinking: Option<ThinkingLevel>,
+    /// Which tool may or must be called.
+    pub tool_choice: ToolChoice,
+    /// How long the start of the request is kept for the next one.
+    pub cache: CacheRetention,
+    /// Names the conversation, so that a provider can send its requests to where they are cached; empty
+    /// for none.
+    pub session_id: String,
 }
 
 /// A tool as a model sees it.

@@ -206,6 +206,18 @@ pub enum Command {
         #[arg(long, global = true)]
         json: bool,
     },
+    /// Models and their providers
+    Models {
+        /// What about them
+        #[command(subcommand)]
+        command: Models,
+        /// The project
+        #[command(flatten)]
+        project: Project,
+        /// Print JSON
+        #[arg(long, global = true)]
+        json: bool,
+    },
     /// What is installed, what is missing, and the command that installs it
     Doctor {
         /// The project
@@ -274,6 +286,18 @@ pub enum Adapters {
         /// Ask nobody
         #[arg(long)]
         yes: bool,
+    },
+}
+
+/// `pilcrow models …`
+#[derive(Debug, Subcommand)]
+pub enum Models {
+    /// Every provider, whether its key is there, and its models
+    List,
+    /// What is known of one model, and how it would be asked
+    Show {
+        /// `PROVIDER`, `PROVIDER/MODEL`, or either with `:LEVEL` of thinking
+        name: String,
     },
 }
 

@@ -98,6 +98,12 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
             let wanted = commands::adapters::Wanted { names: &names, system, update, yes, json };
             block_on(commands::adapters::install(&project, &wanted))
         }
+        Command::Models { command: cli::Models::List, project, json } => {
+            commands::models::list(&project, json)
+        }
+        Command::Models { command: cli::Models::Show { name }, project, json } => {
+            commands::models::show(&name, &project, json)
+        }
         Command::Doctor { project, json } => commands::doctor::show(&project, json),
         Command::Logs { lines, server } => commands::logs::show(lines, server.as_deref()),
         Command::Config { command: cli::Config::Show, project, json } => {

@@ -162,6 +162,11 @@ impl ModelServer {
         format!("http://{}/v1", self.address)
     }
 
+    /// The port it listens at.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
     /// The requests so far, oldest first.
     pub fn received(&self) -> Vec<Received> {
         lock(&self.shared).received.clone()

@@ -5,10 +5,12 @@
 
 use std::time::{Duration, Instant};
 
-use llm::protocol::openai_completions::{Endpoint, OpenAiCompletions};
+use std::sync::Arc;
+
+use llm::protocol::openai_completions::OpenAiCompletions;
 use llm::{
-    ApiKey, AssistantMessage, Clocks, ErrorKind, Message, Model, Request, RetryPolicy, StopReason,
-    StreamEvent,
+    ApiKey, AssistantMessage, Clocks, Endpoint, ErrorKind, Message, Model, RemoteModel, Request, RetryPolicy,
+    StopReason, StreamEvent,
 };
 use serde_json::json;
 use testing::model::{ModelServer, Reply, Step};
@@ -30,7 +32,7 @@ struct Outcome {
     retries: Vec<u64>,
 }
 
-async fn ask(model: &OpenAiCompletions, cancel: CancellationToken) -> Outcome {
+async fn ask(model: &RemoteModel, cancel: CancellationToken) -> Outcome {
     let request = Request { messages: vec![Message::user("hi")], ..Request::default() };
     let mut stream = model.stream(request, cancel);
     let mut retries = Vec::new();
@@ -57,7 +59,8 @@ async fn answer(replies: Vec<Reply>, change: impl Fn(&mut Endpoint)) -> (Outcome
     let server = ModelServer::start(replies).await.unwrap();
     let mut endpoint = endpoint(&server.base_url());
     change(&mut endpoint);
-    let outcome = ask(&OpenAiCompletions::new(endpoint), CancellationToken::new()).await;
+    let outcome =
+        ask(&RemoteModel::new(Arc::new(OpenAiCompletions), endpoint), CancellationToken::new()).await;
     (outcome, server)
 }
 
@@ -231,7 +234,7 @@ async fn cancel_ends_at_once_at_every_stage() {
         Reply::stream(half(), usize::MAX).steps([Step::Wait(long)]),
     ] {
         let server = ModelServer::start([reply]).await.unwrap();
-        let model = OpenAiCompletions::new(endpoint(&server.base_url()));
+        let model = RemoteModel::new(Arc::new(OpenAiCompletions), endpoint(&server.base_url()));
         let cancel = CancellationToken::new();
         let when_asked = async {
             while server.received().is_empty() {
@@ -251,7 +254,8 @@ async fn a_server_that_is_not_there_is_named() {
     let gone = ModelServer::start([]).await.unwrap().base_url();
     let mut endpoint = endpoint(&gone);
     endpoint.retry = RetryPolicy { max_retries: 0, ..RetryPolicy::default() };
-    let message = ask(&OpenAiCompletions::new(endpoint), CancellationToken::new()).await.message;
+    let message =
+        ask(&RemoteModel::new(Arc::new(OpenAiCompletions), endpoint), CancellationToken::new()).await.message;
     assert_eq!(message.error_kind, Some(ErrorKind::Network));
     let error = message.error_message.unwrap();
     assert!(error.starts_with(&format!("cannot reach scripted at {gone}/chat/completions")), "{error}");

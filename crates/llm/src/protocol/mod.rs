@@ -1,14 +1,56 @@
 //! Providers' wire protocols. Each is two pure halves, a request encoded and bytes decoded into
-//! events; what touches the network is one shared edge. A vendor's oddities are data of its protocol, not code here.
+//! events; what touches the network is one shared edge. A vendor's oddities are data of its endpoint, not
+//! code here.
+//!
+//! They are our own and not those of a multi-provider crate (`genai`, `rig`, `async-openai`): what is sent back of
+//! an answer (signatures, encrypted reasoning, ids) and what is kept of one that is cut short is the
+//! quality we are about, and those crates drop it.
 
+mod blocks;
+mod ids;
+mod limits;
+
+pub mod anthropic_messages;
+pub mod google_generative_ai;
 pub mod openai_completions;
+pub mod openai_responses;
 pub mod sse;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::message::ErrorKind;
+use crate::endpoint::{Auth, Endpoint};
+use crate::message::{AssistantMessage, Content, ErrorKind};
+use crate::model::Request;
+use crate::options::ThinkingLevel;
 use crate::secret::ApiKey;
 use crate::stream::StreamEvent;
+
+/// One wire protocol. A program that embeds this crate can add its own to a [`Protocols`].
+pub trait Protocol: Send + Sync {
+    /// The field's name of it, for example `anthropic-messages`.
+    fn name(&self) -> &str;
+
+    /// The request for this endpoint, the same bytes for the same request. The transcript is repaired
+    /// first ([`crate::transcript::repair`]).
+    ///
+    /// # Errors
+    /// When the request asks for what this provider cannot be asked for.
+    fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError>;
+
+    /// What reads the answer into `empty`.
+    fn decoder(&self, endpoint: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder>;
+}
+
+/// Why a request cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// A tool is to be called that the request does not have.
+    #[error("the tool `{0}` is to be called, but is not among the request's tools")]
+    NoSuchTool(String),
+}
 
 /// A request ready to be sent: always a POST with a JSON body.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,10 +59,26 @@ pub struct HttpRequest {
     pub url: String,
     /// Further headers, without the key.
     pub headers: Vec<(String, String)>,
-    /// Sent as `Authorization: Bearer`, if there is one.
-    pub api_key: Option<ApiKey>,
+    /// The key and the header it is sent in, if there is one.
+    pub key: Option<(Auth, ApiKey)>,
     /// The body.
     pub body: Value,
+    /// The level of thinking it asks for, and how it says so; `None` when it says nothing of it.
+    pub thinking: Option<(ThinkingLevel, String)>,
+}
+
+impl HttpRequest {
+    /// A request to `path` below the endpoint's base URL, with the key in `auth` unless the endpoint says otherwise.
+    fn new(endpoint: &Endpoint, path: &str, auth: Auth, body: Value) -> HttpRequest {
+        let auth = endpoint.auth.clone().unwrap_or(auth);
+        HttpRequest {
+            url: endpoint.url(path),
+            headers: endpoint.headers.clone(),
+            key: endpoint.api_key.clone().map(|key| (auth, key)),
+            body,
+            thinking: None,
+        }
+    }
 }
 
 /// Turns a response's bytes into events. Pure: the same bytes give the same events apart from times, however they
@@ -37,4 +95,110 @@ pub trait Decoder: Send {
 
     /// Whether the final event has been returned.
     fn ended(&self) -> bool;
+}
+
+/// The protocols there are, by name.
+#[derive(Clone)]
+pub struct Protocols(BTreeMap<String, Arc<dyn Protocol>>);
+
+impl Default for Protocols {
+    /// All of this crate.
+    fn default() -> Protocols {
+        let mut protocols = Protocols(BTreeMap::new());
+        protocols.register(Arc::new(anthropic_messages::AnthropicMessages));
+        protocols.register(Arc::new(google_generative_ai::GoogleGenerativeAi));
+        protocols.register(Arc::new(openai_completions::OpenAiCompletions));
+        protocols.register(Arc::new(openai_responses::OpenAiResponses));
+        protocols
+    }
+}
+
+impl Protocols {
+    /// Adds a protocol, in the place of another of its name.
+    pub fn register(&mut self, protocol: Arc<dyn Protocol>) {
+        self.0.insert(protocol.name().to_owned(), protocol);
+    }
+
+    /// The protocol of this name.
+    pub fn get(&self, name: &str) -> Option<Arc<dyn Protocol>> {
+        self.0.get(name).cloned()
+    }
+
+    /// The names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+}
+
+/// Whether this very model said it, by this protocol: only then does what is opaque in it go back.
+fn is_own(endpoint: &Endpoint, api: &str, message: &AssistantMessage) -> bool {
+    message.api == api && message.provider == endpoint.provider && message.model == endpoint.model
+}
+
+/// Refuses a choice of a tool that is not there.
+fn check_choice(request: &Request) -> Result<(), EncodeError> {
+    match &request.tool_choice {
+        crate::options::ToolChoice::Tool(name) if !request.tools.iter().any(|tool| tool.name == *name) => {
+            Err(EncodeError::NoSuchTool(name.clone()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Content of a message as a model that may take no images gets it: images are replaced by one note for each run
+/// of them.
+fn visible<'a>(endpoint: &Endpoint, content: &'a [Content], note: &'a str) -> Vec<Piece<'a>> {
+    let mut pieces = Vec::new();
+    for block in content {
+        match block {
+            Content::Text { text, .. } => pieces.push(Piece::Text(text)),
+            Content::Image { data, mime_type } if endpoint.images => {
+                pieces.push(Piece::Image { data, mime_type });
+            }
+            Content::Image { .. } if pieces.last() != Some(&Piece::Text(note)) => {
+                pieces.push(Piece::Text(note));
+            }
+            Content::Image { .. } | Content::Thinking { .. } | Content::ToolCall(_) => {}
+        }
+    }
+    pieces
+}
+
+/// Stands for images of the person that the model cannot see.
+const IMAGE_OMITTED: &str = "(image omitted: model does not support images)";
+/// Stands for images of a tool that the model cannot see.
+const TOOL_IMAGE_OMITTED: &str = "(tool image omitted: model does not support images)";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Piece<'a> {
+    Text(&'a str),
+    Image { data: &'a str, mime_type: &'a str },
+}
+
+/// The text of a tool's result: its texts, or words that stand for none.
+fn result_text(pieces: &[Piece<'_>]) -> String {
+    let texts: Vec<&str> = pieces
+        .iter()
+        .filter_map(|piece| match piece {
+            Piece::Text(text) => Some(*text),
+            Piece::Image { .. } => None,
+        })
+        .collect();
+    let text = texts.join("\n");
+    match (text.is_empty(), pieces.iter().any(|piece| matches!(piece, Piece::Image { .. }))) {
+        (false, _) => text,
+        (true, false) => "(no tool output)".to_owned(),
+        (true, true) => "(see attached image)".to_owned(),
+    }
+}
+
+/// A string that is not empty.
+fn non_empty(value: &Value) -> Option<&str> {
+    value.as_str().filter(|text| !text.is_empty())
+}
+
+/// What an error object says, as text.
+fn error_text(error: &Value) -> String {
+    let text = non_empty(error).or_else(|| non_empty(&error["message"]));
+    text.map_or_else(|| error.to_string(), str::to_owned)
 }

@@ -1,18 +1,18 @@
-//! Golden streams: each folder of `tests/golden/openai_completions` holds the bytes of a response and
+//! Golden streams: each folder of `tests/golden/PROTOCOL` holds the bytes of a response and
 //! the events and final message they come to. A new case is a new folder with an `input.sse`; with `PILCROW_BLESS=1`
 //! the expectation is written, to be read before it is kept.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use llm::protocol::Decoder as _;
-use llm::protocol::openai_completions::{Compat, CompletionsDecoder};
-use llm::{AssistantMessage, MessageFold, StreamEvent};
+use llm::protocol::{Protocol, Protocols};
+use llm::{AssistantMessage, Endpoint, MessageFold, StreamEvent};
 
-fn decode(input: &[u8], cuts: impl Fn(usize) -> usize) -> Vec<StreamEvent> {
-    let mut empty = AssistantMessage::empty("openai-completions", "golden", "test-model");
+fn decode(protocol: &dyn Protocol, input: &[u8], cuts: impl Fn(usize) -> usize) -> Vec<StreamEvent> {
+    let mut empty = AssistantMessage::empty(protocol.name(), "golden", "test-model");
     empty.timestamp = 0;
-    let mut decoder = CompletionsDecoder::new(empty, &Compat::default());
+    let mut decoder = protocol.decoder(&Endpoint::new("golden", "http://127.0.0.1:1", "test-model"), empty);
     let mut events = Vec::new();
     let (mut at, mut piece) = (0, 0);
     while at < input.len() {
@@ -45,30 +45,45 @@ fn render(events: &[StreamEvent]) -> String {
     out
 }
 
-fn cases() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/openai_completions");
-    let mut cases: Vec<PathBuf> =
-        std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
-    cases.sort();
+struct Case {
+    protocol: Arc<dyn Protocol>,
+    folder: PathBuf,
+    name: String,
+    input: Vec<u8>,
+}
+
+/// All cases of all protocols, at least twenty of each.
+fn cases() -> Vec<Case> {
+    let protocols = Protocols::default();
+    let mut cases = Vec::new();
+    for name in protocols.names() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name.replace('-', "_"));
+        let mut folders: Vec<PathBuf> =
+            std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
+        folders.sort();
+        assert!(folders.len() >= 20, "only {} cases of {name} were found", folders.len());
+        cases.extend(folders.into_iter().map(|folder| Case {
+            protocol: protocols.get(name).unwrap(),
+            name: format!("{name} {}", folder.file_name().unwrap().to_string_lossy()),
+            input: std::fs::read(folder.join("input.sse")).unwrap(),
+            folder,
+        }));
+    }
     cases
 }
 
 #[test]
 fn streams_come_to_their_events_in_any_chunking() {
-    let cases = cases();
-    assert!(cases.len() >= 22, "only {} cases were found", cases.len());
-    for case in cases {
-        let name = case.file_name().unwrap().to_string_lossy().into_owned();
-        let input = std::fs::read(case.join("input.sse")).unwrap();
-        let events = decode(&input, |_| usize::MAX / 2);
-        let expected = case.join("expected.txt");
+    for Case { protocol, folder, name, input } in cases() {
+        let events = decode(&*protocol, &input, |_| usize::MAX / 2);
+        let expected = folder.join("expected.txt");
         if std::env::var_os("PILCROW_BLESS").is_some() {
             std::fs::write(&expected, render(&events)).unwrap();
         }
         let expected = std::fs::read_to_string(&expected).unwrap_or_default();
         assert_eq!(render(&events), expected, "{name}");
         for size in 1..=5 {
-            assert_eq!(decode(&input, |_| size), events, "{name} in pieces of {size}");
+            assert_eq!(decode(&*protocol, &input, |_| size), events, "{name} in pieces of {size}");
         }
         for seed in 1..=50_u64 {
             let random = |piece: usize| {
@@ -80,25 +95,58 @@ fn streams_come_to_their_events_in_any_chunking() {
                 }
                 (state % 40) as usize
             };
-            assert_eq!(decode(&input, random), events, "{name} with seed {seed}");
+            assert_eq!(decode(&*protocol, &input, random), events, "{name} with seed {seed}");
         }
     }
 }
 
 #[test]
 fn the_events_before_the_end_add_up_to_the_final_content() {
-    for case in cases() {
-        let input = std::fs::read(case.join("input.sse")).unwrap();
-        let events = decode(&input, |_| 11);
+    for Case { protocol, name, input, .. } in cases() {
+        let events = decode(&*protocol, &input, |_| 11);
         let (last, before) = events.split_last().unwrap();
         let mut fold = MessageFold::new(AssistantMessage::empty("a", "p", "m"));
         before.iter().for_each(|event| fold.apply(event));
         match last {
-            StreamEvent::Done { message } => assert_eq!(fold.snapshot().content, message.content, "{case:?}"),
+            StreamEvent::Done { message } => assert_eq!(fold.snapshot().content, message.content, "{name}"),
             StreamEvent::Error { message } => {
-                assert_eq!(fold.ended(None).content, message.content, "{case:?}");
+                assert_eq!(fold.ended(None).content, message.content, "{name}");
             }
-            other => panic!("{case:?} ended with {other:?}"),
+            other => panic!("{name} ended with {other:?}"),
+        }
+    }
+}
+
+/// Streams that end anywhere end in one final message that keeps what had come.
+#[test]
+fn a_stream_that_is_cut_anywhere_ends_once_and_keeps_what_came() {
+    for Case { protocol, name, input, .. } in cases() {
+        for cut in (0..input.len()).step_by(7) {
+            let events = decode(&*protocol, &input[..cut], |_| usize::MAX / 2);
+            let (last, before) = events.split_last().unwrap();
+            let text: String = before
+                .iter()
+                .filter_map(|event| match event {
+                    StreamEvent::TextDelta { delta, .. } => Some(delta.as_str()),
+                    _ => None,
+                })
+                .collect();
+            let (StreamEvent::Done { message } | StreamEvent::Error { message }) = last else {
+                panic!("{name} cut at {cut} ended with {last:?}");
+            };
+            let kept: String = message
+                .content
+                .iter()
+                .filter_map(|it| match it {
+                    llm::Content::Text { text, .. } => Some(text.as_str()),
+                    _ => None,
+                })
+                .collect();
+            // An item that is done may say more than was streamed of it.
+            assert!(kept.len() >= text.len(), "{name} cut at {cut}: {kept}");
+            let ends =
+                events.iter().filter(|it| matches!(it, StreamEvent::Done { .. } | StreamEvent::Error { .. }));
+            assert_eq!(ends.count(), 1, "{name} cut at {cut}");
         }
     }
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests read their own cases and may rewrite them")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
+mod conversation;
 mod golden;
 mod request;
 mod script;

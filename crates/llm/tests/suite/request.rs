@@ -1,11 +1,16 @@
 //! Requests of chat completions: one conversation with everything in it, and what servers differ in.
 
-use llm::protocol::openai_completions::{Compat, Endpoint, MaxTokensField, encode};
+use llm::protocol::openai_completions::OpenAiCompletions;
+use llm::protocol::{HttpRequest, Protocol as _};
 use llm::{
-    ApiKey, AssistantMessage, Content, Message, Request, StopReason, ToolCall, ToolDefinition,
-    ToolResultMessage,
+    ApiKey, AssistantMessage, Compat, Content, Endpoint, MaxTokensField, Message, Request, StopReason,
+    ToolCall, ToolDefinition, ToolResultMessage,
 };
 use serde_json::{Value, json};
+
+fn encode(endpoint: &Endpoint, request: &Request) -> HttpRequest {
+    OpenAiCompletions.encode(endpoint, request).unwrap()
+}
 
 fn endpoint() -> Endpoint {
     Endpoint { images: true, ..Endpoint::new("local", "http://127.0.0.1:1/v1/", "m") }
@@ -77,7 +82,7 @@ fn request() -> Request {
             parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}}),
         }],
         max_tokens: Some(100),
-        temperature: None,
+        ..Request::default()
     }
 }
 
@@ -99,9 +104,9 @@ fn a_conversation_with_everything_in_it() {
                 {"role": "tool", "tool_call_id": "a", "content": "text"},
                 {"role": "user", "content": [{"type": "text", "text": "Attached image(s) from tool result:"}, picture]},
                 {"role": "assistant", "content": null, "tool_calls": [
-                    {"id": "pilcrow_call_0", "type": "function", "function": {"name": "read", "arguments": "{}"}},
+                    {"id": "pilcrow_call_1", "type": "function", "function": {"name": "read", "arguments": "{}"}},
                 ]},
-                {"role": "tool", "tool_call_id": "pilcrow_call_0", "content": "(no tool output)"},
+                {"role": "tool", "tool_call_id": "pilcrow_call_1", "content": "(no tool output)"},
                 {"role": "user", "content": "and now?"},
             ],
             "stream": true,

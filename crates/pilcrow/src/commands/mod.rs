@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod edit;
 pub mod edit_batch;
 pub mod logs;
+pub mod models;
 pub mod run;
 pub mod sessions;
 pub mod tool;

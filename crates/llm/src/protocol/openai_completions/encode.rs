@@ -1,25 +1,33 @@
 //! A request as chat completions takes it. Pure: the same request gives the same bytes.
 
-use std::collections::HashMap;
-
 use serde_json::{Map, Value, json};
 
-use super::{API, Endpoint, MaxTokensField};
+use super::API;
+use crate::endpoint::{Auth, Effort, Endpoint, MaxTokensField};
 use crate::message::{AssistantMessage, Content, Message, ToolResultMessage};
 use crate::model::Request;
-use crate::protocol::HttpRequest;
+use crate::options::{CacheRetention, ToolChoice};
+use crate::protocol::ids::{Ids, Rule};
+use crate::protocol::{
+    EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_choice, is_own, limits,
+    result_text, visible,
+};
 use crate::transcript;
 
 /// The fields reasoning comes in; thinking goes back into the one it came from.
 pub(super) const REASONING_FIELDS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
 
-/// The longest tool call id OpenAI takes.
-const ID_LIMIT: usize = 40;
+/// The ids that OpenAI takes.
+const IDS: Rule = Rule { longest: 40 };
+
+/// The longest key of its cache that OpenAI takes.
+const CACHE_KEY: usize = 64;
 
 /// The request for this endpoint. The transcript is repaired first ([`transcript::repair`]); images are replaced by a note
 /// where the model takes none, thinking of other models is left out, and tool call ids that the protocol refuses are
 /// replaced alike in calls and results.
-pub fn encode(endpoint: &Endpoint, request: &Request) -> HttpRequest {
+pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
+    check_choice(request)?;
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(endpoint.model));
     body.insert("messages".to_owned(), Value::Array(messages(endpoint, request)));
@@ -27,7 +35,7 @@ pub fn encode(endpoint: &Endpoint, request: &Request) -> HttpRequest {
     if endpoint.compat.usage_in_streaming {
         body.insert("stream_options".to_owned(), json!({ "include_usage": true }));
     }
-    if let Some(limit) = request.max_tokens {
+    if let Some(limit) = limits::max_output(endpoint, request) {
         let field = match endpoint.compat.max_tokens_field {
             MaxTokensField::MaxCompletionTokens => "max_completion_tokens",
             MaxTokensField::MaxTokens => "max_tokens",
@@ -36,6 +44,16 @@ pub fn encode(endpoint: &Endpoint, request: &Request) -> HttpRequest {
     }
     if let Some(temperature) = request.temperature {
         body.insert("temperature".to_owned(), json!(temperature));
+    }
+    if endpoint.compat.prompt_cache_key
+        && request.cache != CacheRetention::None
+        && !request.session_id.is_empty()
+    {
+        let key: String = request.session_id.chars().take(CACHE_KEY).collect();
+        body.insert("prompt_cache_key".to_owned(), json!(key));
+        if request.cache == CacheRetention::Long {
+            body.insert("prompt_cache_retention".to_owned(), json!("24h"));
+        }
     }
     // An empty list is refused by vLLM, so it is left out.
     if !request.tools.is_empty() {
@@ -50,13 +68,22 @@ pub fn encode(endpoint: &Endpoint, request: &Request) -> HttpRequest {
             })
         });
         body.insert("tools".to_owned(), tools.collect());
+        let choice = match &request.tool_choice {
+            ToolChoice::Auto => None,
+            ToolChoice::Any => Some(json!("required")),
+            ToolChoice::None => Some(json!("none")),
+            ToolChoice::Tool(name) => Some(json!({ "type": "function", "function": { "name": name } })),
+        };
+        body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
     }
-    HttpRequest {
-        url: format!("{}/chat/completions", endpoint.base_url.trim_end_matches('/')),
-        headers: endpoint.headers.clone(),
-        api_key: endpoint.api_key.clone(),
-        body: Value::Object(body),
-    }
+    let thinking = endpoint.effort(request).map(|(level, effort)| {
+        if let Effort::Word(word) = effort {
+            body.insert("reasoning_effort".to_owned(), json!(word));
+        }
+        (level, effort.shown())
+    });
+    let http = HttpRequest::new(endpoint, "chat/completions", Auth::bearer(), Value::Object(body));
+    Ok(HttpRequest { thinking, ..http })
 }
 
 fn messages(endpoint: &Endpoint, request: &Request) -> Vec<Value> {
@@ -64,7 +91,7 @@ fn messages(endpoint: &Endpoint, request: &Request) -> Vec<Value> {
     if !request.system.is_empty() {
         out.push(json!({ "role": "system", "content": request.system }));
     }
-    let mut ids = Ids::default();
+    let mut ids = Ids::new(IDS);
     let mut pictures: Vec<Value> = Vec::new();
     for message in transcript::repair(&request.messages) {
         if !matches!(message, Message::ToolResult(_)) {
@@ -91,40 +118,33 @@ fn attach(pictures: &mut Vec<Value>, out: &mut Vec<Value>) {
     }
 }
 
-fn picture(data: &str, mime_type: &str) -> Value {
-    json!({ "type": "image_url", "image_url": { "url": format!("data:{mime_type};base64,{data}") } })
+fn part(piece: Piece<'_>) -> Value {
+    match piece {
+        Piece::Text(text) => json!({ "type": "text", "text": text }),
+        Piece::Image { data, mime_type } => {
+            json!({ "type": "image_url", "image_url": { "url": format!("data:{mime_type};base64,{data}") } })
+        }
+    }
 }
 
 fn parts(endpoint: &Endpoint, content: &[Content]) -> Value {
-    let mut parts: Vec<Value> = Vec::new();
-    let mut only_text = true;
-    for block in content {
-        match block {
-            Content::Text { text, .. } => parts.push(json!({ "type": "text", "text": text })),
-            Content::Image { data, mime_type } if endpoint.images => {
-                only_text = false;
-                parts.push(picture(data, mime_type));
-            }
-            Content::Image { .. } => {
-                let note =
-                    json!({ "type": "text", "text": "(image omitted: model does not support images)" });
-                if parts.last() != Some(&note) {
-                    parts.push(note);
-                }
-            }
-            Content::Thinking { .. } | Content::ToolCall(_) => {}
-        }
-    }
-    if !only_text {
-        return Value::Array(parts);
+    let pieces = visible(endpoint, content, IMAGE_OMITTED);
+    if pieces.iter().any(|piece| matches!(piece, Piece::Image { .. })) {
+        return pieces.into_iter().map(part).collect();
     }
     // Plain text is a string: some servers' templates take nothing else.
-    let texts: Vec<&str> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
+    let texts: Vec<&str> = pieces
+        .iter()
+        .filter_map(|piece| match piece {
+            Piece::Text(text) => Some(*text),
+            Piece::Image { .. } => None,
+        })
+        .collect();
     json!(texts.join("\n"))
 }
 
 fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids) -> Option<Value> {
-    let own = message.api == API && message.provider == endpoint.provider && message.model == endpoint.model;
+    let own = is_own(endpoint, API, message);
     let text: Vec<&str> = message
         .content
         .iter()
@@ -139,7 +159,7 @@ fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids) -> 
         .map(|call| {
             let arguments = Value::Object(call.arguments.clone()).to_string();
             json!({
-                "id": ids.accepted(&call.id),
+                "id": ids.call(&call.id),
                 "type": "function",
                 "function": { "name": call.name, "arguments": arguments },
             })
@@ -173,43 +193,7 @@ fn tool_result(
     ids: &mut Ids,
     pictures: &mut Vec<Value>,
 ) -> Value {
-    let mut texts: Vec<&str> = Vec::new();
-    let mut images = 0;
-    for block in &result.content {
-        match block {
-            Content::Text { text, .. } => texts.push(text),
-            Content::Image { data, mime_type } => {
-                images += 1;
-                if endpoint.images {
-                    pictures.push(picture(data, mime_type));
-                }
-            }
-            Content::Thinking { .. } | Content::ToolCall(_) => {}
-        }
-    }
-    if images > 0 && !endpoint.images {
-        texts.push("(tool image omitted: model does not support images)");
-    }
-    let text = texts.join("\n");
-    let content = match (text.is_empty(), images) {
-        (false, _) => text.as_str(),
-        (true, 0) => "(no tool output)",
-        (true, _) => "(see attached image)",
-    };
-    json!({ "role": "tool", "tool_call_id": ids.accepted(&result.tool_call_id), "content": content })
-}
-
-/// Ids that the protocol takes, the same for a call and its result.
-#[derive(Default)]
-struct Ids(HashMap<String, String>);
-
-impl Ids {
-    fn accepted(&mut self, id: &str) -> String {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-        if !id.is_empty() && id.len() <= ID_LIMIT && id.bytes().all(plain) {
-            return id.to_owned();
-        }
-        let next = self.0.len();
-        self.0.entry(id.to_owned()).or_insert_with(|| format!("pilcrow_call_{next}")).clone()
-    }
+    let pieces = visible(endpoint, &result.content, TOOL_IMAGE_OMITTED);
+    pictures.extend(pieces.iter().filter(|it| matches!(it, Piece::Image { .. })).map(|it| part(*it)));
+    json!({ "role": "tool", "tool_call_id": ids.result(&result.tool_call_id), "content": result_text(&pieces) })
 }

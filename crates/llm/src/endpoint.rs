@@ -1,0 +1,200 @@
+//! Where a model is served, and everything in which it differs from others of its protocol: data, so that a
+//! person can add a provider without code.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::http::Clocks;
+use crate::model::Request;
+use crate::options::ThinkingLevel;
+use crate::retry::RetryPolicy;
+use crate::secret::ApiKey;
+
+/// Where a model is served and how to ask for it.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// The provider's name, for people and for messages.
+    pub provider: String,
+    /// For example `http://127.0.0.1:8080/v1`; a slash at the end does no harm.
+    pub base_url: String,
+    /// The model's id, as the server spells it.
+    pub model: String,
+    /// The key; local servers need none.
+    pub api_key: Option<ApiKey>,
+    /// How the key is sent; as the protocol does it when `None`.
+    pub auth: Option<Auth>,
+    /// Further headers.
+    pub headers: Vec<(String, String)>,
+    /// Whether the model takes images.
+    pub images: bool,
+    /// Tokens that fit into one request and its answer, if known.
+    pub context_window: Option<u64>,
+    /// The most tokens the model answers with, if known.
+    pub max_output: Option<u64>,
+    /// How it is told how hard to think.
+    pub thinking: Thinking,
+    /// How hard it thinks where a request does not say.
+    pub level: Option<ThinkingLevel>,
+    /// What is said beside an answer of this HTTP status.
+    pub texts: BTreeMap<u16, String>,
+    /// What this server does differently.
+    pub compat: Compat,
+    /// How long to wait for what; [`Clocks::for_url`] by default.
+    pub clocks: Option<Clocks>,
+    /// Attempts at a request that does not stream yet.
+    pub retry: RetryPolicy,
+}
+
+impl Endpoint {
+    /// An endpoint without a key, with everything else at its default.
+    pub fn new(provider: &str, base_url: &str, model: &str) -> Endpoint {
+        Endpoint {
+            provider: provider.to_owned(),
+            base_url: base_url.to_owned(),
+            model: model.to_owned(),
+            api_key: None,
+            auth: None,
+            headers: Vec::new(),
+            images: false,
+            context_window: None,
+            max_output: None,
+            thinking: Thinking::default(),
+            level: None,
+            texts: BTreeMap::new(),
+            compat: Compat::default(),
+            clocks: None,
+            retry: RetryPolicy::default(),
+        }
+    }
+
+    /// The level of thinking that `request` gets and what to send for it; `None` where nothing is asked for or the
+    /// model has no levels.
+    pub(crate) fn effort(&self, request: &Request) -> Option<(ThinkingLevel, &Effort)> {
+        self.thinking.at(request.thinking.or(self.level)?)
+    }
+
+    /// The base URL with `path` after it.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}/{path}", self.base_url.trim_end_matches('/'))
+    }
+}
+
+/// The header that carries a key: its name and what stands before the key.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Auth {
+    /// For example `x-api-key`.
+    pub header: String,
+    /// For example `Bearer ` with its blank.
+    #[serde(default)]
+    pub prefix: String,
+}
+
+impl Auth {
+    /// `Authorization: Bearer KEY`.
+    pub fn bearer() -> Auth {
+        Auth { header: "authorization".to_owned(), prefix: "Bearer ".to_owned() }
+    }
+
+    /// The key alone in this header.
+    pub fn header(name: &str) -> Auth {
+        Auth { header: name.to_owned(), prefix: String::new() }
+    }
+}
+
+/// What is sent for each level of thinking that a model has; nothing for a model that has none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Thinking(pub BTreeMap<ThinkingLevel, Effort>);
+
+/// What a model is told for one level.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Effort {
+    /// So many tokens at most; 0 for none.
+    Budget(u64),
+    /// The provider's word.
+    Word(String),
+}
+
+impl Effort {
+    /// As it is told to people: the word, or the number.
+    pub fn shown(&self) -> String {
+        match self {
+            Effort::Budget(tokens) => tokens.to_string(),
+            Effort::Word(word) => word.clone(),
+        }
+    }
+}
+
+impl Thinking {
+    /// The level that is had when `asked` is asked for, and what to send for it: `asked` itself, else
+    /// the next lower one, else the least there is. `None` for a model that has no levels.
+    pub fn at(&self, asked: ThinkingLevel) -> Option<(ThinkingLevel, &Effort)> {
+        let lower = self.0.range(..=asked).next_back();
+        lower.or_else(|| self.0.first_key_value()).map(|(level, effort)| (*level, effort))
+    }
+}
+
+/// What a server does differently from its protocol's documentation.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Compat {
+    /// `openai-completions`: the field that limits the output.
+    pub max_tokens_field: MaxTokensField,
+    /// `openai-completions`: whether `stream_options.include_usage` is understood.
+    pub usage_in_streaming: bool,
+    /// `openai-completions`: whether every stream ends in a `finish_reason`; if not, the end of the stream is the
+    /// end of the message.
+    pub finish_reason: bool,
+    /// `openai-completions`: whether an assistant message with tool calls only must have `""` for content
+    /// instead of `null`.
+    pub non_null_assistant_content: bool,
+    /// Whether a key for the provider's cache (`prompt_cache_key`) is understood.
+    pub prompt_cache_key: bool,
+    /// Whether `cache_control` is understood.
+    pub cache_control: bool,
+}
+
+/// The field that limits the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MaxTokensField {
+    /// `max_completion_tokens`, OpenAI's own.
+    MaxCompletionTokens,
+    /// `max_tokens`, which every local server takes.
+    MaxTokens,
+}
+
+impl Default for Compat {
+    fn default() -> Compat {
+        Compat {
+            max_tokens_field: MaxTokensField::MaxTokens,
+            usage_in_streaming: true,
+            finish_reason: true,
+            non_null_assistant_content: false,
+            prompt_cache_key: false,
+            cache_control: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_level_that_is_lacked_becomes_the_next_lower_one() {
+        let thinking: Thinking =
+            serde_json::from_value(json!({"none": 0, "low": 2048, "high": "much"})).unwrap();
+        let at = |level| thinking.at(level).map(|(level, effort)| (level.name(), effort.shown()));
+        assert_eq!(at(ThinkingLevel::Off), Some(("off", "0".to_owned())));
+        assert_eq!(at(ThinkingLevel::Medium), Some(("low", "2048".to_owned())));
+        assert_eq!(at(ThinkingLevel::Max), Some(("high", "much".to_owned())));
+        let always: Thinking = serde_json::from_value(json!({"low": "low"})).unwrap();
+        assert_eq!(always.at(ThinkingLevel::Off).unwrap().0, ThinkingLevel::Low, "it cannot be off");
+        assert_eq!(Thinking::default().at(ThinkingLevel::High), None);
+    }
+}

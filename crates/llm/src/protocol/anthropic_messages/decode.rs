@@ -1,0 +1,228 @@
+//! The event stream of messages, decoded. Blocks are numbered by the provider and may be interleaved; kinds
+//! of blocks and events that are not known are skipped.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
+use crate::partial_json::parse_repaired;
+use crate::protocol::blocks::Blocks;
+use crate::protocol::sse::{SseDecoder, SseEvent};
+use crate::protocol::{Decoder, error_text, non_empty};
+use crate::stream::StreamEvent;
+
+/// Decodes one response.
+pub(super) struct MessagesDecoder {
+    sse: SseDecoder,
+    blocks: Blocks,
+    /// Content indices by the provider's.
+    indices: HashMap<u64, usize>,
+    stop: Option<Result<StopReason, String>>,
+    started: bool,
+}
+
+impl MessagesDecoder {
+    /// Begins a response that fills `empty`.
+    pub fn new(empty: AssistantMessage) -> MessagesDecoder {
+        MessagesDecoder {
+            sse: SseDecoder::default(),
+            blocks: Blocks::new(empty),
+            indices: HashMap::new(),
+            stop: None,
+            started: false,
+        }
+    }
+
+    fn event(&mut self, event: &SseEvent) {
+        if self.blocks.ended() {
+            return;
+        }
+        let data = match parse_repaired(&event.data) {
+            Ok(data @ Value::Object(_)) => data,
+            Ok(_) => return,
+            Err(error) if event.event == "error" => {
+                tracing::debug!(%error, "an error event that is not JSON");
+                return self.fail(ErrorKind::Provider, &event.data);
+            }
+            Err(error) => return tracing::debug!(%error, "skipped an event that is not JSON"),
+        };
+        // The name stands in both; some proxies drop one of them.
+        let name = non_empty(&data["type"]).unwrap_or(&event.event);
+        let index = data["index"].as_u64().unwrap_or_default();
+        match name {
+            "message_start" => {
+                self.started = true;
+                self.head(&data["message"]);
+            }
+            "content_block_start" => self.begin(index, &data["content_block"]),
+            "content_block_delta" => self.delta(index, &data["delta"]),
+            "content_block_stop" => {
+                if let Some(index) = self.indices.remove(&index) {
+                    self.blocks.end_block(index, None);
+                }
+            }
+            "message_delta" => {
+                self.usage(&data["usage"]);
+                self.stop_reason(&data["delta"]);
+            }
+            "message_stop" => self.end(None),
+            "error" => {
+                let error = &data["error"];
+                let kind = match non_empty(&error["type"]).unwrap_or_default() {
+                    "rate_limit_error" => ErrorKind::RateLimit,
+                    "authentication_error" | "permission_error" => ErrorKind::Authentication,
+                    "request_too_large" => ErrorKind::ContextOverflow,
+                    _ => ErrorKind::Provider,
+                };
+                let name = non_empty(&error["type"]).map(|name| format!("{name}: ")).unwrap_or_default();
+                self.fail(kind, &format!("{name}{}", error_text(error)));
+            }
+            _ => {}
+        }
+    }
+
+    fn fail(&mut self, kind: ErrorKind, text: &str) {
+        self.blocks.end(Err((kind, format!("the provider reported an error: {text}"))));
+    }
+
+    fn head(&mut self, message: &Value) {
+        self.blocks.identity(non_empty(&message["id"]), non_empty(&message["model"]));
+        self.usage(&message["usage"]);
+    }
+
+    fn begin(&mut self, index: u64, block: &Value) {
+        let begun = match non_empty(&block["type"]).unwrap_or_default() {
+            "text" => {
+                let begun = self.blocks.begin_text();
+                self.blocks.push(begun, non_empty(&block["text"]).unwrap_or_default());
+                begun
+            }
+            "thinking" => {
+                let begun = self.blocks.begin_thinking(false);
+                self.blocks.push(begun, non_empty(&block["thinking"]).unwrap_or_default());
+                self.sign(begun, &block["signature"]);
+                begun
+            }
+            "redacted_thinking" => {
+                let begun = self.blocks.begin_thinking(true);
+                self.sign(begun, &block["data"]);
+                begun
+            }
+            "tool_use" => {
+                let id = non_empty(&block["id"]).unwrap_or_default();
+                let begun = self.blocks.begin_call(id, non_empty(&block["name"]).unwrap_or_default());
+                // An input that comes whole is not streamed after that; an empty one is a place-holder.
+                if let Some(input) = block["input"].as_object().filter(|input| !input.is_empty()) {
+                    self.blocks.push(begun, &Value::Object(input.clone()).to_string());
+                }
+                begun
+            }
+            // Tools that the provider runs itself, and whatever is new.
+            _ => return,
+        };
+        self.indices.insert(index, begun);
+    }
+
+    fn delta(&mut self, index: u64, delta: &Value) {
+        let Some(&index) = self.indices.get(&index) else { return };
+        for field in ["text", "thinking", "partial_json"] {
+            self.blocks.push(index, non_empty(&delta[field]).unwrap_or_default());
+        }
+        self.sign(index, &delta["signature"]);
+    }
+
+    fn sign(&mut self, index: usize, signature: &Value) {
+        if let Some(signature) = non_empty(signature) {
+            self.blocks.sign(index, signature, true);
+        }
+    }
+
+    /// Counts that are there replace what was known.
+    fn usage(&mut self, usage: &Value) {
+        let known = &mut self.blocks.message().usage;
+        let count = |field: &str, known: u64| usage[field].as_u64().unwrap_or(known);
+        *known = Usage {
+            input: count("input_tokens", known.input),
+            output: count("output_tokens", known.output),
+            cache_read: count("cache_read_input_tokens", known.cache_read),
+            cache_write: count("cache_creation_input_tokens", known.cache_write),
+            reasoning: usage["output_tokens_details"]["thinking_tokens"].as_u64().or(known.reasoning),
+            total_tokens: 0,
+        }
+        .summed();
+    }
+
+    fn stop_reason(&mut self, delta: &Value) {
+        let Some(reason) = non_empty(&delta["stop_reason"]) else { return };
+        self.stop = Some(match reason {
+            "end_turn" | "stop_sequence" | "pause_turn" => Ok(StopReason::Stop),
+            "max_tokens" | "model_context_window_exceeded" => Ok(StopReason::Length),
+            "tool_use" => Ok(StopReason::ToolUse),
+            other => {
+                let why = non_empty(&delta["stop_details"]["explanation"]).map(|it| format!(": {it}"));
+                Err(format!("the provider stopped with stop_reason {other}{}", why.unwrap_or_default()))
+            }
+        });
+        self.blocks.message().raw_stop_reason = Some(reason.to_owned());
+    }
+
+    fn end(&mut self, failure: Option<(ErrorKind, String)>) {
+        let protocol = |text: &str| Err((ErrorKind::Protocol, text.to_owned()));
+        self.blocks.end(match (failure, self.stop.take()) {
+            (Some(failure), _) => Err(failure),
+            (None, Some(Ok(reason))) => Ok(reason),
+            (None, Some(Err(error))) => Err((ErrorKind::Provider, error)),
+            (None, None) if self.started => protocol("the stream ended without stop_reason"),
+            (None, None) => protocol("the stream ended without any part of an answer"),
+        });
+    }
+}
+
+impl Decoder for MessagesDecoder {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<StreamEvent> {
+        if self.blocks.ended() {
+            return Vec::new();
+        }
+        match self.sse.feed(bytes) {
+            Ok(events) => events.iter().for_each(|event| self.event(event)),
+            Err(error) => self.end(Some((ErrorKind::Protocol, error.to_string()))),
+        }
+        self.blocks.take()
+    }
+
+    fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
+        if self.blocks.ended() {
+            return Vec::new();
+        }
+        if answer["error"].is_object() {
+            self.fail(ErrorKind::Provider, &error_text(&answer["error"]));
+            return self.blocks.take();
+        }
+        self.started = answer["content"].is_array();
+        self.head(answer);
+        for (index, block) in (0..).zip(answer["content"].as_array().into_iter().flatten()) {
+            self.begin(index, block);
+            if let Some(begun) = self.indices.remove(&index) {
+                self.blocks.end_block(begun, None);
+            }
+        }
+        self.stop_reason(answer);
+        self.end(None);
+        self.blocks.take()
+    }
+
+    fn finish(&mut self, cut: Option<(ErrorKind, String)>) -> Vec<StreamEvent> {
+        // Without `message_stop` a part may be missing, though the reason to stop was told.
+        let unfinished = self.started && !self.blocks.ended();
+        let cut = cut.or_else(|| {
+            unfinished.then(|| (ErrorKind::Protocol, "the stream ended before message_stop".to_owned()))
+        });
+        self.end(cut);
+        self.blocks.take()
+    }
+
+    fn ended(&self) -> bool {
+        self.blocks.ended()
+    }
+}

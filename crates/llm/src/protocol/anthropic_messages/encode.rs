@@ -1,0 +1,256 @@
+//! A request as messages takes it. Pure: the same request gives the same bytes.
+
+use serde_json::{Map, Value, json};
+
+use super::API;
+use crate::endpoint::{Auth, Effort, Endpoint};
+use crate::message::{AssistantMessage, Content, Message, ToolResultMessage};
+use crate::model::{Request, ToolDefinition};
+use crate::options::{CacheRetention, ThinkingLevel, ToolChoice};
+use crate::protocol::ids::{Ids, Rule};
+use crate::protocol::{
+    EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_choice, is_own, limits, visible,
+};
+use crate::transcript;
+
+/// The version of the protocol that is spoken.
+const VERSION: &str = "2023-06-01";
+/// The ids that Anthropic takes.
+const IDS: Rule = Rule { longest: 64 };
+/// Asked for where nothing is known; the protocol demands a number.
+const MAX_TOKENS: u64 = 8192;
+/// The least budget for thinking that is taken.
+const LEAST_BUDGET: u64 = 1024;
+/// What is left for the answer beside the budget for thinking.
+const ANSWER: u64 = 1024;
+
+/// The request for this endpoint. Results of one batch, and what the person says after them, are one message of
+/// the user; thinking goes back, signed, to the model it came from only.
+pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
+    check_choice(request)?;
+    let transcript = transcript::repair(&request.messages);
+    let cache = cache_control(endpoint, request);
+    let mut max_tokens = limits::max_output(endpoint, request).unwrap_or(MAX_TOKENS);
+    let mut body = Map::new();
+    body.insert("model".to_owned(), json!(endpoint.model));
+    let thinking = thinking(endpoint, request, &transcript);
+    if let Some(thinking) = &thinking {
+        if let Some(budget) = thinking.budget {
+            let most = endpoint.max_output.unwrap_or(u64::MAX);
+            max_tokens = max_tokens.max(budget.saturating_add(ANSWER)).min(most.max(LEAST_BUDGET + ANSWER));
+        }
+        body.extend(thinking.fields(max_tokens));
+    }
+    body.insert("max_tokens".to_owned(), json!(max_tokens));
+    if !request.system.trim().is_empty() {
+        let mut block = json!({ "type": "text", "text": request.system });
+        mark(&mut block, &cache);
+        body.insert("system".to_owned(), json!([block]));
+    }
+    let mut messages = messages(endpoint, &transcript);
+    if let Some(Value::Array(blocks)) = messages.last_mut().map(|message| &mut message["content"])
+        && let Some(block) = blocks.last_mut()
+    {
+        mark(block, &cache);
+    }
+    body.insert("messages".to_owned(), Value::Array(messages));
+    if !request.tools.is_empty() {
+        let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
+        if let Some(last) = tools.last_mut() {
+            mark(last, &cache);
+        }
+        body.insert("tools".to_owned(), Value::Array(tools));
+        let choice = match &request.tool_choice {
+            ToolChoice::Auto => None,
+            ToolChoice::Any => Some(json!({ "type": "any" })),
+            ToolChoice::None => Some(json!({ "type": "none" })),
+            ToolChoice::Tool(name) => Some(json!({ "type": "tool", "name": name })),
+        };
+        body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
+    }
+    let thinks = thinking.as_ref().is_some_and(|it| it.level != ThinkingLevel::Off);
+    // With thinking no other temperature than the default is taken.
+    if let Some(temperature) = request.temperature.filter(|_| !thinks) {
+        body.insert("temperature".to_owned(), json!(temperature));
+    }
+    body.insert("stream".to_owned(), json!(true));
+    let mut http = HttpRequest::new(endpoint, "messages", Auth::header("x-api-key"), Value::Object(body));
+    if !http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("anthropic-version")) {
+        http.headers.push(("anthropic-version".to_owned(), VERSION.to_owned()));
+    }
+    http.thinking =
+        thinking.map(|it| (it.level, it.word.clone().unwrap_or_else(|| it.budget.unwrap_or(0).to_string())));
+    Ok(http)
+}
+
+/// How hard to think, as this protocol says it.
+struct Asked {
+    level: ThinkingLevel,
+    /// The word of a model that measures for itself.
+    word: Option<String>,
+    /// The budget of a model that is given one; 0 for none.
+    budget: Option<u64>,
+}
+
+impl Asked {
+    fn fields(&self, max_tokens: u64) -> Vec<(String, Value)> {
+        let field = |name: &str, value| (name.to_owned(), value);
+        match (&self.word, self.budget) {
+            _ if self.level == ThinkingLevel::Off => vec![field("thinking", json!({ "type": "disabled" }))],
+            (Some(word), _) => vec![
+                field("thinking", json!({ "type": "adaptive", "display": "summarized" })),
+                field("output_config", json!({ "effort": word })),
+            ],
+            (None, budget) => {
+                let most = max_tokens.saturating_sub(ANSWER);
+                let budget = budget.unwrap_or(LEAST_BUDGET).clamp(LEAST_BUDGET, most.max(LEAST_BUDGET));
+                vec![field("thinking", json!({ "type": "enabled", "budget_tokens": budget }))]
+            }
+        }
+    }
+}
+
+fn thinking(endpoint: &Endpoint, request: &Request, transcript: &[Message]) -> Option<Asked> {
+    let (level, effort) = endpoint.effort(request)?;
+    let forced = matches!(request.tool_choice, ToolChoice::Any | ToolChoice::Tool(_));
+    let asked = match effort {
+        Effort::Word(word) => Asked { level, word: Some(word.clone()), budget: None },
+        Effort::Budget(0) => Asked { level: ThinkingLevel::Off, word: None, budget: None },
+        Effort::Budget(budget) => Asked { level, word: None, budget: Some(*budget) },
+    };
+    // While a budget is given, a turn in progress must begin with thinking that this model signed, and no tool
+    // may be forced; another model's turn is ended without it.
+    if asked.budget.is_some() && (forced || turn_lacks_thinking(endpoint, transcript)) {
+        return Some(Asked { level: ThinkingLevel::Off, word: None, budget: None });
+    }
+    Some(asked)
+}
+
+/// Whether the answer whose tool calls are being worked out holds no thinking that can be sent back.
+fn turn_lacks_thinking(endpoint: &Endpoint, transcript: &[Message]) -> bool {
+    if !matches!(transcript.last(), Some(Message::ToolResult(_))) {
+        return false;
+    }
+    let answer = transcript.iter().rev().find_map(|message| match message {
+        Message::Assistant(message) => Some(message),
+        _ => None,
+    });
+    answer.is_some_and(|message| {
+        let signed =
+            |content: &Content| matches!(content, Content::Thinking { thinking_signature: Some(_), .. });
+        !is_own(endpoint, API, message) || !message.content.iter().any(signed)
+    })
+}
+
+fn cache_control(endpoint: &Endpoint, request: &Request) -> Option<Value> {
+    if !endpoint.compat.cache_control {
+        return None;
+    }
+    match request.cache {
+        CacheRetention::None => None,
+        CacheRetention::Short => Some(json!({ "type": "ephemeral" })),
+        CacheRetention::Long => Some(json!({ "type": "ephemeral", "ttl": "1h" })),
+    }
+}
+
+/// Marks the end of a prefix to be cached. Thinking cannot be marked.
+fn mark(block: &mut Value, cache: &Option<Value>) {
+    if let Some(cache) = cache
+        && !matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking"))
+    {
+        block["cache_control"] = cache.clone();
+    }
+}
+
+/// Other keywords at the root of a schema are refused.
+fn tool(tool: &ToolDefinition) -> Value {
+    let mut schema = Map::new();
+    schema.insert("type".to_owned(), json!("object"));
+    for keyword in ["properties", "required", "additionalProperties", "$defs", "definitions"] {
+        if let Some(value) = tool.parameters.get(keyword) {
+            schema.insert(keyword.to_owned(), value.clone());
+        }
+    }
+    json!({ "name": tool.name, "description": tool.description, "input_schema": schema })
+}
+
+fn messages(endpoint: &Endpoint, transcript: &[Message]) -> Vec<Value> {
+    let mut out: Vec<Value> = Vec::new();
+    let mut ids = Ids::new(IDS);
+    for message in transcript {
+        let (role, blocks) = match message {
+            Message::User(user) => ("user", blocks(visible(endpoint, &user.content, IMAGE_OMITTED))),
+            Message::Assistant(message) => ("assistant", assistant(endpoint, message, &mut ids)),
+            Message::ToolResult(result) => ("user", vec![tool_result(endpoint, result, &mut ids)]),
+        };
+        if blocks.is_empty() {
+            continue;
+        }
+        match out.last_mut() {
+            Some(last) if last["role"] == role => {
+                if let Value::Array(content) = &mut last["content"] {
+                    content.extend(blocks);
+                }
+            }
+            _ => out.push(json!({ "role": role, "content": blocks })),
+        }
+    }
+    out
+}
+
+/// Blank text is refused, so it is left out.
+fn blocks(pieces: Vec<Piece<'_>>) -> Vec<Value> {
+    let blocks = pieces.into_iter().filter_map(|piece| match piece {
+        Piece::Text(text) if text.trim().is_empty() => None,
+        Piece::Text(text) => Some(json!({ "type": "text", "text": text })),
+        Piece::Image { data, mime_type } => Some(json!({
+            "type": "image",
+            "source": { "type": "base64", "media_type": mime_type, "data": data },
+        })),
+    });
+    blocks.collect()
+}
+
+fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids) -> Vec<Value> {
+    let own = is_own(endpoint, API, message);
+    let blocks = message.content.iter().filter_map(|content| match content {
+        Content::Text { text, .. } if !text.trim().is_empty() => {
+            Some(json!({ "type": "text", "text": text }))
+        }
+        Content::Thinking { thinking_signature: Some(data), redacted: true, .. } if own => {
+            Some(json!({ "type": "redacted_thinking", "data": data }))
+        }
+        Content::Thinking { thinking, thinking_signature: Some(signature), .. } if own => {
+            Some(json!({ "type": "thinking", "thinking": thinking, "signature": signature }))
+        }
+        Content::ToolCall(call) => Some(json!({
+            "type": "tool_use",
+            "id": ids.call(&call.id),
+            "name": call.name,
+            "input": call.arguments,
+        })),
+        _ => None,
+    });
+    blocks.collect()
+}
+
+fn tool_result(endpoint: &Endpoint, result: &ToolResultMessage, ids: &mut Ids) -> Value {
+    let mut content = blocks(visible(endpoint, &result.content, TOOL_IMAGE_OMITTED));
+    // A failed result takes text only.
+    if result.is_error && content.iter().any(|block| block["type"] == "image") {
+        content.retain(|block| block["type"] != "image");
+        content.push(json!({ "type": "text", "text": "(image of a failed call left out)" }));
+    }
+    if content.is_empty() {
+        content.push(json!({ "type": "text", "text": "(no tool output)" }));
+    }
+    let mut out = json!({
+        "type": "tool_result",
+        "tool_use_id": ids.result(&result.tool_call_id),
+        "content": content,
+    });
+    if result.is_error {
+        out["is_error"] = json!(true);
+    }
+    out
+}

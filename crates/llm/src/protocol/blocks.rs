@@ -1,0 +1,226 @@
+//! The blocks of a response as a decoder builds them: numbered as they begin, each begun, fed and ended
+//! once, and the response ended once, with what is still open ended before it.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::fold::MessageFold;
+use crate::message::{AssistantMessage, Content, ErrorKind, StopReason, ToolCall, now_ms};
+use crate::partial_json::parse_arguments;
+use crate::stream::StreamEvent;
+
+/// A response being built. Events are taken by [`Blocks::take`].
+pub(super) struct Blocks {
+    fold: MessageFold,
+    out: Vec<StreamEvent>,
+    open: BTreeMap<usize, Open>,
+    begun: usize,
+    ids: HashSet<String>,
+    ended: bool,
+}
+
+/// What is known of a block beside what was streamed of it.
+enum Open {
+    Text { signature: Option<String> },
+    Thinking { signature: Option<String>, redacted: bool },
+    Call { id: String, name: String, arguments: String, signature: Option<String> },
+}
+
+impl Blocks {
+    pub fn new(empty: AssistantMessage) -> Blocks {
+        Blocks {
+            fold: MessageFold::new(empty),
+            out: Vec::new(),
+            open: BTreeMap::new(),
+            begun: 0,
+            ids: HashSet::new(),
+            ended: false,
+        }
+    }
+
+    /// For what is not content: usage, ids.
+    pub fn message(&mut self) -> &mut AssistantMessage {
+        self.fold.message_mut()
+    }
+
+    /// Takes note of the response's id, and of the model where it is another than the one asked; the first of each counts.
+    pub fn identity(&mut self, id: Option<&str>, model: Option<&str>) {
+        let message = self.fold.message_mut();
+        if message.response_id.is_none() {
+            message.response_id = id.map(str::to_owned);
+        }
+        if message.response_model.is_none()
+            && let Some(model) = model
+            && model != message.model
+        {
+            message.response_model = Some(model.to_owned());
+        }
+    }
+
+    pub fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// The events since the last time.
+    pub fn take(&mut self) -> Vec<StreamEvent> {
+        std::mem::take(&mut self.out)
+    }
+
+    pub fn begin_text(&mut self) -> usize {
+        self.begin(Open::Text { signature: None }, |index| StreamEvent::TextStart { index })
+    }
+
+    pub fn begin_thinking(&mut self, redacted: bool) -> usize {
+        let open = Open::Thinking { signature: None, redacted };
+        self.begin(open, |index| StreamEvent::ThinkingStart { index })
+    }
+
+    pub fn begin_call(&mut self, id: &str, name: &str) -> usize {
+        let (id, name) = (id.to_owned(), name.to_owned());
+        let open =
+            Open::Call { id: id.clone(), name: name.clone(), arguments: String::new(), signature: None };
+        self.begin(open, |index| StreamEvent::ToolCallStart { index, id, name })
+    }
+
+    /// More text of an open block; nothing happens to one that is not open.
+    pub fn push(&mut self, index: usize, piece: &str) {
+        if piece.is_empty() {
+            return;
+        }
+        let delta = piece.to_owned();
+        let event = match self.open.get_mut(&index) {
+            None => return,
+            Some(Open::Text { .. }) => StreamEvent::TextDelta { index, delta },
+            Some(Open::Thinking { .. }) => StreamEvent::ThinkingDelta { index, delta },
+            Some(Open::Call { arguments, .. }) => {
+                arguments.push_str(piece);
+                StreamEvent::ToolCallDelta { index, delta }
+            }
+        };
+        self.emit(event);
+    }
+
+    /// Sets what goes back to the provider with this block; `add` puts it behind what there is already.
+    pub fn sign(&mut self, index: usize, sign: &str, add: bool) {
+        match self.open.get_mut(&index) {
+            Some(
+                Open::Text { signature } | Open::Thinking { signature, .. } | Open::Call { signature, .. },
+            ) => match signature {
+                Some(known) if add => known.push_str(sign),
+                _ => *signature = Some(sign.to_owned()),
+            },
+            None => {}
+        }
+    }
+
+    /// The id and name of a call, where they come late; what is known stays.
+    pub fn name_call(&mut self, index: usize, new_id: &str, new_name: &str) {
+        if let Some(Open::Call { id, name, .. }) = self.open.get_mut(&index) {
+            if id.is_empty() {
+                new_id.clone_into(id);
+            }
+            if name.is_empty() {
+                new_name.clone_into(name);
+            }
+        }
+    }
+
+    /// What a call's arguments are in the end, whatever was streamed of them.
+    pub fn set_arguments(&mut self, index: usize, text: &str) {
+        let Some(Open::Call { arguments, .. }) = self.open.get(&index) else { return };
+        if arguments == text {
+            return;
+        }
+        if let Some(rest) = text.strip_prefix(arguments.as_str()) {
+            let rest = rest.to_owned();
+            return self.push(index, &rest);
+        }
+        if let Some(Open::Call { arguments, .. }) = self.open.get_mut(&index) {
+            text.clone_into(arguments);
+        }
+    }
+
+    /// Ends a block, with its text replaced by `whole` if that is given; nothing happens to one that is not open.
+    pub fn end_block(&mut self, index: usize, whole: Option<&str>) {
+        let Some(open) = self.open.remove(&index) else { return };
+        let streamed = match self.fold.message().content.get(index) {
+            Some(Content::Text { text, .. }) => text.clone(),
+            Some(Content::Thinking { thinking, .. }) => thinking.clone(),
+            _ => String::new(),
+        };
+        let text = whole.map_or(streamed, str::to_owned);
+        let event = match open {
+            Open::Text { signature } => {
+                StreamEvent::TextEnd { index, content: Content::Text { text, text_signature: signature } }
+            }
+            Open::Thinking { signature, redacted } => {
+                let content = Content::Thinking { thinking: text, thinking_signature: signature, redacted };
+                StreamEvent::ThinkingEnd { index, content }
+            }
+            Open::Call { id, name, arguments, signature } => {
+                let (arguments, arguments_error) = match parse_arguments(&arguments) {
+                    Ok(arguments) => (arguments, None),
+                    Err(error) => (serde_json::Map::new(), Some(error)),
+                };
+                let call = ToolCall {
+                    id: self.unique(id, index),
+                    name,
+                    arguments,
+                    arguments_error,
+                    thought_signature: signature,
+                };
+                StreamEvent::ToolCallEnd { index, call }
+            }
+        };
+        self.emit(event);
+    }
+
+    /// Ends the response, in this stop reason and with the provider's word for it, or in a failure; what is open
+    /// is ended before it, or kept as cut.
+    pub fn end(&mut self, end: Result<StopReason, (ErrorKind, String)>) {
+        if self.ended {
+            return;
+        }
+        self.ended = true;
+        let mut message = match end {
+            Err(failure) => self.fold.ended(Some(failure)),
+            Ok(stop_reason) => {
+                let open: Vec<usize> = self.open.keys().copied().collect();
+                for index in open {
+                    self.end_block(index, None);
+                }
+                AssistantMessage { stop_reason, ..self.fold.snapshot() }
+            }
+        };
+        message.duration_ms = Some(now_ms().saturating_sub(message.timestamp));
+        self.emit(StreamEvent::end(message));
+    }
+
+    /// Whether a tool is called.
+    pub fn has_calls(&self) -> bool {
+        self.fold.message().tool_calls().next().is_some()
+    }
+
+    fn begin(&mut self, open: Open, event: impl FnOnce(usize) -> StreamEvent) -> usize {
+        let index = self.begun;
+        self.begun += 1;
+        self.open.insert(index, open);
+        self.emit(event(index));
+        index
+    }
+
+    fn unique(&mut self, id: String, index: usize) -> String {
+        let mut unique = id.clone();
+        let mut next = index;
+        while unique.is_empty() || self.ids.contains(&unique) {
+            unique = format!("{}_{next}", if id.is_empty() { "call" } else { &id });
+            next += 1;
+        }
+        self.ids.insert(unique.clone());
+        unique
+    }
+
+    fn emit(&mut self, event: StreamEvent) {
+        self.fold.apply(&event);
+        self.out.push(event);
+    }
+}

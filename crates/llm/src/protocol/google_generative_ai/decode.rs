@@ -1,0 +1,194 @@
+//! The event stream of `streamGenerateContent`, decoded: each event is a whole response with the next parts. A part continues the
+//! block before it where it is of the same kind; a function call comes whole.
+
+use serde_json::Value;
+
+use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
+use crate::partial_json::parse_repaired;
+use crate::protocol::blocks::Blocks;
+use crate::protocol::sse::{SseDecoder, SseEvent};
+use crate::protocol::{Decoder, error_text, non_empty};
+use crate::stream::StreamEvent;
+
+/// Decodes one response.
+pub(super) struct GenerateDecoder {
+    sse: SseDecoder,
+    blocks: Blocks,
+    open: Option<Open>,
+    finish: Option<Result<StopReason, String>>,
+    chunks: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Open {
+    index: usize,
+    thought: bool,
+}
+
+impl GenerateDecoder {
+    /// Begins a response that fills `empty`.
+    pub fn new(empty: AssistantMessage) -> GenerateDecoder {
+        GenerateDecoder {
+            sse: SseDecoder::default(),
+            blocks: Blocks::new(empty),
+            open: None,
+            finish: None,
+            chunks: 0,
+        }
+    }
+
+    fn event(&mut self, event: &SseEvent) {
+        if self.blocks.ended() {
+            return;
+        }
+        match parse_repaired(&event.data) {
+            Ok(chunk @ Value::Object(_)) => self.chunk(&chunk),
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "skipped an event that is not JSON"),
+        }
+    }
+
+    fn chunk(&mut self, chunk: &Value) {
+        if chunk["error"].is_object() {
+            let error = &chunk["error"];
+            let kind = match error["code"].as_u64() {
+                Some(429) => ErrorKind::RateLimit,
+                Some(401 | 403) => ErrorKind::Authentication,
+                _ => ErrorKind::Provider,
+            };
+            let text = format!("the provider reported an error: {}", error_text(error));
+            return self.blocks.end(Err((kind, text)));
+        }
+        self.chunks += 1;
+        self.blocks.identity(non_empty(&chunk["responseId"]), non_empty(&chunk["modelVersion"]));
+        self.usage(&chunk["usageMetadata"]);
+        if let Some(reason) = non_empty(&chunk["promptFeedback"]["blockReason"]) {
+            self.blocks.message().raw_stop_reason = Some(reason.to_owned());
+            self.finish = Some(Err(format!("the provider refused the request: {reason}")));
+        }
+        let candidate = &chunk["candidates"][0];
+        for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
+            self.part(part);
+        }
+        if let Some(reason) = non_empty(&candidate["finishReason"]) {
+            self.blocks.message().raw_stop_reason = Some(reason.to_owned());
+            self.finish = Some(match reason {
+                "STOP" => Ok(StopReason::Stop),
+                "MAX_TOKENS" => Ok(StopReason::Length),
+                other => {
+                    let why = non_empty(&candidate["finishMessage"]).map(|it| format!(": {it}"));
+                    Err(format!("the provider stopped with {other}{}", why.unwrap_or_default()))
+                }
+            });
+        }
+    }
+
+    fn part(&mut self, part: &Value) {
+        let signature = non_empty(&part["thoughtSignature"]);
+        if part["functionCall"].is_object() {
+            self.close();
+            let call = &part["functionCall"];
+            let id = non_empty(&call["id"]).unwrap_or_default();
+            let index = self.blocks.begin_call(id, non_empty(&call["name"]).unwrap_or_default());
+            if call["args"].is_object() {
+                self.blocks.push(index, &call["args"].to_string());
+            }
+            if let Some(signature) = signature {
+                self.blocks.sign(index, signature, false);
+            }
+            return self.blocks.end_block(index, None);
+        }
+        let Some(text) = part["text"].as_str() else { return };
+        let thought = part["thought"].as_bool() == Some(true);
+        // A signature may come alone, on a part without text: it belongs to what is open.
+        let open = match self.open {
+            Some(open) if open.thought == thought || text.is_empty() => open,
+            _ if text.is_empty() && signature.is_none() => return,
+            _ => {
+                self.close();
+                let index = match thought {
+                    true => self.blocks.begin_thinking(false),
+                    false => self.blocks.begin_text(),
+                };
+                *self.open.insert(Open { index, thought })
+            }
+        };
+        self.blocks.push(open.index, text);
+        if let Some(signature) = signature {
+            self.blocks.sign(open.index, signature, false);
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(open) = self.open.take() {
+            self.blocks.end_block(open.index, None);
+        }
+    }
+
+    /// Each event tells the counts so far.
+    fn usage(&mut self, usage: &Value) {
+        if !usage.is_object() {
+            return;
+        }
+        let count = |field: &str| usage[field].as_u64().unwrap_or(0);
+        let cache_read = count("cachedContentTokenCount");
+        let thoughts = usage["thoughtsTokenCount"].as_u64();
+        self.blocks.message().usage = Usage {
+            input: (count("promptTokenCount") + count("toolUsePromptTokenCount")).saturating_sub(cache_read),
+            output: count("candidatesTokenCount") + thoughts.unwrap_or(0),
+            cache_read,
+            cache_write: 0,
+            reasoning: thoughts,
+            total_tokens: 0,
+        }
+        .summed();
+    }
+
+    fn end(&mut self, failure: Option<(ErrorKind, String)>) {
+        let protocol = |text: &str| Err((ErrorKind::Protocol, text.to_owned()));
+        let calls = self.blocks.has_calls();
+        self.blocks.end(match (failure, self.finish.take()) {
+            (Some(failure), _) => Err(failure),
+            (None, Some(Ok(StopReason::Stop))) if calls => Ok(StopReason::ToolUse),
+            (None, Some(Ok(reason))) => Ok(reason),
+            (None, Some(Err(error))) => Err((ErrorKind::Provider, error)),
+            (None, None) if self.chunks == 0 => protocol("the stream ended without any part of an answer"),
+            (None, None) => protocol("the stream ended without finishReason"),
+        });
+    }
+}
+
+impl Decoder for GenerateDecoder {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<StreamEvent> {
+        if self.blocks.ended() {
+            return Vec::new();
+        }
+        match self.sse.feed(bytes) {
+            Ok(events) => events.iter().for_each(|event| self.event(event)),
+            Err(error) => self.end(Some((ErrorKind::Protocol, error.to_string()))),
+        }
+        self.blocks.take()
+    }
+
+    /// One response, or, where `alt=sse` is not understood, the list of them.
+    fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
+        let chunks = answer.as_array().map_or(std::slice::from_ref(answer), Vec::as_slice);
+        for chunk in chunks {
+            if !self.blocks.ended() {
+                self.chunk(chunk);
+            }
+        }
+        self.end(None);
+        self.blocks.take()
+    }
+
+    fn finish(&mut self, cut: Option<(ErrorKind, String)>) -> Vec<StreamEvent> {
+        // The protocol has no word for the end of the stream, so after a reason to stop nothing is cut.
+        self.end(if self.finish.is_some() { None } else { cut });
+        self.blocks.take()
+    }
+
+    fn ended(&self) -> bool {
+        self.blocks.ended()
+    }
+}

@@ -1,0 +1,195 @@
+//! A request as `streamGenerateContent` takes it. Pure: the same request gives the same bytes.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+
+use super::API;
+use crate::endpoint::{Auth, Effort, Endpoint};
+use crate::message::{AssistantMessage, Content, Message, ToolResultMessage};
+use crate::model::Request;
+use crate::options::{ThinkingLevel, ToolChoice};
+use crate::protocol::ids::{Ids, Rule};
+use crate::protocol::{
+    EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_choice, is_own, limits,
+    result_text, visible,
+};
+use crate::transcript;
+
+/// The ids that Google takes.
+const IDS: Rule = Rule { longest: 64 };
+/// Goes with a call that this model did not make, in place of the signature that it demands.
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// The request for this endpoint. What the model signed goes back with its signature; calls of other models go without one where
+/// that is allowed, else with the word that says so.
+pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
+    check_choice(request)?;
+    let mut body = Map::new();
+    if !request.system.trim().is_empty() {
+        body.insert("systemInstruction".to_owned(), json!({ "parts": [{ "text": request.system }] }));
+    }
+    body.insert("contents".to_owned(), Value::Array(contents(endpoint, request)));
+    if !request.tools.is_empty() {
+        let declarations: Vec<Value> = request
+            .tools
+            .iter()
+            .map(|tool| {
+                json!({
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parametersJsonSchema": tool.parameters,
+                })
+            })
+            .collect();
+        body.insert("tools".to_owned(), json!([{ "functionDeclarations": declarations }]));
+        let choice = match &request.tool_choice {
+            ToolChoice::Auto => None,
+            ToolChoice::Any => Some(json!({ "mode": "ANY" })),
+            ToolChoice::None => Some(json!({ "mode": "NONE" })),
+            ToolChoice::Tool(name) => Some(json!({ "mode": "ANY", "allowedFunctionNames": [name] })),
+        };
+        if let Some(choice) = choice {
+            body.insert("toolConfig".to_owned(), json!({ "functionCallingConfig": choice }));
+        }
+    }
+    let mut config = Map::new();
+    if let Some(limit) = limits::max_output(endpoint, request) {
+        config.insert("maxOutputTokens".to_owned(), json!(limit));
+    }
+    if let Some(temperature) = request.temperature {
+        config.insert("temperature".to_owned(), json!(temperature));
+    }
+    let thinking = endpoint.effort(request).map(|(level, effort)| {
+        let mut thinking = match effort {
+            Effort::Word(word) => json!({ "thinkingLevel": word }),
+            Effort::Budget(budget) => json!({ "thinkingBudget": budget }),
+        };
+        if level != ThinkingLevel::Off {
+            thinking["includeThoughts"] = json!(true);
+        }
+        config.insert("thinkingConfig".to_owned(), thinking);
+        (level, effort.shown())
+    });
+    if !config.is_empty() {
+        body.insert("generationConfig".to_owned(), Value::Object(config));
+    }
+    let path = format!("models/{}:streamGenerateContent?alt=sse", endpoint.model);
+    let http = HttpRequest::new(endpoint, &path, Auth::header("x-goog-api-key"), Value::Object(body));
+    Ok(HttpRequest { thinking, ..http })
+}
+
+fn contents(endpoint: &Endpoint, request: &Request) -> Vec<Value> {
+    let mut out: Vec<Value> = Vec::new();
+    let mut ids = Ids::new(IDS);
+    let mut names: HashMap<String, String> = HashMap::new();
+    let mut pictures: Vec<Value> = Vec::new();
+    let mut after_result = false;
+    for message in transcript::repair(&request.messages) {
+        let is_result = matches!(message, Message::ToolResult(_));
+        if !is_result {
+            attach(&mut pictures, &mut out);
+        }
+        match message {
+            Message::User(user) => {
+                let parts: Vec<Value> =
+                    visible(endpoint, &user.content, IMAGE_OMITTED).into_iter().map(part).collect();
+                if !parts.is_empty() {
+                    out.push(json!({ "role": "user", "parts": parts }));
+                }
+            }
+            Message::Assistant(message) => {
+                for call in message.tool_calls() {
+                    names.insert(call.id.clone(), call.name.clone());
+                }
+                let parts = assistant(endpoint, &message, &mut ids);
+                if !parts.is_empty() {
+                    out.push(json!({ "role": "model", "parts": parts }));
+                }
+            }
+            Message::ToolResult(result) => {
+                let name = names.get(&result.tool_call_id).unwrap_or(&result.tool_name);
+                let response = tool_result(endpoint, &result, name, &mut ids, &mut pictures);
+                // All results of a batch are one content.
+                match out.last_mut() {
+                    Some(last) if after_result => {
+                        if let Value::Array(parts) = &mut last["parts"] {
+                            parts.push(response);
+                        }
+                    }
+                    _ => out.push(json!({ "role": "user", "parts": [response] })),
+                }
+            }
+        }
+        after_result = is_result;
+    }
+    attach(&mut pictures, &mut out);
+    out
+}
+
+/// Images of results follow the results in one content of the user.
+fn attach(pictures: &mut Vec<Value>, out: &mut Vec<Value>) {
+    if !pictures.is_empty() {
+        let mut parts = vec![json!({ "text": "Attached image(s) from tool result:" })];
+        parts.append(pictures);
+        out.push(json!({ "role": "user", "parts": parts }));
+    }
+}
+
+fn part(piece: Piece<'_>) -> Value {
+    match piece {
+        Piece::Text(text) => json!({ "text": text }),
+        Piece::Image { data, mime_type } => json!({ "inlineData": { "mimeType": mime_type, "data": data } }),
+    }
+}
+
+fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids) -> Vec<Value> {
+    let own = is_own(endpoint, API, message);
+    // Models that are told a level by its word demand a signature on the first call of an answer.
+    let demands = endpoint.thinking.0.values().any(|effort| matches!(effort, Effort::Word(_)));
+    let mut first_call = true;
+    let mut parts = Vec::new();
+    for content in &message.content {
+        let (mut part, signature) = match content {
+            Content::Text { text, text_signature }
+                if !text.is_empty() || (own && text_signature.is_some()) =>
+            {
+                (json!({ "text": text }), text_signature.as_deref())
+            }
+            Content::Thinking { thinking, thinking_signature, .. } if own => {
+                (json!({ "text": thinking, "thought": true }), thinking_signature.as_deref())
+            }
+            Content::ToolCall(call) => {
+                let mut function = json!({ "name": call.name, "args": call.arguments });
+                function["id"] = json!(ids.call(&call.id));
+                let lacks = demands && first_call && !own;
+                first_call = false;
+                let signature = call.thought_signature.as_deref().filter(|_| own);
+                (json!({ "functionCall": function }), signature.or(lacks.then_some(NO_SIGNATURE)))
+            }
+            _ => continue,
+        };
+        if let Some(signature) = signature.filter(|it| own || *it == NO_SIGNATURE) {
+            part["thoughtSignature"] = json!(signature);
+        }
+        parts.push(part);
+    }
+    parts
+}
+
+fn tool_result(
+    endpoint: &Endpoint,
+    result: &ToolResultMessage,
+    name: &str,
+    ids: &mut Ids,
+    pictures: &mut Vec<Value>,
+) -> Value {
+    let pieces = visible(endpoint, &result.content, TOOL_IMAGE_OMITTED);
+    pictures.extend(pieces.iter().filter(|it| matches!(it, Piece::Image { .. })).map(|it| part(*it)));
+    let field = if result.is_error { "error" } else { "output" };
+    json!({ "functionResponse": {
+        "id": ids.result(&result.tool_call_id),
+        "name": name,
+        "response": { field: result_text(&pieces) },
+    } })
+}

@@ -1,0 +1,85 @@
+//! How many tokens of an answer fit.
+
+use crate::endpoint::Endpoint;
+use crate::message::{Content, Message};
+use crate::model::Request;
+
+/// What an image counts for, in characters.
+const IMAGE: usize = 4800;
+/// The least that is left free beside the input, as its count is a guess.
+const MARGIN: u64 = 4096;
+/// With less room than this the margin shrinks before the answer does.
+const ROOM: u64 = 32_768;
+
+/// The most tokens to ask for: what the request wants or the model gives, whichever is less, but no more than the window
+/// has left beside the input as it is guessed; `None` where neither is known.
+pub(super) fn max_output(endpoint: &Endpoint, request: &Request) -> Option<u64> {
+    let wanted = [request.max_tokens, endpoint.max_output].into_iter().flatten().min()?;
+    let Some(window) = endpoint.context_window else { return Some(wanted) };
+    let input = tokens(request);
+    let margin = MARGIN.max(input * 15 / 100);
+    let mut room = window.saturating_sub(input + margin);
+    if room < ROOM {
+        room = ROOM.min(window.saturating_sub(input + MARGIN));
+    }
+    Some(wanted.min(room.max(1)))
+}
+
+/// The tokens of a request, guessed: what the last answer said it had, and 3.5 characters a token of what came after.
+pub(super) fn tokens(request: &Request) -> u64 {
+    let known = request.messages.iter().enumerate().rev().find_map(|(at, message)| match message {
+        Message::Assistant(message) if !message.failed() && message.usage.total_tokens > 0 => {
+            Some((at, message.usage.total_tokens))
+        }
+        _ => None,
+    });
+    let (after, known) = known.map_or((0, None), |(at, tokens)| (at + 1, Some(tokens)));
+    let mut characters: usize = request.messages[after..].iter().flat_map(Message::content).map(size).sum();
+    if known.is_none() {
+        characters += request.system.chars().count();
+        let tools = request.tools.iter();
+        characters += tools.map(|it| it.description.len() + it.parameters.to_string().len()).sum::<usize>();
+    }
+    known.unwrap_or(0) + (characters as u64 * 2).div_ceil(7)
+}
+
+fn size(content: &Content) -> usize {
+    match content {
+        Content::Text { text, .. } => text.chars().count(),
+        Content::Thinking { thinking, .. } => thinking.chars().count(),
+        Content::Image { .. } => IMAGE,
+        Content::ToolCall(call) => {
+            call.name.len() + serde_json::to_string(&call.arguments).map_or(0, |it| it.chars().count())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(input: usize, wanted: Option<u64>, window: Option<u64>, most: Option<u64>) -> Option<u64> {
+        let endpoint =
+            Endpoint { context_window: window, max_output: most, ..Endpoint::new("p", "http://x", "m") };
+        let request = Request {
+            messages: vec![Message::user("x".repeat(input))],
+            max_tokens: wanted,
+            ..Request::default()
+        };
+        max_output(&endpoint, &request)
+    }
+
+    #[test]
+    fn the_answer_fits_into_the_window() {
+        assert_eq!(asked(35, None, None, None), None);
+        assert_eq!(asked(35, Some(100), None, Some(64)), Some(64));
+        assert_eq!(asked(35, Some(100), Some(200_000), Some(64_000)), Some(100));
+        assert_eq!(asked(350_000, None, Some(200_000), Some(64_000)), Some(64_000));
+        assert_eq!(
+            asked(630_000, None, Some(200_000), Some(64_000)),
+            Some(15_904),
+            "180,000 and 4,096 are taken"
+        );
+        assert_eq!(asked(900_000, Some(100), Some(200_000), None), Some(1));
+    }
+}

@@ -1,0 +1,254 @@
+//! The event stream of responses, decoded. Items are numbered by the provider; an item that is done is
+//! authoritative over what was streamed of it. Events that are not known are skipped.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::{call_id, text_signature};
+use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
+use crate::partial_json::parse_repaired;
+use crate::protocol::blocks::Blocks;
+use crate::protocol::sse::{SseDecoder, SseEvent};
+use crate::protocol::{Decoder, error_text, non_empty};
+use crate::stream::StreamEvent;
+
+/// Decodes one response.
+pub(super) struct ResponsesDecoder {
+    sse: SseDecoder,
+    blocks: Blocks,
+    /// Content indices of items that are not done, by the provider's.
+    items: HashMap<u64, Item>,
+    any: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Item {
+    index: usize,
+    is_call: bool,
+    /// The part of the reasoning's summary that was streamed last.
+    part: u64,
+}
+
+impl ResponsesDecoder {
+    /// Begins a response that fills `empty`.
+    pub fn new(empty: AssistantMessage) -> ResponsesDecoder {
+        ResponsesDecoder {
+            sse: SseDecoder::default(),
+            blocks: Blocks::new(empty),
+            items: HashMap::new(),
+            any: false,
+        }
+    }
+
+    fn event(&mut self, event: &SseEvent) {
+        if self.blocks.ended() {
+            return;
+        }
+        let data = match parse_repaired(&event.data) {
+            Ok(data @ Value::Object(_)) => data,
+            Ok(_) => return,
+            Err(error) => return tracing::debug!(%error, "skipped an event that is not JSON"),
+        };
+        self.any = true;
+        let number = data["output_index"].as_u64().unwrap_or_default();
+        let piece = non_empty(&data["delta"]).unwrap_or_default();
+        match non_empty(&data["type"]).unwrap_or(&event.event) {
+            "response.created" | "response.in_progress" => self.head(&data["response"]),
+            "response.output_item.added" => self.added(number, &data["item"]),
+            "response.output_text.delta" | "response.refusal.delta" => {
+                let item = self.item(number, Blocks::begin_text);
+                self.blocks.push(item.index, piece);
+            }
+            "response.reasoning_text.delta" => {
+                let item = self.item(number, |blocks| blocks.begin_thinking(false));
+                self.blocks.push(item.index, piece);
+            }
+            "response.reasoning_summary_text.delta" => {
+                let item = self.item(number, |blocks| blocks.begin_thinking(false));
+                let part = data["summary_index"].as_u64().unwrap_or(item.part);
+                if part != item.part {
+                    self.blocks.push(item.index, "\n\n");
+                    self.items.insert(number, Item { part, ..item });
+                }
+                self.blocks.push(item.index, piece);
+            }
+            "response.function_call_arguments.delta" => {
+                if let Some(item) = self.items.get(&number).filter(|item| item.is_call) {
+                    self.blocks.push(item.index, piece);
+                }
+            }
+            "response.function_call_arguments.done" => {
+                if let Some(item) = self.items.get(&number).filter(|item| item.is_call)
+                    && let Some(whole) = data["arguments"].as_str()
+                {
+                    self.blocks.set_arguments(item.index, whole);
+                }
+            }
+            "response.output_item.done" => self.done(number, &data["item"]),
+            "response.completed" | "response.incomplete" | "response.failed" => {
+                self.terminal(&data["response"]);
+            }
+            "error" => {
+                let error = if data["error"].is_object() { &data["error"] } else { &data };
+                self.failed(error);
+            }
+            _ => {}
+        }
+    }
+
+    fn head(&mut self, response: &Value) {
+        self.blocks.identity(non_empty(&response["id"]), non_empty(&response["model"]));
+    }
+
+    /// The item of this number, begun if it has not.
+    fn item(&mut self, number: u64, begin: impl FnOnce(&mut Blocks) -> usize) -> Item {
+        let blocks = &mut self.blocks;
+        *self.items.entry(number).or_insert_with(|| Item { index: begin(blocks), is_call: false, part: 0 })
+    }
+
+    fn added(&mut self, number: u64, item: &Value) {
+        // Text and reasoning begin with their first piece: an item may stay empty.
+        if item["type"] == "function_call" && !self.items.contains_key(&number) {
+            let index = self.blocks.begin_call(&call_id(item), non_empty(&item["name"]).unwrap_or_default());
+            self.blocks.push(index, non_empty(&item["arguments"]).unwrap_or_default());
+            self.items.insert(number, Item { index, is_call: true, part: 0 });
+        }
+    }
+
+    fn done(&mut self, number: u64, item: &Value) {
+        match item["type"].as_str().unwrap_or_default() {
+            "message" => {
+                let text = texts(&item["content"], &["text", "refusal"], "");
+                if text.is_empty() && !self.items.contains_key(&number) {
+                    return;
+                }
+                let Item { index, .. } = self.item(number, Blocks::begin_text);
+                if let Some(signature) = text_signature(item) {
+                    self.blocks.sign(index, &signature, false);
+                }
+                self.blocks.end_block(index, Some(&text));
+            }
+            "reasoning" => {
+                let summary = texts(&item["summary"], &["text"], "\n\n");
+                let text =
+                    if summary.is_empty() { texts(&item["content"], &["text"], "\n\n") } else { summary };
+                let Item { index, .. } = self.item(number, |blocks| blocks.begin_thinking(false));
+                self.blocks.sign(index, &item.to_string(), false);
+                self.blocks.end_block(index, Some(&text));
+            }
+            "function_call" => {
+                self.added(number, item);
+                let Some(&Item { index, .. }) = self.items.get(&number) else { return };
+                self.blocks.name_call(index, &call_id(item), non_empty(&item["name"]).unwrap_or_default());
+                if let Some(whole) = item["arguments"].as_str() {
+                    self.blocks.set_arguments(index, whole);
+                }
+                self.blocks.end_block(index, None);
+            }
+            // Tools that the provider runs itself, and whatever is new.
+            _ => {}
+        }
+        self.items.remove(&number);
+    }
+
+    fn failed(&mut self, error: &Value) {
+        let code = non_empty(&error["code"]).unwrap_or_default();
+        let kind = match code {
+            "rate_limit_exceeded" => ErrorKind::RateLimit,
+            "context_length_exceeded" => ErrorKind::ContextOverflow,
+            _ => ErrorKind::Provider,
+        };
+        let colon = if code.is_empty() { "" } else { ": " };
+        let text = format!("the provider reported an error: {code}{colon}{}", error_text(error));
+        self.blocks.end(Err((kind, text)));
+    }
+
+    fn terminal(&mut self, response: &Value) {
+        self.head(response);
+        let usage = &response["usage"];
+        if usage.is_object() {
+            let count = |value: &Value| value.as_u64().unwrap_or(0);
+            let cache_read = count(&usage["input_tokens_details"]["cached_tokens"]);
+            let cache_write = count(&usage["input_tokens_details"]["cache_write_tokens"]);
+            let input = count(&usage["input_tokens"]);
+            self.blocks.message().usage = Usage {
+                input: input.saturating_sub(cache_read).saturating_sub(cache_write),
+                output: count(&usage["output_tokens"]),
+                cache_read,
+                cache_write,
+                reasoning: usage["output_tokens_details"]["reasoning_tokens"].as_u64(),
+                total_tokens: 0,
+            }
+            .summed();
+        }
+        let status = non_empty(&response["status"]).unwrap_or("completed");
+        let reason = non_empty(&response["incomplete_details"]["reason"]);
+        self.blocks.message().raw_stop_reason = Some(reason.unwrap_or(status).to_owned());
+        let unfinished = self.items.values().any(|item| item.is_call);
+        let provider = |text: String| Err((ErrorKind::Provider, text));
+        let end = match (status, reason) {
+            ("incomplete", Some("max_output_tokens")) => Ok(StopReason::Length),
+            ("incomplete", reason) => {
+                provider(format!("the response is incomplete: {}", reason.unwrap_or("no reason was given")))
+            }
+            ("failed", _) => return self.failed(&response["error"]),
+            ("completed", _) if unfinished => Err((
+                ErrorKind::Protocol,
+                "the response was completed with an unfinished tool call".to_owned(),
+            )),
+            ("completed", _) if self.blocks.has_calls() => Ok(StopReason::ToolUse),
+            ("completed", _) => Ok(StopReason::Stop),
+            (other, _) => provider(format!("the response ended with status {other}")),
+        };
+        self.blocks.end(end);
+    }
+}
+
+/// The texts of all parts, by the first of the fields that each has.
+fn texts(parts: &Value, fields: &[&str], between: &str) -> String {
+    let parts = parts.as_array().into_iter().flatten();
+    let texts: Vec<&str> = parts.filter_map(|part| fields.iter().find_map(|it| part[*it].as_str())).collect();
+    texts.join(between)
+}
+
+impl Decoder for ResponsesDecoder {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<StreamEvent> {
+        if self.blocks.ended() {
+            return Vec::new();
+        }
+        match self.sse.feed(bytes) {
+            Ok(events) => events.iter().for_each(|event| self.event(event)),
+            Err(error) => self.blocks.end(Err((ErrorKind::Protocol, error.to_string()))),
+        }
+        self.blocks.take()
+    }
+
+    fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
+        if self.blocks.ended() {
+            return Vec::new();
+        }
+        if answer["output"].is_array() {
+            for (number, item) in (0..).zip(answer["output"].as_array().into_iter().flatten()) {
+                self.done(number, item);
+            }
+            self.terminal(answer);
+        } else {
+            self.failed(if answer["error"].is_object() { &answer["error"] } else { answer });
+        }
+        self.blocks.take()
+    }
+
+    fn finish(&mut self, cut: Option<(ErrorKind, String)>) -> Vec<StreamEvent> {
+        let text = match self.any {
+            true => "the stream ended before the response did",
+            false => "the stream ended without any part of an answer",
+        };
+        self.blocks.end(Err(cut.unwrap_or_else(|| (ErrorKind::Protocol, text.to_owned()))));
+        self.blocks.take()
+    }
+
+    fn ended(&self) -> bool {
+        self.blocks.ended()
+    }
+}

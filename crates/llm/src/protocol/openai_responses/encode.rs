@@ -1,0 +1,167 @@
+//! A request as responses takes it. Pure: the same request gives the same bytes.
+
+use serde_json::{Map, Value, json};
+
+use super::API;
+use crate::endpoint::{Auth, Effort, Endpoint};
+use crate::message::{AssistantMessage, Content, Message, ToolResultMessage};
+use crate::model::Request;
+use crate::options::{CacheRetention, ThinkingLevel, ToolChoice};
+use crate::protocol::ids::{Ids, Rule};
+use crate::protocol::{
+    EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_choice, is_own, limits,
+    result_text, visible,
+};
+use crate::transcript;
+
+/// The ids that OpenAI takes.
+const IDS: Rule = Rule { longest: 64 };
+/// The longest key of its cache that OpenAI takes.
+const CACHE_KEY: usize = 64;
+/// The least output that can be asked for.
+const LEAST_OUTPUT: u64 = 16;
+
+/// The request for this endpoint. Reasoning goes back, encrypted, to the model it came from only, and with it the ids of the
+/// items that followed it.
+pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
+    check_choice(request)?;
+    let mut body = Map::new();
+    body.insert("model".to_owned(), json!(endpoint.model));
+    if !request.system.is_empty() {
+        body.insert("instructions".to_owned(), json!(request.system));
+    }
+    body.insert("input".to_owned(), Value::Array(input(endpoint, request)));
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
+            json!({
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters,
+                "strict": false,
+            })
+        });
+        body.insert("tools".to_owned(), tools.collect());
+        let choice = match &request.tool_choice {
+            ToolChoice::Auto => None,
+            ToolChoice::Any => Some(json!("required")),
+            ToolChoice::None => Some(json!("none")),
+            ToolChoice::Tool(name) => Some(json!({ "type": "function", "name": name })),
+        };
+        body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
+    }
+    if let Some(limit) = limits::max_output(endpoint, request) {
+        body.insert("max_output_tokens".to_owned(), json!(limit.max(LEAST_OUTPUT)));
+    }
+    if let Some(temperature) = request.temperature {
+        body.insert("temperature".to_owned(), json!(temperature));
+    }
+    let thinking = endpoint.effort(request).map(|(level, effort)| {
+        if let Effort::Word(word) = effort {
+            let mut reasoning = json!({ "effort": word });
+            if level != ThinkingLevel::Off {
+                reasoning["summary"] = json!("auto");
+            }
+            body.insert("reasoning".to_owned(), reasoning);
+        }
+        body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
+        (level, effort.shown())
+    });
+    if endpoint.compat.prompt_cache_key
+        && request.cache != CacheRetention::None
+        && !request.session_id.is_empty()
+    {
+        let key: String = request.session_id.chars().take(CACHE_KEY).collect();
+        body.insert("prompt_cache_key".to_owned(), json!(key));
+        if request.cache == CacheRetention::Long {
+            body.insert("prompt_cache_retention".to_owned(), json!("24h"));
+        }
+    }
+    body.insert("store".to_owned(), json!(false));
+    body.insert("stream".to_owned(), json!(true));
+    let http = HttpRequest::new(endpoint, "responses", Auth::bearer(), Value::Object(body));
+    Ok(HttpRequest { thinking, ..http })
+}
+
+fn input(endpoint: &Endpoint, request: &Request) -> Vec<Value> {
+    let mut out = Vec::new();
+    let mut ids = Ids::new(IDS);
+    for message in transcript::repair(&request.messages) {
+        match message {
+            Message::User(user) => {
+                let content: Vec<Value> =
+                    visible(endpoint, &user.content, IMAGE_OMITTED).into_iter().map(part).collect();
+                if !content.is_empty() {
+                    out.push(json!({ "role": "user", "content": content }));
+                }
+            }
+            Message::Assistant(message) => assistant(endpoint, &message, &mut ids, &mut out),
+            Message::ToolResult(result) => out.push(tool_result(endpoint, &result, &mut ids)),
+        }
+    }
+    out
+}
+
+fn part(piece: Piece<'_>) -> Value {
+    match piece {
+        Piece::Text(text) => json!({ "type": "input_text", "text": text }),
+        Piece::Image { data, mime_type } => json!({
+            "type": "input_image",
+            "detail": "auto",
+            "image_url": format!("data:{mime_type};base64,{data}"),
+        }),
+    }
+}
+
+fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids, out: &mut Vec<Value>) {
+    let own = is_own(endpoint, API, message);
+    for content in &message.content {
+        match content {
+            Content::Thinking { thinking_signature: Some(item), .. } if own => {
+                // It goes back as the very item it was.
+                out.extend(
+                    serde_json::from_str::<Value>(item).ok().filter(|item| item["type"] == "reasoning"),
+                );
+            }
+            Content::Text { text, text_signature } if !text.is_empty() => {
+                let mut item = json!({
+                    "type": "message",
+                    "role": "assistant",
+                    "status": "completed",
+                    "content": [{ "type": "output_text", "text": text, "annotations": [] }],
+                });
+                let signature = text_signature.as_deref().filter(|_| own);
+                let signature = signature.and_then(|it| serde_json::from_str::<Value>(it).ok());
+                for field in ["id", "phase"] {
+                    if let Some(value) = signature.as_ref().and_then(|it| it[field].as_str()) {
+                        item[field] = json!(value);
+                    }
+                }
+                out.push(item);
+            }
+            Content::ToolCall(call) => {
+                let (call_id, item_id) = call.id.split_once('|').unwrap_or((&call.id, ""));
+                let mut item = json!({
+                    "type": "function_call",
+                    "call_id": ids.call_as(&call.id, call_id),
+                    "name": call.name,
+                    "arguments": Value::Object(call.arguments.clone()).to_string(),
+                });
+                if own && item_id.starts_with("fc_") {
+                    item["id"] = json!(item_id);
+                }
+                out.push(item);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn tool_result(endpoint: &Endpoint, result: &ToolResultMessage, ids: &mut Ids) -> Value {
+    let pieces = visible(endpoint, &result.content, TOOL_IMAGE_OMITTED);
+    let output = match pieces.iter().any(|piece| matches!(piece, Piece::Image { .. })) {
+        true => pieces.into_iter().map(part).collect(),
+        false => json!(result_text(&pieces)),
+    };
+    json!({ "type": "function_call_output", "call_id": ids.result(&result.tool_call_id), "output": output })
+}

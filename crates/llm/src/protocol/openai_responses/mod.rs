@@ -1,0 +1,52 @@
+//! OpenAI's responses (`POST /responses`, streamed), without anything stored at the provider: reasoning comes encrypted
+//! and goes back with the transcript.
+
+mod decode;
+mod encode;
+
+use serde_json::{Value, json};
+
+use crate::endpoint::Endpoint;
+use crate::message::AssistantMessage;
+use crate::model::Request;
+use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
+
+/// The protocol's name.
+pub const API: &str = "openai-responses";
+
+/// The protocol.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenAiResponses;
+
+impl Protocol for OpenAiResponses {
+    fn name(&self) -> &str {
+        API
+    }
+
+    fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
+        encode::encode(endpoint, request)
+    }
+
+    fn decoder(&self, _: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
+        Box::new(decode::ResponsesDecoder::new(empty))
+    }
+}
+
+/// A text's id and phase, as they are kept in its signature.
+fn text_signature(item: &Value) -> Option<String> {
+    let id = item["id"].as_str()?;
+    let mut signature = json!({ "v": 1, "id": id });
+    if let Some(phase) = item["phase"].as_str() {
+        signature["phase"] = json!(phase);
+    }
+    Some(signature.to_string())
+}
+
+/// A call's id: the provider's two, since the call is answered by one and sent back with both.
+fn call_id(item: &Value) -> String {
+    let call = item["call_id"].as_str().unwrap_or_default();
+    match item["id"].as_str() {
+        Some(id) if !id.is_empty() => format!("{call}|{id}"),
+        _ => call.to_owned(),
+    }
+}

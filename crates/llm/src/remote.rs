@@ -1,0 +1,62 @@
+//! A model behind any of the protocols: the request encoded, sent by the shared edge, decoded.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::endpoint::Endpoint;
+use crate::http::{Clocks, Edge};
+use crate::message::{AssistantMessage, ErrorKind};
+use crate::model::{Model, ModelInfo, Request};
+use crate::protocol::Protocol;
+use crate::stream::MessageStream;
+
+/// A model that is asked over HTTP. Its client is made with the first request.
+pub struct RemoteModel {
+    protocol: Arc<dyn Protocol>,
+    endpoint: Endpoint,
+    info: ModelInfo,
+    edge: Arc<Edge>,
+}
+
+impl RemoteModel {
+    /// The model at this endpoint, spoken to by this protocol. Does nothing yet.
+    pub fn new(protocol: Arc<dyn Protocol>, endpoint: Endpoint) -> RemoteModel {
+        let info = ModelInfo {
+            provider: endpoint.provider.clone(),
+            id: endpoint.model.clone(),
+            api: protocol.name().to_owned(),
+            images: endpoint.images,
+            context_window: endpoint.context_window,
+        };
+        let clocks = endpoint.clocks.unwrap_or_else(|| Clocks::for_url(&endpoint.base_url));
+        let edge = Arc::new(Edge::new(&endpoint.provider, clocks, endpoint.retry, endpoint.texts.clone()));
+        RemoteModel { protocol, endpoint, info, edge }
+    }
+}
+
+impl Model for RemoteModel {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn stream(&self, request: Request, cancel: CancellationToken) -> MessageStream {
+        let mut empty =
+            AssistantMessage::empty(self.protocol.name(), &self.endpoint.provider, &self.endpoint.model);
+        let encoded = self.protocol.encode(&self.endpoint, &request);
+        if let Ok(http) = &encoded
+            && let Some((level, effort)) = &http.thinking
+        {
+            empty.thinking_level = Some(*level);
+            empty.provider_thinking_level = Some(effort.clone());
+        }
+        let decoder = self.protocol.decoder(&self.endpoint, empty.clone());
+        let edge = self.edge.clone();
+        MessageStream::spawn(empty, cancel, move |writer| async move {
+            match encoded {
+                Ok(http) => edge.run(http, decoder, writer).await,
+                Err(error) => writer.fail(ErrorKind::Provider, error.to_string()),
+            }
+        })
+    }
+}

@@ -1,0 +1,350 @@
+//! One conversation, every protocol: the exact request (`tests/golden/requests`, written anew with `PILCROW_BLESS=1`), and the
+//! hazards of a transcript that other models took part in.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use llm::protocol::{Protocol, Protocols};
+use llm::{
+    ApiKey, AssistantMessage, CacheRetention, Content, Effort, Endpoint, Message, Request, StopReason,
+    Thinking, ThinkingLevel, ToolCall, ToolChoice, ToolDefinition, ToolResultMessage,
+};
+use serde_json::{Value, json};
+
+fn protocols() -> Vec<Arc<dyn Protocol>> {
+    let protocols = Protocols::default();
+    protocols.names().map(|name| protocols.get(name).unwrap()).collect()
+}
+
+fn endpoint() -> Endpoint {
+    Endpoint {
+        images: true,
+        api_key: ApiKey::new("sk-secret"),
+        context_window: Some(200_000),
+        max_output: Some(32_000),
+        ..Endpoint::new("here", "http://127.0.0.1:1/v1/", "m")
+    }
+}
+
+fn call(id: &str, arguments: Value, signature: Option<&str>) -> Content {
+    Content::ToolCall(ToolCall {
+        id: id.to_owned(),
+        name: "read".to_owned(),
+        arguments: arguments.as_object().unwrap().clone(),
+        arguments_error: None,
+        thought_signature: signature.map(str::to_owned),
+    })
+}
+
+fn text(text: &str, signature: &str) -> Content {
+    Content::Text { text: text.to_owned(), text_signature: Some(signature.to_owned()) }
+}
+
+fn thinking(text: &str, signature: &str, redacted: bool) -> Content {
+    Content::Thinking { thinking: text.to_owned(), thinking_signature: Some(signature.to_owned()), redacted }
+}
+
+fn image() -> Content {
+    Content::Image { data: "QUJD".to_owned(), mime_type: "image/png".to_owned() }
+}
+
+fn said(api: &str, provider: &str, stop_reason: StopReason, content: Vec<Content>) -> Message {
+    Message::Assistant(AssistantMessage {
+        content,
+        stop_reason,
+        ..AssistantMessage::empty(api, provider, "m")
+    })
+}
+
+fn result(id: &str, is_error: bool, content: Vec<Content>) -> Message {
+    Message::ToolResult(ToolResultMessage {
+        tool_call_id: id.to_owned(),
+        tool_name: "read".to_owned(),
+        content,
+        details: json!({"kept": "from the model"}),
+        is_error,
+        timestamp: 1,
+    })
+}
+
+/// What the protocol itself would have signed.
+fn own_thinking(api: &str) -> Content {
+    let signature = match api {
+        "openai-completions" => "reasoning",
+        "openai-responses" => r#"{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA"}"#,
+        _ => "c2lnbmVk",
+    };
+    thinking("own thought", signature, false)
+}
+
+/// A conversation in which this model and others took part, with everything that a transcript can hold.
+fn transcript(api: &str) -> Vec<Message> {
+    let mut first = Message::user("look");
+    if let Message::User(user) = &mut first {
+        user.content.push(image());
+    }
+    let own = |content| said(api, "here", StopReason::ToolUse, content);
+    vec![
+        first,
+        own(vec![
+            own_thinking(api),
+            text("Reading.", r#"{"v":1,"id":"msg_1"}"#),
+            call("call_1|fc_1", json!({"path": "x"}), Some("c2ln")),
+            call("b", json!({}), None),
+        ]),
+        // The results come in another order, and one holds an image.
+        result("b", true, vec![Content::text("no such file")]),
+        result("call_1|fc_1", false, vec![Content::text("text"), image()]),
+        said(
+            "elsewhere",
+            "there",
+            StopReason::ToolUse,
+            vec![
+                thinking("foreign thought", "foreign signature", false),
+                thinking("", "foreign redacted", true),
+                text("Again.", "foreign text signature"),
+                call(
+                    "weird id/with:signs that is very much longer than any provider takes it to be",
+                    json!({}),
+                    Some("foreign call signature"),
+                ),
+                call("b", json!({"path": "the same id again"}), None),
+            ],
+        ),
+        result(
+            "weird id/with:signs that is very much longer than any provider takes it to be",
+            false,
+            vec![],
+        ),
+        result("b", false, vec![image()]),
+        said(
+            api,
+            "here",
+            StopReason::Error,
+            vec![Content::text("failed half"), call("lost", json!({}), None)],
+        ),
+        result("lost", false, vec![Content::text("of a failed answer")]),
+        own(vec![Content::text("  \n"), call("orphan", json!({}), None)]),
+        Message::user("and now?"),
+    ]
+}
+
+fn request(api: &str) -> Request {
+    Request {
+        system: "Be brief.".to_owned(),
+        messages: transcript(api),
+        tools: vec![ToolDefinition {
+            name: "read".to_owned(),
+            label: "Read".to_owned(),
+            description: "Reads a file.".to_owned(),
+            parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}}),
+        }],
+        max_tokens: Some(1000),
+        session_id: "s1".to_owned(),
+        ..Request::default()
+    }
+}
+
+fn words(levels: &[(ThinkingLevel, &str)]) -> Thinking {
+    Thinking(levels.iter().map(|(level, word)| (*level, Effort::Word((*word).to_owned()))).collect())
+}
+
+fn encode(protocol: &dyn Protocol, endpoint: &Endpoint, request: &Request) -> Value {
+    let http = protocol.encode(endpoint, request).unwrap();
+    assert!(!format!("{http:?}").contains("sk-secret"), "the key does not print");
+    let again = protocol.encode(endpoint, request).unwrap();
+    assert_eq!(again.body.to_string(), http.body.to_string(), "byte for byte");
+    let key = http.key.unwrap().0;
+    json!({ "url": http.url, "headers": http.headers, "key": format!("{}: {}KEY", key.header, key.prefix), "body": http.body })
+}
+
+#[test]
+fn a_conversation_with_everything_in_it_as_each_protocol_sends_it() {
+    for protocol in protocols() {
+        let name = protocol.name();
+        let endpoint = Endpoint {
+            thinking: words(&[(ThinkingLevel::Low, "low"), (ThinkingLevel::High, "high")]),
+            ..endpoint()
+        };
+        let request = Request { thinking: Some(ThinkingLevel::Medium), ..request(name) };
+        let shown = format!("{:#}\n", encode(&*protocol, &endpoint, &request));
+        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/golden/requests")
+            .join(format!("{}.json", name.replace('-', "_")));
+        if std::env::var_os("PILCROW_BLESS").is_some() {
+            std::fs::write(&file, &shown).unwrap();
+        }
+        assert_eq!(shown, std::fs::read_to_string(&file).unwrap_or_default(), "{name}");
+    }
+}
+
+/// The ids of calls and of results, in the order in which they are sent.
+fn ids(body: &Value) -> (Vec<String>, Vec<String>) {
+    let (mut calls, mut results) = (Vec::new(), Vec::new());
+    let mut walk = vec![body];
+    while let Some(value) = walk.pop() {
+        match value {
+            Value::Object(map) => {
+                let at = |field: &str| map.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+                match at("type").as_str() {
+                    "tool_use" => calls.push(at("id")),
+                    "function" if map.contains_key("id") => calls.push(at("id")),
+                    "tool_result" => results.push(at("tool_use_id")),
+                    "function_call" => calls.push(at("call_id")),
+                    "function_call_output" => results.push(at("call_id")),
+                    _ if map.contains_key("tool_call_id") => results.push(at("tool_call_id")),
+                    _ => {}
+                }
+                for (field, ids) in [("functionCall", &mut calls), ("functionResponse", &mut results)] {
+                    if let Some(id) = map.get(field).and_then(|it| it["id"].as_str()) {
+                        ids.push(id.to_owned());
+                    }
+                }
+                walk.extend(map.values().rev());
+            }
+            Value::Array(list) => walk.extend(list.iter().rev()),
+            _ => {}
+        }
+    }
+    (calls, results)
+}
+
+#[test]
+fn every_call_is_answered_once_by_an_id_that_the_provider_takes() {
+    for protocol in protocols() {
+        let name = protocol.name();
+        let body = protocol.encode(&endpoint(), &request(name)).unwrap().body;
+        let (calls, results) = ids(&body);
+        assert_eq!(calls.len(), 5, "{name}: {calls:?}");
+        let mut sorted = (calls.clone(), results.clone());
+        sorted.0.sort();
+        sorted.1.sort();
+        assert_eq!(sorted.0, sorted.1, "{name}");
+        sorted.0.dedup();
+        assert_eq!(sorted.0.len(), 5, "{name}: no two calls share an id");
+        for id in calls {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+            assert!(!id.is_empty() && id.len() <= 64 && id.bytes().all(plain), "{name}: {id}");
+        }
+    }
+}
+
+#[test]
+fn what_is_opaque_goes_back_to_the_model_it_came_from_and_to_no_other() {
+    for protocol in protocols() {
+        let name = protocol.name();
+        let body = protocol.encode(&endpoint(), &request(name)).unwrap().body.to_string();
+        for foreign in
+            ["foreign thought", "foreign signature", "foreign redacted", "foreign call", "foreign text"]
+        {
+            assert!(!body.contains(foreign), "{name}: {foreign}");
+        }
+        for left_out in ["failed half", "of a failed answer", "kept"] {
+            assert!(!body.contains(left_out), "{name}: {left_out}");
+        }
+        let own = match name {
+            "openai-responses" => "gAAA",
+            _ => "own thought",
+        };
+        assert!(body.contains(own), "{name}");
+        for other in [
+            Endpoint { model: "m2".to_owned(), ..endpoint() },
+            Endpoint { provider: "elsewhere".to_owned(), ..endpoint() },
+        ] {
+            let body = protocol.encode(&other, &request(name)).unwrap().body.to_string();
+            for opaque in ["own thought", "gAAA", "c2ln", "fc_1\"", "msg_1"] {
+                assert!(!body.contains(opaque), "{name}: {opaque}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_model_without_images_gets_a_note_for_each() {
+    for protocol in protocols() {
+        let name = protocol.name();
+        let endpoint = Endpoint { images: false, ..endpoint() };
+        let body = protocol.encode(&endpoint, &request(name)).unwrap().body.to_string();
+        assert!(!body.contains("QUJD"), "{name}");
+        assert_eq!(body.matches("image omitted: model does not support images").count(), 3, "{name}: {body}");
+    }
+}
+
+/// The messages of a request, whatever the protocol calls them.
+fn sent(body: &Value) -> Vec<Value> {
+    let lists = ["messages", "input", "contents"];
+    lists.iter().find_map(|list| body[*list].as_array()).unwrap().clone()
+}
+
+#[test]
+fn a_longer_transcript_begins_with_the_shorter_so_that_caches_hold() {
+    for protocol in protocols() {
+        let name = protocol.name();
+        let whole = transcript(name);
+        let mut before: Vec<Value> = Vec::new();
+        // Where a batch is whole: later messages must not change how it was sent.
+        for length in [1, 4, 7, 9, 11] {
+            let request =
+                Request { messages: whole[..length].to_vec(), cache: CacheRetention::None, ..request(name) };
+            let now = sent(&protocol.encode(&endpoint(), &request).unwrap().body);
+            assert!(now.len() >= before.len(), "{name} {length}");
+            assert_eq!(now[..before.len()], before, "{name} {length}");
+            before = now;
+        }
+    }
+}
+
+#[test]
+fn a_choice_of_tool_is_said_and_one_that_is_not_there_is_refused() {
+    for protocol in protocols() {
+        let name = protocol.name();
+        let mut seen = BTreeMap::new();
+        for choice in
+            [ToolChoice::Auto, ToolChoice::Any, ToolChoice::None, ToolChoice::Tool("read".to_owned())]
+        {
+            let request = Request { tool_choice: choice.clone(), ..request(name) };
+            let body = protocol.encode(&endpoint(), &request).unwrap().body;
+            let said = [&body["tool_choice"], &body["toolConfig"]].map(ToString::to_string).join(" ");
+            seen.insert(said, choice);
+        }
+        assert_eq!(seen.len(), 4, "{name}: {seen:?}");
+        let request = Request { tool_choice: ToolChoice::Tool("gone".to_owned()), ..request(name) };
+        let error = protocol.encode(&endpoint(), &request).unwrap_err();
+        assert!(error.to_string().contains("`gone`"), "{error}");
+    }
+}
+
+#[test]
+fn a_budget_leaves_room_for_the_answer_and_ends_where_another_model_began_the_turn() {
+    let anthropic = Protocols::default().get("anthropic-messages").unwrap();
+    let thinking = Thinking(BTreeMap::from([
+        (ThinkingLevel::Off, Effort::Budget(0)),
+        (ThinkingLevel::High, Effort::Budget(8192)),
+    ]));
+    let endpoint = Endpoint { thinking, ..endpoint() };
+    let request = |messages: &[Message], level| Request {
+        messages: messages.to_vec(),
+        thinking: Some(level),
+        temperature: Some(0.5),
+        ..request("anthropic-messages")
+    };
+    let whole = transcript("anthropic-messages");
+    let body = |length: usize, level| {
+        let http = anthropic.encode(&endpoint, &request(&whole[..length], level)).unwrap();
+        (http.body, http.thinking.unwrap().0)
+    };
+    let (high, level) = body(4, ThinkingLevel::Max);
+    assert_eq!(level, ThinkingLevel::High);
+    assert_eq!(high["thinking"], json!({"type": "enabled", "budget_tokens": 8192}));
+    assert_eq!(high["max_tokens"], 8192 + 1024);
+    assert_eq!(high.get("temperature"), None, "no temperature goes with thinking");
+    let (off, level) = body(4, ThinkingLevel::Low);
+    assert_eq!((level, &off["thinking"]), (ThinkingLevel::Off, &json!({"type": "disabled"})));
+    assert_eq!((&off["max_tokens"], &off["temperature"]), (&json!(1000), &json!(0.5)));
+    // The turn was begun by another model, whose thinking this one would refuse.
+    let (foreign, level) = body(7, ThinkingLevel::High);
+    assert_eq!((level, &foreign["thinking"]), (ThinkingLevel::Off, &json!({"type": "disabled"})));
+    let (next, _) = body(11, ThinkingLevel::High);
+    assert_eq!(next["thinking"]["type"], "enabled");
+}

@@ -1,0 +1,376 @@
+//! The catalogue of providers and models: ours, with a person's `models.toml` laid over it. Pure.
+
+use std::collections::BTreeMap;
+
+use llm::{Auth, Compat, Endpoint, Thinking, ThinkingLevel};
+use serde::Deserialize;
+use toml::{Table, Value};
+
+/// What Pilcrow brings.
+const OURS: &str = include_str!("models.toml");
+
+/// All providers, by name.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Catalogue {
+    /// The version of the format, 1.
+    #[serde(default)]
+    #[expect(dead_code, reason = "read by the check that it is one we know")]
+    format: Option<u32>,
+    #[serde(default)]
+    pub providers: BTreeMap<String, Provider>,
+}
+
+/// Where models are served.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provider {
+    /// Its name for people.
+    pub label: Option<String>,
+    #[serde(default = "completions")]
+    pub protocol: String,
+    /// May hold `{name}`s, which stand for `values`.
+    pub base_url: String,
+    #[serde(default)]
+    pub values: BTreeMap<String, String>,
+    /// How the key is sent, if not as the protocol does it.
+    pub auth: Option<Auth>,
+    /// Variables of the environment that may hold the key; the first that is set counts.
+    #[serde(default)]
+    pub api_key_env: Vec<String>,
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// What is said beside an answer of this HTTP status.
+    #[serde(default)]
+    pub texts: BTreeMap<String, String>,
+    #[serde(default)]
+    pub compat: Compat,
+    /// The model that is meant by the provider's name alone.
+    pub default: Option<String>,
+    #[serde(default)]
+    pub models: BTreeMap<String, Entry>,
+    pub source: Option<String>,
+    pub as_of: Option<String>,
+}
+
+/// What is known of a model.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Entry {
+    /// The protocol, if not the provider's.
+    pub protocol: Option<String>,
+    pub context_window: Option<u64>,
+    pub max_output: Option<u64>,
+    pub images: bool,
+    pub thinking: Thinking,
+    pub price: Option<Price>,
+    pub source: Option<String>,
+    pub as_of: Option<String>,
+}
+
+/// US dollars for a million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    pub input: f64,
+    pub output: f64,
+    pub cache_read: Option<f64>,
+    pub cache_write: Option<f64>,
+}
+
+/// Why the catalogue, or a model in it, cannot be used.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum CatalogueError {
+    #[error("{file} cannot be used: {why}")]
+    File { file: String, why: String },
+    #[error(
+        "no provider `{name}` is known; there are {known}; write [providers.{name}] with base_url into {file}"
+    )]
+    NoProvider { name: String, known: String, file: String },
+    #[error("name a model of `{0}`, as `{0}/MODEL`: it has no default")]
+    NoDefault(String),
+    #[error(
+        "the base URL of `{provider}` needs a value for `{{{name}}}`; write it into [providers.{provider}.values]"
+    )]
+    NoValue { provider: String, name: String },
+    #[error("the variable {variable} is not set, which [providers.{provider}] names")]
+    NoVariable { provider: String, variable: String },
+}
+
+/// A model as it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    pub provider: String,
+    pub model: String,
+    pub level: Option<ThinkingLevel>,
+}
+
+impl Provider {
+    /// A provider of which only the address is known: it is compatible with OpenAI's completions.
+    fn at(base_url: String) -> Provider {
+        Provider {
+            label: None,
+            protocol: completions(),
+            base_url,
+            values: BTreeMap::new(),
+            auth: None,
+            api_key_env: Vec::new(),
+            headers: BTreeMap::new(),
+            texts: BTreeMap::new(),
+            compat: Compat::default(),
+            default: None,
+            models: BTreeMap::new(),
+            source: None,
+            as_of: None,
+        }
+    }
+}
+
+fn completions() -> String {
+    llm::protocol::openai_completions::API.to_owned()
+}
+
+impl Catalogue {
+    /// Our catalogue with the text of a person's file, if there is one, laid over it; `file` names it in
+    /// errors. Tables are joined key by key, anything else replaces what stood there.
+    ///
+    /// # Errors
+    /// When the person's file is not TOML, has a key that is not known, or a provider of it lacks its base URL.
+    pub fn read(person: Option<&str>, file: &str) -> Result<Catalogue, CatalogueError> {
+        let wrong = |why: String| CatalogueError::File { file: file.to_owned(), why };
+        let mut table: Table = OURS.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+        if let Some(person) = person {
+            let over: Table = person.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+            if let Some(format) = over.get("format").filter(|format| format.as_integer() != Some(1)) {
+                return Err(wrong(format!("its format is {format}; this Pilcrow knows format 1")));
+            }
+            lay_over(&mut table, over);
+        }
+        Value::Table(table).try_into().map_err(|error: toml::de::Error| wrong(error.to_string()))
+    }
+
+    /// What the settings say of a provider, over what is known of it.
+    pub fn set(&mut self, name: &str, base_url: Option<String>, api_key_env: Option<String>) {
+        if let Some(base_url) = base_url {
+            match self.providers.get_mut(name) {
+                Some(provider) => provider.base_url = base_url,
+                None => {
+                    self.providers.insert(name.to_owned(), Provider::at(base_url));
+                }
+            }
+        }
+        if let (Some(variable), Some(provider)) = (api_key_env, self.providers.get_mut(name)) {
+            provider.api_key_env = vec![variable];
+        }
+    }
+
+    /// What `PROVIDER`, `PROVIDER/MODEL` or either with `:LEVEL` means. A model whose own name ends in such a word is
+    /// that model.
+    ///
+    /// # Errors
+    /// When the provider is not known, or has no default and no model is named.
+    pub fn asked(&self, name: &str, file: &str) -> Result<Asked, CatalogueError> {
+        let (provider, model) = match name.split_once('/') {
+            Some((provider, model)) => (provider, Some(model)),
+            None => (name, None),
+        };
+        let split = |text: &str| {
+            let (rest, level) = text.rsplit_once(':')?;
+            Some((rest.to_owned(), ThinkingLevel::named(level)?))
+        };
+        let (provider, model, level) = match model {
+            None => match split(provider) {
+                Some((provider, level)) => (provider, None, Some(level)),
+                None => (provider.to_owned(), None, None),
+            },
+            Some(model) => {
+                let whole = self.providers.get(provider).is_some_and(|it| it.models.contains_key(model));
+                match split(model).filter(|_| !whole) {
+                    Some((model, level)) => (provider.to_owned(), Some(model), Some(level)),
+                    None => (provider.to_owned(), Some(model.to_owned()), None),
+                }
+            }
+        };
+        let Some(known) = self.providers.get(&provider) else {
+            let names: Vec<String> = self.providers.keys().map(|name| format!("`{name}`")).collect();
+            let (known, file) = (names.join(", "), file.to_owned());
+            return Err(CatalogueError::NoProvider { name: provider, known, file });
+        };
+        let model = model.filter(|model| !model.is_empty()).or_else(|| known.default.clone());
+        match model {
+            Some(model) => Ok(Asked { provider, model, level }),
+            None => Err(CatalogueError::NoDefault(provider)),
+        }
+    }
+
+    /// The protocol and endpoint of what was asked for, without a key; `env` gives variables of the environment.
+    ///
+    /// # Errors
+    /// When a value that the base URL or a header needs is not there.
+    pub fn endpoint(
+        &self,
+        asked: &Asked,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<(String, Endpoint), CatalogueError> {
+        let Some(provider) = self.providers.get(&asked.provider) else {
+            return Err(CatalogueError::NoDefault(asked.provider.clone()));
+        };
+        let entry = provider.models.get(&asked.model).cloned().unwrap_or_default();
+        let expand = |text: &str| {
+            expanded(text, env)
+                .map_err(|variable| CatalogueError::NoVariable { provider: asked.provider.clone(), variable })
+        };
+        let mut base_url = provider.base_url.clone();
+        for (name, value) in &provider.values {
+            base_url = base_url.replace(&format!("{{{name}}}"), &expand(value)?);
+        }
+        if let Some((_, rest)) = base_url.split_once('{')
+            && let Some((name, _)) = rest.split_once('}')
+        {
+            let (provider, name) = (asked.provider.clone(), name.to_owned());
+            return Err(CatalogueError::NoValue { provider, name });
+        }
+        let mut headers = Vec::new();
+        for (name, value) in &provider.headers {
+            headers.push((name.clone(), expand(value)?));
+        }
+        let texts =
+            provider.texts.iter().filter_map(|(status, text)| Some((status.parse().ok()?, text.clone())));
+        let protocol = entry.protocol.unwrap_or_else(|| provider.protocol.clone());
+        let endpoint = Endpoint {
+            auth: provider.auth.clone(),
+            headers,
+            images: entry.images,
+            context_window: entry.context_window,
+            max_output: entry.max_output,
+            thinking: entry.thinking,
+            level: asked.level,
+            texts: texts.collect(),
+            compat: provider.compat.clone(),
+            ..Endpoint::new(&asked.provider, &base_url, &asked.model)
+        };
+        Ok((protocol, endpoint))
+    }
+}
+
+fn lay_over(under: &mut Table, over: Table) {
+    for (key, value) in over {
+        match (under.get_mut(&key), value) {
+            (Some(Value::Table(under)), Value::Table(over)) => lay_over(under, over),
+            (_, value) => {
+                under.insert(key, value);
+            }
+        }
+    }
+}
+
+/// `text` with each `${NAME}` replaced by that variable; the name of one that is not set if there is any.
+fn expanded(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((name, after)) = after.split_once('}') else { break };
+        out.push_str(before);
+        out.push_str(&env(name).ok_or_else(|| name.to_owned())?);
+        rest = after;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn none(_: &str) -> Option<String> {
+        None
+    }
+
+    #[test]
+    fn ours_is_read_and_every_figure_has_its_source() {
+        let catalogue = Catalogue::read(None, "models.toml").unwrap();
+        let protocols = llm::protocol::Protocols::default();
+        for (name, provider) in &catalogue.providers {
+            assert!(provider.source.is_some() && provider.as_of.is_some(), "{name}");
+            assert!(protocols.get(&provider.protocol).is_some(), "{name}");
+            assert!(provider.default.as_ref().is_none_or(|it| provider.models.contains_key(it)), "{name}");
+            for (id, entry) in &provider.models {
+                assert!(entry.source.is_some() && entry.as_of.is_some(), "{name}/{id}");
+            }
+            let asked = catalogue.asked(name, "models.toml").unwrap();
+            catalogue.endpoint(&asked, &none).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_person_adds_a_provider_and_corrects_ours() {
+        let person = r#"
+            format = 1
+            [providers.cloudflare]
+            protocol = "openai-completions"
+            base_url = "https://api.cloudflare.com/client/v4/accounts/{account_id}/ai/v1"
+            api_key_env = ["CLOUDFLARE_API_TOKEN"]
+            values = { account_id = "${CLOUDFLARE_ACCOUNT_ID}" }
+            texts = { 402 = "the plan has no Workers AI left" }
+            default = "@cf/some/model"
+            [providers.cloudflare.models."@cf/some/model"]
+            context_window = 32_000
+            thinking = { low = 1024, high = "much" }
+            [providers.anthropic.models.claude-opus-5-5]
+            max_output = 1
+        "#;
+        let catalogue = Catalogue::read(Some(person), "models.toml").unwrap();
+        let corrected = &catalogue.providers["anthropic"].models["claude-opus-5-5"];
+        assert_eq!((corrected.max_output, corrected.context_window), (Some(1), Some(1_000_000)));
+        let asked = catalogue.asked("cloudflare:high", "models.toml").unwrap();
+        let env = |name: &str| (name == "CLOUDFLARE_ACCOUNT_ID").then(|| "abc".to_owned());
+        let (protocol, endpoint) = catalogue.endpoint(&asked, &env).unwrap();
+        assert_eq!(protocol, "openai-completions");
+        assert_eq!(endpoint.base_url, "https://api.cloudflare.com/client/v4/accounts/abc/ai/v1");
+        assert_eq!((endpoint.model.as_str(), endpoint.level), ("@cf/some/model", Some(ThinkingLevel::High)));
+        assert_eq!(endpoint.texts[&402], "the plan has no Workers AI left");
+        let error = catalogue.endpoint(&asked, &none).unwrap_err();
+        assert!(error.to_string().contains("CLOUDFLARE_ACCOUNT_ID is not set"), "{error}");
+    }
+
+    #[test]
+    fn names_are_split_where_a_level_is_meant() {
+        let person =
+            "[providers.local]\nbase_url = 'http://localhost:1/v1'\n[providers.local.models.'odd:high']\n";
+        let catalogue = Catalogue::read(Some(person), "f").unwrap();
+        let asked = |name| catalogue.asked(name, "f").map(|it| (it.model, it.level));
+        assert_eq!(asked("local/qwen3:8b"), Ok(("qwen3:8b".to_owned(), None)));
+        assert_eq!(asked("local/qwen3:8b:low"), Ok(("qwen3:8b".to_owned(), Some(ThinkingLevel::Low))));
+        assert_eq!(asked("local/a/b:none"), Ok(("a/b".to_owned(), Some(ThinkingLevel::Off))));
+        assert_eq!(asked("local/odd:high"), Ok(("odd:high".to_owned(), None)));
+        assert_eq!(asked("local"), Err(CatalogueError::NoDefault("local".to_owned())));
+        let error = asked("loca/x").unwrap_err().to_string();
+        assert!(error.contains("`anthropic`") && error.contains("[providers.loca]"), "{error}");
+    }
+
+    #[test]
+    fn what_is_wrong_in_the_file_is_said() {
+        for (person, words) in [
+            ("[providers.x]\n", "base_url"),
+            ("[providers.x]\nbase_url = 'http://x'\nkey = 'sk'\n", "unknown field `key`"),
+            ("format = 2\n", "format is 2"),
+            ("providers = [", "cannot be used"),
+            (
+                "[providers.x]\nbase_url = 'http://x'\n[providers.x.models.m]\nthinking = { much = 1 }\n",
+                "much",
+            ),
+        ] {
+            let error = Catalogue::read(Some(person), "/home/models.toml").unwrap_err().to_string();
+            assert!(
+                error.starts_with("/home/models.toml cannot be used") && error.contains(words),
+                "{error}"
+            );
+        }
+        let catalogue =
+            Catalogue::read(Some("[providers.x]\nbase_url = 'http://{place}/v1'\ndefault = 'm'\n"), "f")
+                .unwrap();
+        let asked = catalogue.asked("x", "f").unwrap();
+        let error = catalogue.endpoint(&asked, &none).unwrap_err().to_string();
+        assert!(error.contains("`{place}`") && error.contains("[providers.x.values]"), "{error}");
+    }
+}
