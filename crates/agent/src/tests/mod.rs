@@ -1,6 +1,7 @@
 //! Tests at the boundary of the session, with a scripted model and small tools. Names begin with the numbers of the
 //! behaviours they cover (`b17`: behaviour 17 of the list of agent loops; `r3`: requirement 3 of embedding).
 
+mod behaviours;
 mod discovery;
 mod kept;
 mod order;
