@@ -20,10 +20,10 @@ mod retry;
 pub use fold::MessageFold;
 pub use http::Clocks;
 pub use message::{
-    AssistantMessage, Content, ErrorKind, Message, StopReason, ToolCall, ToolResultMessage, Usage,
-    UserMessage, now_ms,
+    AssistantMessage, Content, ErrorKind, Message, StopReason, ThinkingLevel, ToolCall, ToolResultMessage,
+    Usage, UserMessage, now_ms,
 };
-pub use model::{Model, ModelInfo, Request, ToolDefinition};
+pub use model::{Model, ModelInfo, Request, Tap, ToolDefinition, Wire};
 pub use partial_json::{PartialJson, parse_arguments};
 pub use retry::RetryPolicy;
 pub use script::{ScriptError, ScriptModel};

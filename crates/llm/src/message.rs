@@ -67,6 +67,9 @@ pub struct AssistantMessage {
     /// The kind of what went wrong, for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_kind: Option<ErrorKind>,
+    /// How much thinking was asked for, where a level was set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking_level: Option<ThinkingLevel>,
     /// Milliseconds since the Unix epoch at which the request was made.
     #[serde(default)]
     pub timestamp: u64,
@@ -151,6 +154,18 @@ pub struct ToolCall {
     pub thought_signature: Option<String>,
 }
 
+/// How much a model is asked to think before it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names are what is known of them")]
+pub enum ThinkingLevel {
+    Off,
+    Minimal,
+    Low,
+    Medium,
+    High,
+}
+
 /// Why a response ended; one set for all providers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -182,6 +197,10 @@ pub enum ErrorKind {
     Authentication,
     /// Too many requests, or the quota is used up.
     RateLimit,
+    /// The provider is overloaded or fails for reasons of its own: later it may be able to.
+    Unavailable,
+    /// The request holds more tokens than fit into the model's window.
+    ContextOverflow,
     /// The answer was not what the protocol says, or ended before its terminal event.
     Protocol,
     /// A scripted model was asked for something its script does not expect.
@@ -208,6 +227,45 @@ pub struct Usage {
     pub reasoning: Option<u64>,
     /// The sum of all four.
     pub total_tokens: u64,
+}
+
+impl ErrorKind {
+    /// What a provider's words about a failure say of its kind, where they say more than `self`. Pure.
+    pub fn refined(self, words: &str) -> ErrorKind {
+        const OVERFLOW: [&str; 12] = [
+            "context_length_exceeded",
+            "context length",
+            "context window",
+            "context size",
+            "maximum prompt length",
+            "prompt is too long",
+            "input is too long",
+            "request too large",
+            "too many tokens",
+            "exceeds the maximum number of tokens",
+            "token limit exceeded",
+            "reduce the length of the messages",
+        ];
+        const UNAVAILABLE: [&str; 5] = [
+            "overloaded",
+            "temporarily unavailable",
+            "service unavailable",
+            "internal server error",
+            "bad gateway",
+        ];
+        if !matches!(self, ErrorKind::Provider | ErrorKind::RateLimit) {
+            return self;
+        }
+        let words = words.to_ascii_lowercase();
+        let says = |list: &[&str]| list.iter().any(|it| words.contains(it));
+        if says(&OVERFLOW) {
+            ErrorKind::ContextOverflow
+        } else if self == ErrorKind::Provider && says(&UNAVAILABLE) {
+            ErrorKind::Unavailable
+        } else {
+            self
+        }
+    }
 }
 
 impl Usage {
@@ -279,6 +337,7 @@ impl AssistantMessage {
             raw_stop_reason: None,
             error_message: None,
             error_kind: None,
+            thinking_level: None,
             timestamp: now_ms(),
             duration_ms: None,
         }

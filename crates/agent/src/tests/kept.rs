@@ -37,7 +37,8 @@ impl Kept {
     }
 
     fn file(&self) -> PathBuf {
-        let mut files = std::fs::read_dir(&self.path).unwrap().map(|entry| entry.unwrap().path());
+        let files = std::fs::read_dir(&self.path).unwrap().map(|entry| entry.unwrap().path());
+        let mut files = files.filter(|path| path.is_file());
         let file = files.next().unwrap();
         assert_eq!(files.next(), None);
         file
@@ -95,6 +96,7 @@ async fn a_session_goes_on_after_a_crash_that_cut_its_last_line() {
     let session = kept.session(&[text("one")], None);
     session.prompt("go").await;
     let id = session.id().to_owned();
+    assert!(session.close(DEADLINE).await);
     let file = kept.file();
     let mut bytes = std::fs::read(&file).unwrap();
     bytes.truncate(bytes.len() - 9);

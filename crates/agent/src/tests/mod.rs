@@ -3,9 +3,13 @@
 
 mod behaviours;
 mod discovery;
+mod hooks;
 mod kept;
+mod listeners;
 mod order;
 mod permits;
+mod queues;
+mod recovery;
 mod sessions;
 mod stop;
 mod tools;
@@ -179,7 +183,16 @@ fn show(event: &Event) -> String {
         Event::QueueUpdate { steering, follow_up } => format!("queue {steering} {follow_up}"),
         Event::AgentSettled { aborted } => format!("settled aborted={aborted}"),
         Event::Notice { .. } => "notice".to_owned(),
-        Event::RetryStart { .. } => "retry".to_owned(),
+        Event::RetryStart { attempt, delay_ms, .. } => format!("retry {attempt} {delay_ms}"),
+        Event::RetryEnd { attempt, success } => format!("retry_end {attempt} {success}"),
+        Event::ModelChange { model, .. } => format!("model {model}"),
+        Event::ThinkingLevelChange { level } => format!("thinking {level:?}"),
+        Event::CustomMessage { kind, .. } => format!("custom {kind}"),
+        Event::CompactionStart { reason, .. } => format!("compaction_start {reason}"),
+        Event::CompactionEnd { kept, summary, .. } => {
+            format!("compaction_end {kept} {}", if summary.is_some() { "made" } else { "failed" })
+        }
+        Event::TranscriptReplaced { messages } => format!("replaced {}", messages.len()),
         Event::PermissionRequest { .. } => "ask".to_owned(),
         Event::PermissionResolved { .. } => "answer".to_owned(),
     }

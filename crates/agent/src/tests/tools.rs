@@ -5,7 +5,7 @@ use llm::{Message, ToolCall};
 use serde_json::json;
 
 use super::*;
-use crate::{Before, Finish, Hooks, TerminationReason, TurnReport};
+use crate::{Before, Finish, Hooks, Messages, TerminationReason, TurnReport};
 
 #[tokio::test]
 async fn b17_content_decides_whether_the_loop_goes_on() {
@@ -226,7 +226,7 @@ impl Hooks for TestHooks {
         &'a self,
         call: &'a ToolCall,
         args: &'a Value,
-        messages: &'a [Message],
+        messages: &'a Messages,
     ) -> BoxFuture<'a, Result<Before, String>> {
         Box::pin(async move {
             assert!(matches!(messages.last(), Some(Message::Assistant(_))), "b72");

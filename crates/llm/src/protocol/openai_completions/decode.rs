@@ -85,8 +85,10 @@ impl CompletionsDecoder {
     fn chunk(&mut self, chunk: &Value, out: &mut Vec<StreamEvent>) {
         if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
             let text = error_text(error);
-            return self
-                .end(Some((ErrorKind::Provider, format!("the provider reported an error: {text}"))), out);
+            return self.end(
+                Some((ErrorKind::Provider.refined(&text), format!("the provider reported an error: {text}"))),
+                out,
+            );
         }
         self.chunks += 1;
         let message = self.fold.message_mut();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::{API, Endpoint, MaxTokensField};
-use crate::message::{AssistantMessage, Content, Message, ToolResultMessage};
+use crate::message::{AssistantMessage, Content, Message, ThinkingLevel, ToolResultMessage};
 use crate::model::Request;
 use crate::protocol::HttpRequest;
 use crate::transcript;
@@ -37,6 +37,9 @@ pub fn encode(endpoint: &Endpoint, request: &Request) -> HttpRequest {
     if let Some(temperature) = request.temperature {
         body.insert("temperature".to_owned(), json!(temperature));
     }
+    if let Some(effort) = request.thinking.and_then(effort) {
+        body.insert("reasoning_effort".to_owned(), json!(effort));
+    }
     // An empty list is refused by vLLM, so it is left out.
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|tool| {
@@ -54,8 +57,19 @@ pub fn encode(endpoint: &Endpoint, request: &Request) -> HttpRequest {
     HttpRequest {
         url: format!("{}/chat/completions", endpoint.base_url.trim_end_matches('/')),
         headers: endpoint.headers.clone(),
-        api_key: endpoint.api_key.clone(),
+        api_key: request.api_key.clone().or_else(|| endpoint.api_key.clone()),
         body: Value::Object(body),
+    }
+}
+
+/// `off` has no word in this protocol, so nothing is said.
+fn effort(level: ThinkingLevel) -> Option<&'static str> {
+    match level {
+        ThinkingLevel::Off => None,
+        ThinkingLevel::Minimal => Some("minimal"),
+        ThinkingLevel::Low => Some("low"),
+        ThinkingLevel::Medium => Some("medium"),
+        ThinkingLevel::High => Some("high"),
     }
 }
 

@@ -131,7 +131,7 @@ impl Model for OpenAiCompletions {
         let decoder = CompletionsDecoder::new(empty.clone(), &self.endpoint.compat);
         let edge = self.edge.clone();
         MessageStream::spawn(empty, cancel, move |writer| async move {
-            edge.run(http_request, Box::new(decoder), writer).await;
+            edge.run(http_request, Box::new(decoder), request.tap.as_ref(), writer).await;
         })
     }
 }
