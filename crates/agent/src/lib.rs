@@ -13,8 +13,10 @@ mod cx;
 mod discovery;
 mod emitter;
 mod event;
+mod flat;
 mod hooks;
 mod messages;
+mod pipeline;
 mod queues;
 mod redact;
 mod registry;
@@ -38,8 +40,10 @@ pub use emitter::Attached;
 pub use event::{
     Envelope, Event, EventSink, MessageRole, PermissionAnswer, TerminationReason, Update, UpdateKind,
 };
+pub use flat::{Flat, FlatStop, Flattener, Remote, flat_reason, flatten, remote_name};
 pub use hooks::{Before, Finish, Hooks, NextTurn, NoHooks, TurnReport};
 pub use messages::Messages;
+pub use pipeline::{Dialect, Filter, LAYERS, LayerTrace, Pipeline};
 pub use queues::{Drain, Queue, Steering};
 pub use registry::{Registry, RegistryError};
 pub use retry::Retries;

@@ -2,12 +2,16 @@
 //! behaviours they cover (`b17`: behaviour 17 of the list of agent loops; `r3`: requirement 3 of embedding).
 
 mod behaviours;
+mod crash;
 mod discovery;
+mod flat;
 mod hooks;
 mod kept;
 mod listeners;
 mod order;
 mod permits;
+mod pipeline;
+mod properties;
 mod queues;
 mod recovery;
 mod sessions;
