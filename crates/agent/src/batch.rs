@@ -19,13 +19,16 @@ use crate::call::{execute, panicked, resolve};
 use crate::cx::ToolCx;
 use crate::event::Event;
 use crate::hooks::Before;
-use crate::run::{Hooked, RunCx, RunError, Transcript};
+use crate::run::{Hooked, RunCx, RunError};
 use crate::tool::{ExecutionMode, Tool, ToolResult};
+use crate::transcript::Transcript;
 
 /// How long a future that was told to stop is waited for; only one that blocks its thread takes longer.
 const ABORT_GRACE: Duration = Duration::from_millis(200);
 /// The result of a call that a cancel kept from running.
 const ABORTED: &str = "Operation aborted";
+/// The result of a call that steering kept from running.
+const SKIPPED: &str = "Skipped due to queued user message.";
 
 /// What a batch came to.
 #[derive(Debug, Default)]
@@ -77,8 +80,9 @@ pub(crate) async fn run_all(
     calls: Vec<ToolCall>,
 ) -> Result<Batch, RunError> {
     let mut batch = Batch { terminate: !calls.is_empty(), ..Batch::default() };
+    let tools = cx.tools();
     let is_sequential = |call: &ToolCall| {
-        cx.tools
+        tools
             .registry()
             .get(&call.name)
             .is_some_and(|tool| tool.execution_mode() == ExecutionMode::Sequential)
@@ -88,9 +92,14 @@ pub(crate) async fn run_all(
             if cx.cancel.is_cancelled() {
                 break;
             }
-            let (call, result) = match prepare(cx, transcript, message_id, call).await {
-                Preparation::Ready(prepared) => run(cx, *prepared).await,
-                Preparation::Answered(answered) => *answered,
+            let (call, result) = if cx.queues.interrupts() {
+                start_event(cx, &call, message_id).await;
+                skip(cx, call).await
+            } else {
+                match prepare(cx, transcript, message_id, call).await {
+                    Preparation::Ready(prepared) => run(cx, *prepared).await,
+                    Preparation::Answered(answered) => *answered,
+                }
             };
             batch.terminate &= result.terminate;
             answer(cx, transcript, &mut batch, &call, result).await?;
@@ -103,6 +112,11 @@ pub(crate) async fn run_all(
     for (at, call) in calls.into_iter().enumerate() {
         if cx.cancel.is_cancelled() {
             break;
+        }
+        if cx.queues.interrupts() {
+            start_event(cx, &call, message_id).await;
+            answers.push(Some(skip(cx, call).await));
+            continue;
         }
         match prepare(cx, transcript, message_id, call).await {
             Preparation::Answered(answered) => answers.push(Some(*answered)),
@@ -136,7 +150,7 @@ fn runs_alone(effects: &Effects) -> bool {
 
 async fn prepare(cx: &RunCx, transcript: &Transcript, message_id: &str, call: ToolCall) -> Preparation {
     start_event(cx, &call, message_id).await;
-    let refused = match resolve(cx.tools.registry(), &call) {
+    let refused = match resolve(cx.tools().registry(), &call) {
         Err(result) => *result,
         Ok((tool, args, effects)) => match admit(cx, transcript, &call, &args, &effects).await {
             Some(result) => result,
@@ -170,6 +184,13 @@ async fn admit(
     (verdict.decision == Decision::Deny).then(|| ToolResult::error(ErrorCode::Denied, verdict.reason))
 }
 
+/// Answers a call that was told of and has not started, since the person has said something else.
+async fn skip(cx: &RunCx, call: ToolCall) -> (ToolCall, ToolResult) {
+    let result = ToolResult::error(ErrorCode::Cancelled, SKIPPED);
+    end_event(cx, &call, &result, None).await;
+    (call, result)
+}
+
 /// Runs a prepared call to its end event.
 async fn run(cx: &RunCx, prepared: Prepared) -> (ToolCall, ToolResult) {
     let Prepared { call, tool, args, .. } = prepared;
@@ -178,6 +199,9 @@ async fn run(cx: &RunCx, prepared: Prepared) -> (ToolCall, ToolResult) {
         end_event(cx, &call, &result, None).await;
         return (call, result);
     }
+    if cx.queues.interrupts() {
+        return skip(cx, call).await;
+    }
     let open = Arc::new(AtomicBool::new(true));
     let events = cx.events.clone();
     let tool_cx = ToolCx::in_run(
@@ -185,7 +209,7 @@ async fn run(cx: &RunCx, prepared: Prepared) -> (ToolCall, ToolResult) {
         &cx.run,
         cx.cancel.child_token(),
         cx.gate.clone(),
-        cx.tools.clone(),
+        cx.tools(),
         events,
         open.clone(),
     );
@@ -236,8 +260,7 @@ async fn run(cx: &RunCx, prepared: Prepared) -> (ToolCall, ToolResult) {
 }
 
 async fn start_event(cx: &RunCx, call: &ToolCall, message_id: &str) {
-    cx.state.send_modify(|state| state.pending_calls.push(call.id.clone()));
-    let label = cx.tools.registry().get(&call.name).map(|tool| tool.definition().label.clone());
+    let label = cx.tools().registry().get(&call.name).map(|tool| tool.definition().label.clone());
     let event = Event::ToolExecutionStart {
         tool_call_id: call.id.clone(),
         tool_name: call.name.clone(),
@@ -249,7 +272,6 @@ async fn start_event(cx: &RunCx, call: &ToolCall, message_id: &str) {
 }
 
 async fn end_event(cx: &RunCx, call: &ToolCall, result: &ToolResult, duration: Option<Duration>) {
-    cx.state.send_modify(|state| state.pending_calls.retain(|id| *id != call.id));
     let event = Event::ToolExecutionEnd {
         tool_call_id: call.id.clone(),
         tool_name: call.name.clone(),

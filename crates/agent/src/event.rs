@@ -1,7 +1,7 @@
 //! What surfaces hear of a session: events in numbered envelopes (`docs/formats/event-envelope.md`).
 
 use futures_util::future::BoxFuture;
-use llm::{Content, Message, StreamEvent, Usage};
+use llm::{Content, Message, StreamEvent, ThinkingLevel, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use workspace::RunId;
@@ -36,7 +36,16 @@ pub struct Envelope {
 #[expect(missing_docs, reason = "the fields are explained in docs/formats/event-envelope.md")]
 pub enum Event {
     /// First of a run.
-    AgentStart { run_id: RunId, model: String, tools: Vec<String>, messages: usize },
+    AgentStart {
+        run_id: RunId,
+        model: String,
+        tools: Vec<String>,
+        messages: usize,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thinking_level: Option<ThinkingLevel>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resumed_from: Option<String>,
+    },
     /// A turn begins: a request to the model will be made.
     TurnStart { turn_index: u32 },
     /// A message begins. Whole for all but the assistant's.
@@ -94,8 +103,28 @@ pub enum Event {
     PermissionResolved { request_id: String, answer: PermissionAnswer },
     /// Something a person should know; `level` is `info` or `warning`.
     Notice { level: String, text: String },
-    /// A request that did not stream yet is made again after the delay.
+    /// A request that did not stream yet, or a turn that failed while it streamed, is made again after the delay.
     RetryStart { attempt: u32, max: u32, delay_ms: u64, error: String },
+    /// A failed turn is tried again, or was given up.
+    RetryEnd { attempt: u32, success: bool },
+    /// Another model from the next request on.
+    ModelChange { provider: String, model: String },
+    /// Another level of thinking from the next request on.
+    ThinkingLevelChange { level: Option<ThinkingLevel> },
+    /// A message that no model is sent, from the program that embeds the session.
+    CustomMessage { message_id: String, kind: String, data: Value },
+    /// The context is put into fewer words. `reason` is `threshold`, `overflow` or `command`.
+    CompactionStart { reason: String, tokens: u64 },
+    /// It was, or was not: the summary stands for all but the newest `kept` messages.
+    CompactionEnd {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<Message>,
+        kept: usize,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    /// The transcript is another one: cleared, or of another branch.
+    TranscriptReplaced { messages: Vec<Message> },
     /// How many messages wait in the queues.
     QueueUpdate { steering: usize, follow_up: usize },
     /// Nothing remains to do.
@@ -197,11 +226,18 @@ impl Event {
             | Event::AgentEnd { .. }
             | Event::PermissionRequest { .. }
             | Event::PermissionResolved { .. }
-            | Event::QueueUpdate { .. } => true,
+            | Event::QueueUpdate { .. }
+            | Event::ModelChange { .. }
+            | Event::ThinkingLevelChange { .. }
+            | Event::CustomMessage { .. }
+            | Event::CompactionStart { .. }
+            | Event::CompactionEnd { .. }
+            | Event::TranscriptReplaced { .. } => true,
             Event::ToolExecutionUpdate { .. }
             | Event::TurnEnd { .. }
             | Event::Notice { .. }
             | Event::RetryStart { .. }
+            | Event::RetryEnd { .. }
             | Event::AgentSettled { .. } => false,
         }
     }

@@ -1,10 +1,13 @@
 //! Where an embedding program takes part in the loop. Every method has a default that changes nothing; a hook that
-//! fails or panics makes an error result, never a crash.
+//! fails or panics makes an error result or a message that ends in an error, never a crash.
+
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use llm::{AssistantMessage, Message, ToolCall};
+use llm::{ApiKey, AssistantMessage, Message, Model, ThinkingLevel, ToolCall};
 use serde_json::Value;
 
+use crate::messages::Messages;
 use crate::tool::ToolResult;
 
 /// Takes part in the loop.
@@ -15,7 +18,7 @@ pub trait Hooks: Send + Sync {
         &'a self,
         call: &'a ToolCall,
         args: &'a Value,
-        messages: &'a [Message],
+        messages: &'a Messages,
     ) -> BoxFuture<'a, Result<Before, String>> {
         let _ = (call, args, messages);
         Box::pin(async { Ok(Before::Proceed) })
@@ -38,10 +41,45 @@ pub trait Hooks: Send + Sync {
         Box::pin(async { messages })
     }
 
+    /// After `transform_context`: the messages as the model is sent them. Failed responses are left out and unanswered calls
+    /// answered after it, whatever it does.
+    fn convert_to_llm<'a>(&'a self, messages: Vec<Message>) -> BoxFuture<'a, Vec<Message>> {
+        Box::pin(async { messages })
+    }
+
+    /// What stands in the transcript for a custom message; `None` (the default) keeps it from the model.
+    fn custom_message(&self, kind: &str, data: &Value) -> Option<Message> {
+        let _ = (kind, data);
+        None
+    }
+
+    /// When another turn is going to start, after `turn_end`; not before the first of a run.
+    fn prepare_next_turn<'a>(&'a self, report: TurnReport<'a>) -> BoxFuture<'a, NextTurn> {
+        let _ = report;
+        Box::pin(async { NextTurn::default() })
+    }
+
     /// After each turn, before `turn_end`. Does not count when the response failed or was cancelled.
     fn finish_turn<'a>(&'a self, report: TurnReport<'a>) -> BoxFuture<'a, Finish> {
         let _ = report;
         Box::pin(async { Finish::Leave })
+    }
+
+    /// The key for the next request to this provider; `None` leaves it to the model.
+    fn get_api_key<'a>(&'a self, provider: &'a str) -> BoxFuture<'a, Option<ApiKey>> {
+        let _ = provider;
+        Box::pin(async { None })
+    }
+
+    /// Sees the body of a request as it goes over the network, secrets replaced; what it returns is sent instead.
+    fn on_payload<'a>(&'a self, body: &'a Value) -> BoxFuture<'a, Option<Value>> {
+        let _ = body;
+        Box::pin(async { None })
+    }
+
+    /// Sees the status and the headers of each answer, secrets replaced. Must not block.
+    fn on_response(&self, status: u16, headers: &[(String, String)]) {
+        let _ = (status, headers);
     }
 }
 
@@ -79,6 +117,19 @@ pub enum Finish {
     Continue,
     /// As the loop decides.
     Leave,
+}
+
+/// What the next turn begins with; whatever is `None` stays as it is.
+#[derive(Clone, Default)]
+pub struct NextTurn {
+    /// Come before what is queued.
+    pub messages: Vec<Message>,
+    /// Another model, from now on.
+    pub model: Option<Arc<dyn Model>>,
+    /// Another level of thinking, from now on.
+    pub thinking_level: Option<ThinkingLevel>,
+    /// Other instructions, from now on.
+    pub instructions: Option<String>,
 }
 
 /// Changes nothing.

@@ -3,33 +3,53 @@
 //! It knows nothing of code, editors or providers, and no tool by name. A failing tool, hook or model is a result or
 //! a message; none of them can end the process, and a run ends with exactly one reason.
 
+mod actor;
 mod arguments;
 mod batch;
+mod builder;
 mod call;
+mod compaction;
 mod cx;
 mod discovery;
 mod emitter;
 mod event;
+mod flat;
 mod hooks;
+mod messages;
+mod pipeline;
 mod queues;
 mod redact;
 mod registry;
+mod respond;
+mod retry;
 mod run;
 mod session;
+mod settings;
+mod state;
 pub mod store;
+mod told;
 mod tool;
+mod transcript;
 
+pub use builder::SessionBuilder;
 pub use call::call_tool;
+pub use compaction::{Limits as CompactionLimits, extract};
 pub use cx::{Standalone, ToolCx};
 pub use discovery::{Found, Match, ToolDocument, ToolIndex, ToolSource, Toolset};
+pub use emitter::Attached;
 pub use event::{
     Envelope, Event, EventSink, MessageRole, PermissionAnswer, TerminationReason, Update, UpdateKind,
 };
-pub use hooks::{Before, Finish, Hooks, NoHooks, TurnReport};
-pub use queues::Drain;
+pub use flat::{Flat, FlatStop, Flattener, Remote, flat_reason, flatten, remote_name};
+pub use hooks::{Before, Finish, Hooks, NextTurn, NoHooks, TurnReport};
+pub use messages::Messages;
+pub use pipeline::{Dialect, Filter, LAYERS, LayerTrace, Pipeline};
+pub use queues::{Drain, Queue, Steering};
 pub use registry::{Registry, RegistryError};
+pub use retry::Retries;
 pub use run::{Limits, RunOutcome};
-pub use session::{Session, SessionBuilder, SessionState};
+pub use session::{Prompt, Session, SessionError};
+pub use state::SessionState;
 pub use store::SessionStore;
 pub use tool::{ExecutionMode, Origin, Presence, Tool, ToolError, ToolResult};
 

@@ -15,50 +15,82 @@ pub enum Drain {
     All,
 }
 
+/// What steering does to the tool calls of the turn that it comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Steering {
+    /// Nothing: it is delivered when they are done.
+    #[default]
+    AfterTurn,
+    /// Those that have not started are skipped, each with a result that says so.
+    Interrupt,
+}
+
+/// One of the two queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queue {
+    /// Delivered after the current turn.
+    Steering,
+    /// Delivered when the run would stop.
+    FollowUp,
+}
+
 /// The two queues of a session. They outlive runs: what is queued while idle waits for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Queues(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    steering: VecDeque<Message>,
-    follow_up: VecDeque<Message>,
+    steering: Waiting,
+    follow_up: Waiting,
+    mode: Steering,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    messages: VecDeque<Message>,
     drain: Drain,
 }
 
 impl Queues {
-    pub fn steer(&self, message: Message) -> (usize, usize) {
+    pub fn push(&self, queue: Queue, message: Message) -> (usize, usize) {
         let mut state = self.lock();
-        state.steering.push_back(message);
+        state.of(queue).messages.push_back(message);
         state.lengths()
     }
 
-    pub fn follow_up(&self, message: Message) -> (usize, usize) {
+    pub fn set_drain(&self, queue: Queue, drain: Drain) {
+        self.lock().of(queue).drain = drain;
+    }
+
+    pub fn set_steering(&self, mode: Steering) {
+        self.lock().mode = mode;
+    }
+
+    /// Whether the calls that have not started are to be skipped.
+    pub fn interrupts(&self) -> bool {
+        let state = self.lock();
+        state.mode == Steering::Interrupt && !state.steering.messages.is_empty()
+    }
+
+    /// Removes all that waits in one queue.
+    pub fn clear(&self, queue: Queue) -> (usize, usize) {
         let mut state = self.lock();
-        state.follow_up.push_back(message);
+        state.of(queue).messages.clear();
         state.lengths()
     }
 
-    pub fn set_drain(&self, drain: Drain) {
-        self.lock().drain = drain;
+    /// What would be delivered next; stays where it is.
+    pub fn peek(&self) -> Vec<Message> {
+        let state = self.lock();
+        let next = if state.steering.messages.is_empty() { &state.follow_up } else { &state.steering };
+        next.messages.iter().take(next.count()).cloned().collect()
     }
 
-    /// Removes all that waits.
-    pub fn clear(&self) -> (usize, usize) {
+    pub fn take(&self, queue: Queue) -> Vec<Message> {
         let mut state = self.lock();
-        state.steering.clear();
-        state.follow_up.clear();
-        state.lengths()
-    }
-
-    pub fn take_steering(&self) -> Vec<Message> {
-        let state = &mut *self.lock();
-        take(&mut state.steering, state.drain)
-    }
-
-    pub fn take_follow_up(&self) -> Vec<Message> {
-        let state = &mut *self.lock();
-        take(&mut state.follow_up, state.drain)
+        let waiting = state.of(queue);
+        let count = waiting.count();
+        waiting.messages.drain(..count).collect()
     }
 
     pub fn lengths(&self) -> (usize, usize) {
@@ -71,13 +103,21 @@ impl Queues {
     }
 }
 
-impl State {
-    fn lengths(&self) -> (usize, usize) {
-        (self.steering.len(), self.follow_up.len())
+impl Waiting {
+    fn count(&self) -> usize {
+        if self.drain == Drain::One { self.messages.len().min(1) } else { self.messages.len() }
     }
 }
 
-fn take(queue: &mut VecDeque<Message>, drain: Drain) -> Vec<Message> {
-    let count = if drain == Drain::One { queue.len().min(1) } else { queue.len() };
-    queue.drain(..count).collect()
+impl State {
+    fn of(&mut self, queue: Queue) -> &mut Waiting {
+        match queue {
+            Queue::Steering => &mut self.steering,
+            Queue::FollowUp => &mut self.follow_up,
+        }
+    }
+
+    fn lengths(&self) -> (usize, usize) {
+        (self.steering.messages.len(), self.follow_up.messages.len())
+    }
 }

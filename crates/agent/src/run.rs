@@ -6,33 +6,34 @@
 
 use std::any::Any;
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use llm::{AssistantMessage, ErrorKind, Message, Model, Request, StopReason, StreamEvent, Usage};
-use tokio::sync::watch;
+use llm::{AssistantMessage, ErrorKind, Message, StopReason, Usage};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::RunId;
+use workspace::{Redactor, RunId};
 
 use crate::batch::{self, Batch};
+use crate::compaction;
 use crate::cx::Gate;
 use crate::discovery::Toolset;
 use crate::emitter::Emitter;
-use crate::event::{Event, MessageRole, TerminationReason};
-use crate::hooks::{Finish, Hooks, TurnReport};
-use crate::queues::Queues;
-use crate::session::SessionState;
-use crate::store::{SessionFile, StoreError};
+use crate::event::{Event, TerminationReason};
+use crate::hooks::{Finish, Hooks, NextTurn, TurnReport};
+use crate::queues::{Queue, Queues};
+use crate::respond::{Answer, respond};
+use crate::retry::{Episode, Recovery, Retries, recovery};
+use crate::settings::{Current, Settings};
+use crate::store::StoreError;
+use crate::transcript::Transcript;
 
 /// How long a hook is waited for once the run is cancelled.
 const HOOK_GRACE: Duration = Duration::from_millis(100);
-/// How long a cancelled stream is waited for that does not end by itself.
-const STREAM_GRACE: Duration = Duration::from_millis(200);
 
 /// The bounds of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +46,10 @@ pub struct Limits {
     pub cancel_grace: Duration,
     /// Whether the calls of a response always run one after the other.
     pub sequential_tools: bool,
+    /// How often a turn that failed while it streamed is tried again.
+    pub retries: Retries,
+    /// When the context is put into fewer words.
+    pub compaction: compaction::Limits,
 }
 
 impl Default for Limits {
@@ -54,6 +59,8 @@ impl Default for Limits {
             total: Duration::from_secs(48 * 60 * 60),
             cancel_grace: Duration::from_millis(1500),
             sequential_tools: false,
+            retries: Retries::default(),
+            compaction: compaction::Limits::default(),
         }
     }
 }
@@ -79,19 +86,29 @@ pub struct RunOutcome {
     pub denied_for_lack_of_asker: bool,
 }
 
+/// What a run begins with.
+pub(crate) struct Opening {
+    pub messages: Vec<Message>,
+    /// Whether the steering that waits comes with it.
+    pub takes_steering: bool,
+}
+
 /// What everything in a run shares.
 pub(crate) struct RunCx {
     pub run: RunId,
-    pub model: Arc<dyn Model>,
-    pub system: String,
-    pub tools: Arc<Toolset>,
+    /// What this turn works with.
+    pub current: RwLock<Current>,
+    /// What the next one will work with.
+    pub settings: Arc<Settings>,
     pub hooks: Arc<dyn Hooks>,
     pub events: Emitter,
     pub gate: Arc<Gate>,
     pub queues: Arc<Queues>,
     pub limits: Limits,
     pub tracker: TaskTracker,
-    pub state: Arc<watch::Sender<SessionState>>,
+    pub redactor: Arc<Redactor>,
+    /// The file that the session goes on with, if it is one.
+    pub resumed_from: Option<String>,
     /// Ends this run only.
     pub cancel: CancellationToken,
 }
@@ -100,6 +117,40 @@ impl RunCx {
     /// Sends an event and waits for the listeners; once the run is cancelled it does not wait for them any more.
     pub async fn emit(&self, event: Event) {
         self.events.emit(event, &self.cancel).await;
+    }
+
+    /// What this turn works with.
+    pub fn current(&self) -> Current {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The tools of this turn.
+    pub fn tools(&self) -> Arc<Toolset> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).tools.clone()
+    }
+
+    /// Goes on with what was set meanwhile, tells of it, and writes it down.
+    async fn take_settings(&self, transcript: &mut Transcript) -> Result<(), RunError> {
+        let new = self.settings.get();
+        let old = std::mem::replace(
+            &mut *self.current.write().unwrap_or_else(PoisonError::into_inner),
+            new.clone(),
+        );
+        if !Arc::ptr_eq(&old.model, &new.model) {
+            let info = new.model.info();
+            let (provider, model) = (info.provider.clone(), info.id.clone());
+            if let Some(file) = transcript.file() {
+                file.append_model_change(&provider, &model)?;
+            }
+            self.emit(Event::ModelChange { provider, model }).await;
+        }
+        if old.thinking_level != new.thinking_level {
+            if let Some(file) = transcript.file() {
+                file.append_thinking_level_change(new.thinking_level)?;
+            }
+            self.emit(Event::ThinkingLevelChange { level: new.thinking_level }).await;
+        }
+        Ok(())
     }
 
     /// Runs a hook: a panic is caught, and once the run is cancelled it has little time left.
@@ -135,67 +186,6 @@ pub(crate) enum RunError {
     Store(#[from] StoreError),
 }
 
-/// The messages of a session, in memory and in its file.
-pub(crate) struct Transcript {
-    messages: Vec<Message>,
-    file: Option<SessionFile>,
-    next_id: u64,
-}
-
-impl Transcript {
-    pub fn new(messages: Vec<Message>, file: Option<SessionFile>) -> Transcript {
-        Transcript { messages, file, next_id: 0 }
-    }
-
-    pub fn messages(&self) -> &[Message] {
-        &self.messages
-    }
-
-    /// Writes down which tools the model came to know since this was done last.
-    fn note_tools(&mut self, tools: &Toolset) -> Result<(), RunError> {
-        let new = tools.take_new();
-        if let Some(file) = &mut self.file
-            && !new.is_empty()
-        {
-            file.append_tool_activation(&new)?;
-        }
-        Ok(())
-    }
-
-    /// An id for the next message; the entry in the file will have it.
-    fn new_id(&mut self) -> String {
-        match &mut self.file {
-            Some(file) => file.new_id(),
-            None => {
-                self.next_id += 1;
-                format!("{:08x}", self.next_id)
-            }
-        }
-    }
-
-    /// Adds a whole message, with its two events; returns its id.
-    pub async fn add(&mut self, cx: &RunCx, message: Message) -> Result<String, RunError> {
-        let message_id = self.new_id();
-        let role = MessageRole::of(&message);
-        let start =
-            Event::MessageStart { message_id: message_id.clone(), role, message: Some(message.clone()) };
-        cx.emit(start).await;
-        self.end(cx, &message_id, message).await?;
-        Ok(message_id)
-    }
-
-    /// Adds a message whose start was told, with its end event.
-    async fn end(&mut self, cx: &RunCx, message_id: &str, message: Message) -> Result<(), RunError> {
-        self.messages.push(message.clone());
-        let written = match &mut self.file {
-            Some(file) => file.append_message(message_id, &message),
-            None => Ok(()),
-        };
-        cx.emit(Event::MessageEnd { message_id: message_id.to_owned(), message }).await;
-        Ok(written?)
-    }
-}
-
 #[derive(Default)]
 struct Progress {
     turns: u32,
@@ -206,27 +196,27 @@ struct Progress {
 pub(crate) async fn run(
     cx: &RunCx,
     transcript: &mut Transcript,
-    prompts: Vec<Message>,
+    opening: Opening,
     outer: &CancellationToken,
     disconnected: &CancellationToken,
 ) -> RunOutcome {
     let started = Instant::now();
-    let before = transcript.messages.len();
-    cx.state.send_modify(|state| {
-        *state = SessionState { running: true, messages: before, ..SessionState::default() };
-    });
+    transcript.take_made();
+    let current = cx.current();
     let start = Event::AgentStart {
         run_id: cx.run.clone(),
-        model: cx.model.info().id.clone(),
-        tools: cx.tools.active(),
-        messages: before,
+        model: current.model.info().id.clone(),
+        tools: current.tools.active(),
+        messages: transcript.messages().len(),
+        thinking_level: current.thinking_level,
+        resumed_from: cx.resumed_from.clone(),
     };
     cx.events.send(start).await;
     let progress = Mutex::new(Progress::default());
     let mut reasons = BTreeSet::new();
     let mut error;
     {
-        let body = turns(cx, transcript, prompts, &progress);
+        let body = turns(cx, transcript, opening, &progress);
         let mut body = std::pin::pin!(body);
         let total = sleep(cx.limits.total);
         let mut total = std::pin::pin!(total);
@@ -270,14 +260,7 @@ pub(crate) async fn run(
         error = Some(format!("the run took longer than {} s", cx.limits.total.as_secs_f64()));
     }
     let Progress { turns, usage } = progress.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let messages = transcript.messages[before..].to_vec();
-    cx.state.send_modify(|state| {
-        *state = SessionState {
-            error: error.clone(),
-            messages: transcript.messages.len(),
-            ..SessionState::default()
-        };
-    });
+    let messages = transcript.take_made();
     let end = Event::AgentEnd {
         run_id: cx.run.clone(),
         reason,
@@ -304,47 +287,75 @@ pub(crate) async fn run(
     }
 }
 
+type Ended = (TerminationReason, Option<String>);
+
 /// The turns of a run, until one of them is the last.
 async fn turns(
     cx: &RunCx,
     transcript: &mut Transcript,
-    prompts: Vec<Message>,
+    opening: Opening,
     progress: &Mutex<Progress>,
-) -> Result<(TerminationReason, Option<String>), RunError> {
-    let mut pending = prompts;
-    pending.extend(take(cx, Queues::take_steering).await);
+) -> Result<Ended, RunError> {
+    let lock = || -> MutexGuard<'_, Progress> { progress.lock().unwrap_or_else(PoisonError::into_inner) };
+    let mut pending = opening.messages;
+    if opening.takes_steering {
+        pending.extend(take(cx, Queue::Steering).await);
+    }
+    let mut episode = Episode::default();
     let mut turn_index = 0;
     loop {
+        cx.take_settings(transcript).await?;
+        compaction::at_threshold(cx, transcript).await?;
         turn_index += 1;
-        {
-            let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-            progress.turns = turn_index;
-        }
-        cx.state.send_modify(|state| state.turns = turn_index);
+        lock().turns = turn_index;
         cx.emit(Event::TurnStart { turn_index }).await;
         for message in std::mem::take(&mut pending) {
             transcript.add(cx, message).await?;
         }
-        transcript.note_tools(&cx.tools)?;
-        let (message_id, response) = respond(cx, transcript).await?;
+        transcript.note_tools(&cx.tools())?;
+        let Answer { message_id, message: response, streamed } = respond(cx, transcript).await?;
         {
-            let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut progress = lock();
             progress.usage = progress.usage.plus(response.usage);
         }
+        let has_calls = response.tool_calls().next().is_some();
         if response.failed() {
             // The hook hears of it, and its answer does not count.
             finish_turn(cx, turn_index, &response, &[]).await;
-            turn_end(cx, turn_index, &Batch::default(), response.tool_calls().next().is_some(), false).await;
-            return Ok(failure(&response));
+            let next = match recovery(
+                &response,
+                streamed,
+                !cx.settings.get().fallbacks.is_empty(),
+                episode,
+                &cx.limits.retries,
+            ) {
+                _ if cx.cancel.is_cancelled() || turn_index >= cx.limits.turns => Recovery::GiveUp,
+                next => next,
+            };
+            if next != Recovery::GiveUp {
+                transcript.omit(&message_id)?;
+            }
+            let goes_on = next != Recovery::GiveUp;
+            turn_end(cx, turn_index, &Batch::default(), has_calls, goes_on).await;
+            if !goes_on || !recover(cx, transcript, &response, next, &mut episode).await? {
+                if episode.attempts > 0 {
+                    cx.emit(Event::RetryEnd { attempt: episode.attempts, success: false }).await;
+                }
+                return Ok(failure(cx, &response));
+            }
+            continue;
         }
+        if episode.attempts > 0 {
+            cx.emit(Event::RetryEnd { attempt: episode.attempts, success: true }).await;
+        }
+        episode = Episode::default();
         let calls: Vec<_> = response.tool_calls().cloned().collect();
-        let has_calls = !calls.is_empty();
         let batch = match (has_calls, response.stop_reason) {
             (false, _) => Batch::default(),
             (true, StopReason::Length) => batch::refuse_all(cx, transcript, &message_id, calls).await?,
             (true, _) => batch::run_all(cx, transcript, &message_id, calls).await?,
         };
-        transcript.note_tools(&cx.tools)?;
+        transcript.note_tools(&cx.tools())?;
         let finish = finish_turn(cx, turn_index, &response, &batch.messages).await;
         if cx.cancel.is_cancelled() {
             turn_end(cx, turn_index, &batch, has_calls, false).await;
@@ -364,10 +375,12 @@ async fn turns(
         } else {
             None
         };
+        let mut steered = false;
         if ended.is_none() {
-            pending = take(cx, Queues::take_steering).await;
-            if pending.is_empty() && !wanted && finish == Finish::Leave {
-                pending = take(cx, Queues::take_follow_up).await;
+            pending = take(cx, Queue::Steering).await;
+            steered = !pending.is_empty();
+            if !steered && !wanted {
+                pending = take(cx, Queue::FollowUp).await;
             }
         }
         turn_end(cx, turn_index, &batch, has_calls, ended.is_none()).await;
@@ -376,16 +389,61 @@ async fn turns(
                 .then(|| format!("the run had {turn_index} turns, as many as it may"));
             return Ok((reason, error));
         }
+        let mut prepared = prepare_next_turn(cx, turn_index, &response, &batch.messages).await;
+        if !steered {
+            // What came while the hook worked; not a second one where one at a time is delivered.
+            pending.extend(take(cx, Queue::Steering).await);
+        }
+        prepared.append(&mut pending);
+        pending = prepared;
+        if cx.cancel.is_cancelled() {
+            return Ok((TerminationReason::Aborted, None));
+        }
     }
 }
 
-async fn turn_end(cx: &RunCx, turn_index: u32, batch: &Batch, has_tool_calls: bool, should_continue: bool) {
-    let tool_results = batch.message_ids.clone();
-    cx.emit(Event::TurnEnd { turn_index, tool_results, has_tool_calls, should_continue }).await;
+/// Does what was decided about a failed response. False when the run was cancelled meanwhile, or nothing could be done.
+async fn recover(
+    cx: &RunCx,
+    transcript: &mut Transcript,
+    response: &AssistantMessage,
+    next: Recovery,
+    episode: &mut Episode,
+) -> Result<bool, RunError> {
+    let error = response.error_message.clone().unwrap_or_default();
+    match next {
+        Recovery::GiveUp => Ok(false),
+        Recovery::Wait(delay) => {
+            episode.attempts += 1;
+            let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+            let (attempt, max) = (episode.attempts, cx.limits.retries.max);
+            cx.emit(Event::RetryStart { attempt, max, delay_ms, error }).await;
+            tokio::select! {
+                () = sleep(delay) => Ok(true),
+                () = cx.cancel.cancelled() => Ok(false),
+            }
+        }
+        Recovery::NextModel => {
+            cx.settings.change(|current| {
+                if let Some(next) = current.fallbacks.pop_front() {
+                    current.model = next;
+                }
+            });
+            *episode = Episode { compacted: episode.compacted, attempts: 1 };
+            let max = cx.limits.retries.max;
+            cx.emit(Event::RetryStart { attempt: 1, max, delay_ms: 0, error }).await;
+            Ok(true)
+        }
+        Recovery::Compact => {
+            episode.compacted = true;
+            compaction::on_overflow(cx, transcript).await
+        }
+    }
 }
 
-async fn take(cx: &RunCx, take: impl Fn(&Queues) -> Vec<Message>) -> Vec<Message> {
-    let taken = take(&cx.queues);
+/// The messages of a queue that are delivered now.
+async fn take(cx: &RunCx, queue: Queue) -> Vec<Message> {
+    let taken = cx.queues.take(queue);
     if !taken.is_empty() {
         let (steering, follow_up) = cx.queues.lengths();
         cx.emit(Event::QueueUpdate { steering, follow_up }).await;
@@ -405,10 +463,41 @@ async fn finish_turn(cx: &RunCx, turn_index: u32, message: &AssistantMessage, re
     }
 }
 
-fn failure(response: &AssistantMessage) -> (TerminationReason, Option<String>) {
+/// What the hook wants the next turn to be; returns the messages it begins with.
+async fn prepare_next_turn(
+    cx: &RunCx,
+    turn_index: u32,
+    message: &AssistantMessage,
+    results: &[Message],
+) -> Vec<Message> {
+    let report = TurnReport { turn_index, message, results };
+    let next = match cx.hook(async { cx.hooks.prepare_next_turn(report).await }).await {
+        Hooked::Done(next) => next,
+        Hooked::Panicked(_) => {
+            tracing::error!("a hook panicked in prepare_next_turn; the next turn is as the loop has it");
+            NextTurn::default()
+        }
+        Hooked::GivenUp => NextTurn::default(),
+    };
+    let NextTurn { messages, model, thinking_level, instructions } = next;
+    if let Some(instructions) = &instructions {
+        cx.events.set_instructions(instructions);
+    }
+    cx.settings.change(|current| {
+        current.model = model.unwrap_or_else(|| current.model.clone());
+        current.thinking_level = thinking_level.or(current.thinking_level);
+        if let Some(instructions) = instructions {
+            current.instructions = instructions;
+        }
+    });
+    messages
+}
+
+fn failure(cx: &RunCx, response: &AssistantMessage) -> Ended {
     let error = response.error_message.clone();
     match (response.stop_reason, response.error_kind) {
         (StopReason::Aborted, _) => (TerminationReason::Aborted, None),
+        _ if cx.cancel.is_cancelled() => (TerminationReason::Aborted, None),
         (_, Some(ErrorKind::Timeout)) => (TerminationReason::TimeoutIdle, error),
         _ => (
             TerminationReason::Error,
@@ -417,103 +506,9 @@ fn failure(response: &AssistantMessage) -> (TerminationReason, Option<String>) {
     }
 }
 
-/// Asks the model and adds its answer to the transcript.
-async fn respond(cx: &RunCx, transcript: &mut Transcript) -> Result<(String, AssistantMessage), RunError> {
-    let messages = llm::transcript::repair(&transcript.messages);
-    let transformed = cx.hook(async { cx.hooks.transform_context(messages).await }).await;
-    let message_id = transcript.new_id();
-    let mut open = Open { cx, message_id: &message_id, started: false };
-    cx.state.send_modify(|state| state.streaming = true);
-    let message = match transformed {
-        Hooked::Panicked(_) => failed(cx, "a hook panicked in transform_context".to_owned()),
-        Hooked::GivenUp => AssistantMessage {
-            stop_reason: StopReason::Aborted,
-            error_kind: None,
-            error_message: None,
-            ..failed(cx, String::new())
-        },
-        Hooked::Done(messages) => {
-            let request = Request {
-                system: cx.system.clone(),
-                messages,
-                tools: cx.tools.definitions(),
-                ..Request::default()
-            };
-            match catch_unwind(AssertUnwindSafe(|| cx.model.stream(request, cx.cancel.child_token()))) {
-                Err(_) => failed(cx, "the model panicked".to_owned()),
-                Ok(stream) => receive(cx, stream, &mut open).await,
-            }
-        }
-    };
-    cx.state.send_modify(|state| state.streaming = false);
-    open.start(Some(&message)).await;
-    transcript.end(cx, &message_id, Message::Assistant(message.clone())).await?;
-    Ok((message_id, message))
-}
-
-fn failed(cx: &RunCx, error: String) -> AssistantMessage {
-    let info = cx.model.info();
-    AssistantMessage {
-        stop_reason: StopReason::Error,
-        error_kind: Some(ErrorKind::Internal),
-        error_message: Some(error),
-        ..AssistantMessage::empty(&info.api, &info.provider, &info.id)
-    }
-}
-
-/// Whether the start of the message was told.
-struct Open<'a> {
-    cx: &'a RunCx,
-    message_id: &'a str,
-    started: bool,
-}
-
-impl Open<'_> {
-    async fn start(&mut self, whole: Option<&AssistantMessage>) {
-        if !std::mem::replace(&mut self.started, true) {
-            let event = Event::MessageStart {
-                message_id: self.message_id.to_owned(),
-                role: MessageRole::Assistant,
-                message: whole.cloned().map(Message::Assistant),
-            };
-            self.cx.emit(event).await;
-        }
-    }
-}
-
-async fn receive(cx: &RunCx, mut stream: llm::MessageStream, open: &mut Open<'_>) -> AssistantMessage {
-    let give_up = async {
-        cx.cancel.cancelled().await;
-        sleep(STREAM_GRACE).await;
-    };
-    let mut give_up = std::pin::pin!(give_up);
-    loop {
-        let event = tokio::select! {
-            biased;
-            // `next` may be dropped: it takes an event only when it returns one.
-            event = stream.next() => event,
-            () = &mut give_up => None,
-        };
-        match event {
-            Some(StreamEvent::Done { message } | StreamEvent::Error { message }) => {
-                return AssistantMessage::clone(&message);
-            }
-            Some(StreamEvent::Start) => open.start(None).await,
-            Some(StreamEvent::Retrying { attempt, max, delay_ms, error }) => {
-                cx.emit(Event::RetryStart { attempt, max, delay_ms, error }).await;
-            }
-            // What comes before the start belongs to no message.
-            Some(_) if !open.started => {}
-            Some(update) => {
-                let message_id = open.message_id.to_owned();
-                cx.events.send(Event::MessageUpdate { message_id, update }).await;
-            }
-            None => {
-                let stop_reason = StopReason::Aborted;
-                return AssistantMessage { stop_reason, ..stream.partial() };
-            }
-        }
-    }
+async fn turn_end(cx: &RunCx, turn_index: u32, batch: &Batch, has_tool_calls: bool, should_continue: bool) {
+    let tool_results = batch.message_ids.clone();
+    cx.emit(Event::TurnEnd { turn_index, tool_results, has_tool_calls, should_continue }).await;
 }
 
 /// Waits for the tasks of tools that did not stop, at most this long.

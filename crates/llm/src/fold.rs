@@ -10,7 +10,7 @@ use crate::partial_json::PartialJson;
 use crate::stream::StreamEvent;
 
 /// A message as far as its events have come.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct MessageFold {
     message: AssistantMessage,
     arguments: HashMap<usize, PartialJson>,

@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::message::ErrorKind;
+use crate::model::Tap;
 use crate::overflow;
 use crate::protocol::{Decoder, HttpRequest};
 use crate::retry::{RetryHeaders, RetryPolicy, delay, is_retryable};
@@ -95,11 +96,22 @@ impl Edge {
     }
 
     /// Carries the request out and ends the stream, whatever happens.
-    pub async fn run(&self, request: HttpRequest, mut decoder: Box<dyn Decoder>, writer: StreamWriter) {
+    pub async fn run(
+        &self,
+        mut request: HttpRequest,
+        mut decoder: Box<dyn Decoder>,
+        tap: Option<&Tap>,
+        writer: StreamWriter,
+    ) {
+        if let Some(tap) = tap
+            && let Some(body) = tap.0.payload(&request.body).await
+        {
+            request.body = body;
+        }
         let mut attempt = 0;
         let (response, first_byte) = loop {
             let first_byte = Instant::now() + self.clocks.first_byte;
-            let refused = match self.send(&request, first_byte).await {
+            let refused = match self.send(&request, tap, first_byte).await {
                 Ok(response) => break (response, first_byte),
                 Err(refused) => refused,
             };
@@ -173,7 +185,12 @@ impl Edge {
         made.as_ref().map_err(|error| Refused::fatal(format!("cannot make an HTTP client: {error}")))
     }
 
-    async fn send(&self, request: &HttpRequest, first_byte: Instant) -> Result<Response, Refused> {
+    async fn send(
+        &self,
+        request: &HttpRequest,
+        tap: Option<&Tap>,
+        first_byte: Instant,
+    ) -> Result<Response, Refused> {
         let client = self.client(&request.url)?;
         let builder = client.post(&request.url).headers(headers(request)?).json(&request.body);
         let sent = match timeout_at(first_byte, builder.send()).await {
@@ -188,6 +205,13 @@ impl Edge {
             }
         };
         let response = sent.map_err(|error| self.not_sent(&request.url, error))?;
+        if let Some(tap) = tap {
+            let shown = |(name, value): (&HeaderName, &HeaderValue)| {
+                (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+            };
+            let headers: Vec<_> = response.headers().iter().map(shown).collect();
+            tap.0.response(response.status().as_u16(), &headers);
+        }
         if response.status().is_success() {
             return Ok(response);
         }
@@ -235,7 +259,8 @@ impl Edge {
             _ if overflow::says_so(status.as_u16(), &body) => ErrorKind::ContextOverflow,
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ErrorKind::Authentication,
             StatusCode::TOO_MANY_REQUESTS => ErrorKind::RateLimit,
-            _ => ErrorKind::Provider,
+            status if status.is_server_error() => ErrorKind::Unavailable,
+            _ => ErrorKind::Provider.refined(&body),
         };
         let colon = if text.is_empty() { "" } else { ": " };
         Refused {

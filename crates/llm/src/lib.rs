@@ -28,7 +28,7 @@ pub use message::{
     AssistantMessage, Content, ErrorKind, Message, StopReason, ToolCall, ToolResultMessage, Usage,
     UserMessage, now_ms,
 };
-pub use model::{Model, ModelInfo, Request, ToolDefinition};
+pub use model::{Model, ModelInfo, Request, Tap, ToolDefinition, Wire};
 pub use options::{CacheRetention, ThinkingLevel, ToolChoice};
 pub use overflow::is_overflow;
 pub use partial_json::{PartialJson, parse_arguments};

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::options::ThinkingLevel;
+use crate::overflow;
 
 /// One entry of a transcript, as it is stored and as models see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -190,6 +191,8 @@ pub enum ErrorKind {
     Authentication,
     /// Too many requests, or the quota is used up.
     RateLimit,
+    /// The provider is overloaded or fails for reasons of its own: later it may be able to.
+    Unavailable,
     /// The request is longer than the model's window.
     ContextOverflow,
     /// The answer was not what the protocol says, or ended before its terminal event.
@@ -218,6 +221,30 @@ pub struct Usage {
     pub reasoning: Option<u64>,
     /// The sum of all four.
     pub total_tokens: u64,
+}
+
+impl ErrorKind {
+    /// What a provider's words about a failure say of its kind, where they say more than `self`. Pure.
+    pub fn refined(self, words: &str) -> ErrorKind {
+        const UNAVAILABLE: [&str; 5] = [
+            "overloaded",
+            "temporarily unavailable",
+            "service unavailable",
+            "internal server error",
+            "bad gateway",
+        ];
+        if !matches!(self, ErrorKind::Provider | ErrorKind::RateLimit) {
+            return self;
+        }
+        let lower = words.to_ascii_lowercase();
+        if overflow::text_says_so(words) {
+            ErrorKind::ContextOverflow
+        } else if self == ErrorKind::Provider && UNAVAILABLE.iter().any(|it| lower.contains(it)) {
+            ErrorKind::Unavailable
+        } else {
+            self
+        }
+    }
 }
 
 impl Usage {

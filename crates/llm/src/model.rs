@@ -1,12 +1,17 @@
 //! The port to a model: what is asked, and who can be asked. What tools do and where a transcript
 //! is kept is not known here.
 
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::message::Message;
 use crate::options::{CacheRetention, ThinkingLevel, ToolChoice};
+use crate::secret::ApiKey;
 use crate::stream::MessageStream;
 
 /// A model that can be asked for the next message of a transcript.
@@ -18,6 +23,11 @@ pub trait Model: Send + Sync {
     /// that the returned stream owns. There is no `Err`: a failure is the stream's final message, with
     /// stop reason `error`, and a cancelled one ends at once with `aborted`; both keep what had come.
     fn stream(&self, request: Request, cancel: CancellationToken) -> MessageStream;
+
+    /// Whether it can put a conversation into fewer words; one that answers by rules cannot.
+    fn can_summarize(&self) -> bool {
+        true
+    }
 }
 
 /// Who a model is and what it can do.
@@ -59,6 +69,35 @@ pub struct Request {
     /// Names the conversation, so that a provider can send its requests to where they are cached; empty
     /// for none.
     pub session_id: String,
+    /// A key for this request in place of the model's own.
+    pub api_key: Option<ApiKey>,
+    /// Sees the request on its way; nobody when `None`.
+    pub tap: Option<Tap>,
+}
+
+/// Sees a request on its way to a provider and back. Only models behind a network call it.
+pub trait Wire: Send + Sync {
+    /// Sees the request's body; what it returns is sent in its place. Waited for.
+    fn payload<'a>(&'a self, body: &'a Value) -> BoxFuture<'a, Option<Value>>;
+
+    /// Sees the status and the headers of each answer, names in lower case. Must not block.
+    fn response(&self, status: u16, headers: &[(String, String)]);
+}
+
+/// A shared [`Wire`]; equal to itself alone.
+#[derive(Clone)]
+pub struct Tap(pub Arc<dyn Wire>);
+
+impl PartialEq for Tap {
+    fn eq(&self, other: &Tap) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Tap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tap")
+    }
 }
 
 /// A tool as a model sees it.

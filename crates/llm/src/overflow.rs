@@ -44,7 +44,7 @@ pub(crate) fn says_so(status: u16, body: &str) -> bool {
     status == 413 || (status != 429 && text_says_so(body))
 }
 
-fn text_says_so(text: &str) -> bool {
+pub(crate) fn text_says_so(text: &str) -> bool {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars().flat_map(char::to_lowercase) {
         match character {

@@ -13,14 +13,14 @@ use serde_json::{Map, Value};
 const MAX_DEPTH: usize = 128;
 
 /// A JSON text that is still arriving.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct PartialJson {
     open: Vec<Frame>,
     token: Token,
     root: Option<Value>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Frame {
     Object { members: Map<String, Value>, key: Option<String>, expects: Expects },
     Array { items: Vec<Value> },
@@ -34,7 +34,7 @@ enum Expects {
     Comma,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 enum Token {
     #[default]
     None,
@@ -48,7 +48,7 @@ enum Token {
     Broken,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 enum Escape {
     #[default]
     None,

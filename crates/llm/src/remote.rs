@@ -54,7 +54,7 @@ impl Model for RemoteModel {
         let edge = self.edge.clone();
         MessageStream::spawn(empty, cancel, move |writer| async move {
             match encoded {
-                Ok(http) => edge.run(http, decoder, writer).await,
+                Ok(http) => edge.run(http, decoder, request.tap.as_ref(), writer).await,
                 Err(error) => writer.fail(ErrorKind::Provider, error.to_string()),
             }
         })

@@ -66,6 +66,7 @@ struct Answer {
     content: Vec<Block>,
     stop_reason: Option<Stop>,
     error: Option<String>,
+    error_kind: Option<ErrorKind>,
     usage: Tokens,
     chunk: Option<usize>,
     wait_for_cancel: bool,
@@ -352,7 +353,7 @@ impl Answer {
             std::future::pending::<()>().await;
         }
         if let Some(error) = self.error {
-            return writer.fail(ErrorKind::Provider, error);
+            return writer.fail(self.error_kind.unwrap_or(ErrorKind::Provider), error);
         }
         let mut message = fold.snapshot();
         message.usage = Usage {

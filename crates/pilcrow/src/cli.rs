@@ -263,6 +263,64 @@ pub enum Sessions {
         /// Its id, or the beginning of it; the newest without one
         id: Option<String>,
     },
+    /// Show every entry of one, its branches, and where it is
+    Tree {
+        /// Its id, or the beginning of it; the newest without one
+        id: Option<String>,
+    },
+    /// Go back to an entry: what comes next is a new branch there; the old one is kept
+    Branch {
+        /// The session's id, or the beginning of it
+        id: String,
+        /// The entry's id, as `tree` shows it
+        entry: String,
+    },
+    /// Give an entry a name; take it away without one
+    Label {
+        /// The session's id, or the beginning of it
+        id: String,
+        /// The entry's id
+        entry: String,
+        /// The name
+        label: Option<String>,
+    },
+    /// Begin a new session as this one was at an entry; prints its id
+    Fork {
+        /// The session's id, or the beginning of it
+        id: String,
+        /// The entry's id; where the session is without one
+        entry: Option<String>,
+    },
+    /// Go on with one
+    Resume {
+        /// The session's id, or the beginning of it
+        id: String,
+        /// The request, in words; `-` or nothing reads it from standard input
+        prompt: Option<String>,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
+        /// Answer every question with yes, trust in the project included; lifts no denial
+        #[arg(long)]
+        yes: bool,
+        /// Which model: `planner`, `script:FILE`, or `PROVIDER/MODEL`
+        #[arg(long)]
+        model: Option<String>,
+    },
+    /// Write one as a document to standard output
+    Export {
+        /// Its id, or the beginning of it; the newest without one
+        id: Option<String>,
+        /// As what
+        #[arg(long, value_enum, default_value = "markdown")]
+        format: crate::commands::export::Format,
+    },
+    /// Delete sessions; those forked from them stay
+    Delete {
+        /// Their ids, or the beginnings of them
+        #[arg(required = true)]
+        ids: Vec<String>,
+    },
 }
 
 /// `pilcrow adapters …`

@@ -53,7 +53,7 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
             Ok(Exit::Done)
         }
         Command::Run { prompt, project, carried, consent, model, .. } => {
-            block_on(commands::run::run(prompt, &project, &carried, &consent, model.as_deref()))
+            block_on(commands::run::run(prompt, None, &project, &carried, &consent, model.as_deref()))
         }
         Command::Tool { batch: true, project, carried, consent, .. } => {
             block_on(commands::tool::batch(&project, &carried, &consent))
@@ -78,11 +78,17 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
         }
         Command::Trust { folder, list, remove } => commands::trust::trust(folder, list, remove),
         Command::Tools { budget, project, json } => within(|| commands::tools::tools(&project, budget, json)),
-        Command::Sessions { command: cli::Sessions::List, project, json } => {
-            within(|| commands::sessions::list(&project, json))
+        Command::Sessions {
+            command: cli::Sessions::Resume { id, prompt, carried, yes, model },
+            project,
+            json,
+        } => {
+            let consent = cli::Consent { yes, json };
+            let run = commands::run::run(prompt, Some(id), &project, &carried, &consent, model.as_deref());
+            block_on(run)
         }
-        Command::Sessions { command: cli::Sessions::Show { id }, project, json } => {
-            within(|| commands::sessions::show(id.as_deref(), &project, json))
+        Command::Sessions { command, project, json } => {
+            within(|| commands::sessions::perform(command, &project, json))
         }
         Command::Adapters { command: cli::Adapters::List, project, json } => {
             commands::adapters::list(&project, json)

@@ -121,10 +121,18 @@ impl Worker {
             Ok(model) => model,
             Err(error) => return Ok(Reply::Usage(format!("{error:#}"))),
         };
-        let session = Session::builder(model, self.registry.clone())
+        let store = project.sessions()?;
+        let resumed = match &request.resume {
+            None => None,
+            Some(id) => match store.load_to_write(id) {
+                Ok(loaded) => Some(loaded),
+                Err(error) => return Ok(Reply::Usage(error.to_string())),
+            },
+        };
+        let builder = Session::builder(model, self.registry.clone())
             .system(INSTRUCTIONS.trim())
             .cwd(project.workspace.root().to_string())
-            .store(project.sessions()?)
+            .store(store)
             .sink(sink)
             .policy(Arc::clone(&self.policy))
             .approver(Arc::clone(&self.approver))
@@ -133,8 +141,11 @@ impl Worker {
                 turns: u32::try_from(project.config.turn_limit()).unwrap_or(u32::MAX),
                 ..Limits::default()
             })
-            .cancel(cancel.clone())
-            .build();
+            .cancel(cancel.clone());
+        let session = match resumed {
+            Some(loaded) => builder.resume(loaded).build(),
+            None => builder.build(),
+        };
         let mut unsaved = Unsaved::watch(&project.workspace);
         let outcome = session.prompt(request.prompt).await;
         session.close(Duration::from_millis(200)).await;

@@ -32,7 +32,8 @@ pub struct ToolDocument {
 pub const SUMMARY: usize = 200;
 
 /// Where a tool comes from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ToolSource {
     /// Pilcrow's own.
     #[default]

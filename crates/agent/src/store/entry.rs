@@ -1,12 +1,13 @@
 //! The lines of a session's file, as values. Pure.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+use std::ops::Range;
 
-use llm::Message;
+use llm::{Content, Message, ThinkingLevel, UserMessage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The version that is written, and the only one that is read.
+/// The version that is written; older ones are read.
 pub const VERSION: u64 = 3;
 
 /// The first line.
@@ -14,6 +15,7 @@ pub const VERSION: u64 = 3;
 #[serde(rename_all = "camelCase")]
 pub struct Header {
     /// The version of the format.
+    #[serde(default = "first_version")]
     pub version: u64,
     /// The session's id.
     pub id: String,
@@ -31,8 +33,12 @@ pub struct Header {
     pub branch_point: Option<String>,
 }
 
-/// Any further line.
-#[derive(Debug, Clone, PartialEq)]
+fn first_version() -> u64 {
+    1
+}
+
+/// Any further line; what it holds is read when it is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Names the entry within the file.
     pub id: String,
@@ -40,8 +46,10 @@ pub struct Entry {
     pub parent_id: Option<String>,
     /// When it was written, in RFC 3339.
     pub timestamp: String,
-    /// What it holds.
-    pub body: EntryBody,
+    /// The type, as the line has it.
+    pub kind: String,
+    /// Where the line is in the text, without its line break.
+    pub line: Range<usize>,
 }
 
 /// What an entry holds.
@@ -49,123 +57,280 @@ pub struct Entry {
 pub enum EntryBody {
     /// A message of the transcript.
     Message(Box<Message>),
-    /// Any other type, or a message of a role not known here: the whole line, kept and not sent to a model.
+    /// A command that the person ran, and what it wrote.
+    Command {
+        /// The command line.
+        command: String,
+        /// Its output, as far as it was kept.
+        output: String,
+        /// Its status, if it ended.
+        exit_code: Option<i64>,
+        /// Whether it is kept from the model.
+        excluded: bool,
+    },
+    /// Another model from here on.
+    ModelChange {
+        /// Whose it is.
+        provider: String,
+        /// Its id.
+        model: String,
+    },
+    /// Another level of thinking from here on; one that is not known here counts as none.
+    ThinkingLevelChange(Option<ThinkingLevel>),
+    /// A summary that stands for what came before.
+    Compaction {
+        /// The summary.
+        summary: String,
+        /// The first entry that stays as it is; none does when this names the entry itself.
+        first_kept: Option<String>,
+        /// About how many tokens there were.
+        tokens_before: u64,
+    },
+    /// What was done on a branch that was left.
+    BranchSummary {
+        /// The last entry there.
+        from: String,
+        /// The summary.
+        summary: String,
+    },
+    /// A name for an entry, or none any more.
+    Label {
+        /// The entry.
+        target: String,
+        /// The name.
+        label: Option<String>,
+    },
+    /// The session's name.
+    Info {
+        /// The name.
+        name: Option<String>,
+    },
+    /// An entry as the model is sent it from here on; `None` leaves it out.
+    ContextEdit {
+        /// The entry.
+        target: String,
+        /// The message in its place.
+        replacement: Option<Box<Message>>,
+    },
+    /// Data of whoever embeds the session; no model is sent it.
+    Custom {
+        /// Its kind.
+        kind: String,
+        /// The data.
+        data: Value,
+    },
+    /// Text of whoever embeds the session, which a model is sent.
+    CustomMessage {
+        /// Its kind.
+        kind: String,
+        /// The content.
+        content: Vec<Content>,
+        /// Whether a surface shows it.
+        display: bool,
+    },
+    /// Tools that the model came to know.
+    ToolActivation(Vec<String>),
+    /// Any other type (`usage`, `checkpoint` and `permission` among them), or a message of a role not known here: the whole line, kept
+    /// and not sent to a model.
     Other(Value),
 }
 
-/// A session as its file says.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LoadedSession {
-    /// The first line.
-    pub header: Header,
-    /// The entries, in the order of the file.
-    pub entries: Vec<Entry>,
-    /// What could not be read, for people.
-    pub warnings: Vec<String>,
-    /// The name of the file, as the store knows it.
-    pub file: String,
-    /// Whether the file ends in the middle of a line.
-    pub torn: bool,
-}
-
-impl LoadedSession {
-    /// The messages from the root to the newest entry: what a model is sent.
-    pub fn context(&self) -> Vec<Message> {
-        let message = |entry: &Entry| match &entry.body {
-            EntryBody::Message(message) => Some(Message::clone(message)),
-            EntryBody::Other(_) => None,
+impl Entry {
+    /// The head of a line. Only the beginning is read where the line begins as ours do.
+    pub(super) fn read(text: &str, line: Range<usize>) -> Result<(Entry, bool), String> {
+        let content = &text[line.clone()];
+        if let Some((kind, id, parent_id, timestamp)) = head(content) {
+            let entry = Entry {
+                id: id.to_owned(),
+                parent_id: parent_id.map(str::to_owned),
+                timestamp: timestamp.to_owned(),
+                kind: kind.to_owned(),
+                line,
+            };
+            return Ok((entry, false));
+        }
+        #[derive(Deserialize)]
+        struct Head<'a> {
+            #[serde(rename = "type", borrow)]
+            kind: Option<Cow<'a, str>>,
+            #[serde(borrow)]
+            id: Option<Cow<'a, str>>,
+            #[serde(rename = "parentId", borrow, default)]
+            parent_id: Option<Cow<'a, str>>,
+            #[serde(borrow, default)]
+            timestamp: Option<Cow<'a, str>>,
+        }
+        let head: Head = serde_json::from_str(content).map_err(|error| error.to_string())?;
+        let entry = Entry {
+            id: head.id.ok_or("it has no id")?.into_owned(),
+            parent_id: head.parent_id.map(Cow::into_owned),
+            timestamp: head.timestamp.map(Cow::into_owned).unwrap_or_default(),
+            kind: head.kind.ok_or("it has no type")?.into_owned(),
+            line,
         };
-        self.path().into_iter().filter_map(message).collect()
-    }
-
-    /// The tools that the model came to know on that way, in order.
-    pub fn activated(&self) -> Vec<String> {
-        let tools = |entry: &Entry| match &entry.body {
-            EntryBody::Other(value) if value["type"] == TOOL_ACTIVATION => value["tools"].as_array().cloned(),
-            _ => None,
-        };
-        let names = self.path().into_iter().filter_map(tools).flatten();
-        names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
-    }
-
-    /// The entries from the root to the newest one.
-    fn path(&self) -> Vec<&Entry> {
-        let by_id: HashMap<&str, &Entry> =
-            self.entries.iter().map(|entry| (entry.id.as_str(), entry)).collect();
-        let mut path = Vec::new();
-        let mut seen = HashSet::new();
-        let mut at = self.entries.last();
-        while let Some(entry) = at {
-            if !seen.insert(entry.id.as_str()) {
-                break;
-            }
-            path.push(entry);
-            at = entry.parent_id.as_deref().and_then(|id| by_id.get(id).copied());
-        }
-        path.reverse();
-        path
+        Ok((entry, true))
     }
 }
 
-/// Reads a whole file. `Err` says why it is no session that can be read here; lines that cannot be read are warnings, and so is a last line that a
-/// crash cut.
-pub fn parse(file: &str, text: &str) -> Result<LoadedSession, String> {
-    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let (_, first) = lines.next().ok_or("it is empty")?;
-    let header: Value =
-        serde_json::from_str(first).map_err(|error| format!("its first line is no header: {error}"))?;
-    if header["type"] != "session" {
-        return Err("its first line is no session header".to_owned());
+/// Type, id, parent and time of a line that begins as ours do.
+fn head(line: &str) -> Option<(&str, &str, Option<&str>, &str)> {
+    fn text(rest: &str) -> Option<(&str, &str)> {
+        let rest = rest.strip_prefix('"')?;
+        let end = rest.find('"')?;
+        let (text, rest) = rest.split_at(end);
+        (!text.contains('\\')).then_some((text, &rest[1..]))
     }
-    match header["version"].as_u64().unwrap_or(1) {
-        VERSION => {}
-        newer if newer > VERSION => {
-            return Err(format!(
-                "it is of version {newer}, this program reads version {VERSION}; update pilcrow"
-            ));
-        }
-        older => {
-            return Err(format!(
-                "it is of version {older}, which cannot be read yet; this program reads version {VERSION}"
-            ));
-        }
-    }
-    let header: Header =
-        serde_json::from_value(header).map_err(|error| format!("its header cannot be read: {error}"))?;
-    let torn = !text.ends_with('\n');
-    let last_line = text.lines().count();
-    let mut session =
-        LoadedSession { header, entries: Vec::new(), warnings: Vec::new(), file: file.to_owned(), torn };
-    for (at, line) in lines {
-        match entry(line) {
-            Ok(entry) => session.entries.push(entry),
-            Err(_) if torn && at + 1 == last_line => {
-                session.warnings.push(format!("{file}: the last line was cut by a crash and is left out"));
-            }
-            Err(error) => session.warnings.push(format!("{file}: line {} is left out: {error}", at + 1)),
-        }
-    }
-    Ok(session)
-}
-
-fn entry(line: &str) -> Result<Entry, String> {
-    let mut value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
-    let text = |value: &Value, name: &str| value[name].as_str().map(str::to_owned);
-    let id = text(&value, "id").ok_or("it has no id")?;
-    let parent_id = text(&value, "parentId");
-    let timestamp = text(&value, "timestamp").unwrap_or_default();
-    let body = if value["type"] == "message" {
-        match serde_json::from_value(value["message"].take()) {
-            Ok(message) => EntryBody::Message(Box::new(message)),
-            // Taken by the attempt, so read again.
-            Err(_) => EntryBody::Other(serde_json::from_str(line).map_err(|error| error.to_string())?),
-        }
-    } else if value["type"].is_string() {
-        EntryBody::Other(value)
-    } else {
-        return Err("it has no type".to_owned());
+    let (kind, rest) = text(line.strip_prefix("{\"type\":")?)?;
+    let (id, rest) = text(rest.strip_prefix(",\"id\":")?)?;
+    let rest = rest.strip_prefix(",\"parentId\":")?;
+    let (parent_id, rest) = match rest.strip_prefix("null") {
+        Some(rest) => (None, rest),
+        None => text(rest).map(|(id, rest)| (Some(id), rest))?,
     };
-    Ok(Entry { id, parent_id, timestamp, body })
+    let (timestamp, _) = text(rest.strip_prefix(",\"timestamp\":")?)?;
+    Some((kind, id, parent_id, timestamp))
+}
+
+impl EntryBody {
+    /// What a line of this type holds.
+    pub(super) fn read(kind: &str, line: &str) -> Result<EntryBody, String> {
+        if kind == "message" {
+            #[derive(Deserialize)]
+            struct Line {
+                message: Message,
+            }
+            if let Ok(Line { message }) = serde_json::from_str(line) {
+                return Ok(EntryBody::Message(Box::new(message)));
+            }
+        }
+        let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
+        let optional = |name: &str| value[name].as_str().map(str::to_owned);
+        Ok(match kind {
+            "message" => match foreign_message(&value["message"]) {
+                Some(body) => body,
+                None => EntryBody::Other(value),
+            },
+            "model_change" => {
+                EntryBody::ModelChange { provider: text(&value, "provider"), model: text(&value, "modelId") }
+            }
+            "thinking_level_change" => EntryBody::ThinkingLevelChange(
+                serde_json::from_value(value["thinkingLevel"].clone()).unwrap_or(None),
+            ),
+            "compaction" => EntryBody::Compaction {
+                summary: text(&value, "summary"),
+                first_kept: optional("firstKeptEntryId"),
+                tokens_before: value["tokensBefore"].as_u64().unwrap_or(0),
+            },
+            "branch_summary" => {
+                EntryBody::BranchSummary { from: text(&value, "fromId"), summary: text(&value, "summary") }
+            }
+            "label" => EntryBody::Label { target: text(&value, "targetId"), label: optional("label") },
+            "session_info" => EntryBody::Info { name: optional("name") },
+            "context_edit" => EntryBody::ContextEdit {
+                target: text(&value, "targetId"),
+                replacement: serde_json::from_value(value["replacement"].clone())
+                    .unwrap_or(None)
+                    .map(Box::new),
+            },
+            "custom" => EntryBody::Custom { kind: text(&value, "customType"), data: value["data"].clone() },
+            "custom_message" => EntryBody::CustomMessage {
+                kind: text(&value, "customType"),
+                content: content(&value["content"]),
+                display: value["display"].as_bool().unwrap_or(true),
+            },
+            "tool_activation" => {
+                EntryBody::ToolActivation(serde_json::from_value(value["tools"].clone()).unwrap_or_default())
+            }
+            _ => EntryBody::Other(value),
+        })
+    }
+
+    /// What a model is sent for it, if anything.
+    pub fn message(self, timestamp: u64) -> Option<Message> {
+        Some(match self {
+            EntryBody::Message(message) => *message,
+            EntryBody::Command { command, output, exit_code, excluded: false } => {
+                let status = match exit_code {
+                    Some(0) | None => String::new(),
+                    Some(code) => format!("\n(status {code})"),
+                };
+                user(
+                    vec![Content::text(format!("Ran `{command}`\n```\n{}\n```{status}", output.trim_end()))],
+                    timestamp,
+                )
+            }
+            EntryBody::CustomMessage { content, .. } => user(content, timestamp),
+            EntryBody::Compaction { summary, .. } => summary_message(&summary),
+            EntryBody::BranchSummary { summary, .. } => branch_message(&summary),
+            _ => return None,
+        })
+    }
+}
+
+/// Roles of messages that other programs write.
+fn foreign_message(message: &Value) -> Option<EntryBody> {
+    let text = |name: &str| message[name].as_str().unwrap_or_default().to_owned();
+    Some(match message["role"].as_str()? {
+        "bashExecution" => EntryBody::Command {
+            command: text("command"),
+            output: text("output"),
+            exit_code: message["exitCode"].as_i64(),
+            excluded: message["excludeFromContext"].as_bool().unwrap_or(false),
+        },
+        "custom" | "hookMessage" => EntryBody::CustomMessage {
+            kind: text("customType"),
+            content: content(&message["content"]),
+            display: message["display"].as_bool().unwrap_or(true),
+        },
+        "branchSummary" => EntryBody::BranchSummary { from: text("fromId"), summary: text("summary") },
+        "compactionSummary" => EntryBody::Compaction {
+            summary: text("summary"),
+            first_kept: None,
+            tokens_before: message["tokensBefore"].as_u64().unwrap_or(0),
+        },
+        _ => return None,
+    })
+}
+
+fn content(value: &Value) -> Vec<Content> {
+    match value {
+        Value::String(text) => vec![Content::text(text.as_str())],
+        blocks => serde_json::from_value(blocks.clone()).unwrap_or_default(),
+    }
+}
+
+fn user(content: Vec<Content>, timestamp: u64) -> Message {
+    Message::User(UserMessage { content, timestamp })
+}
+
+const SUMMARY: (&str, &str) =
+    ("The conversation before this point was put into fewer words:\n\n<summary>\n", "\n</summary>");
+const BRANCH: (&str, &str) =
+    ("This was done on another branch of the conversation, which was left:\n\n<summary>\n", "\n</summary>");
+
+/// A summary as a model is sent it.
+pub fn summary_message(summary: &str) -> Message {
+    user(vec![Content::text(format!("{}{summary}{}", SUMMARY.0, SUMMARY.1))], 0)
+}
+
+fn branch_message(summary: &str) -> Message {
+    user(vec![Content::text(format!("{}{summary}{}", BRANCH.0, BRANCH.1))], 0)
+}
+
+/// Whether a message is a summary of what came before.
+pub fn is_summary(message: &Message) -> bool {
+    match message.content() {
+        [Content::Text { text, .. }] => matches!(message, Message::User(_)) && text.starts_with(SUMMARY.0),
+        _ => false,
+    }
+}
+
+/// The summary in a message that is one.
+pub fn summary_text(message: &Message) -> String {
+    let text = message.text();
+    let inner = text.strip_prefix(SUMMARY.0).unwrap_or(&text);
+    inner.strip_suffix(SUMMARY.1).unwrap_or(inner).to_owned()
 }
 
 /// The first line of a file, with its line break.
@@ -177,117 +342,32 @@ pub(super) fn header_line(header: &Header) -> String {
     format!("{line}\n")
 }
 
-/// The line of a message, with its line break.
-pub(super) fn message_line(id: &str, parent_id: Option<&str>, timestamp: &str, message: &Message) -> String {
-    let line = json!({ "type": "message", "id": id, "parentId": parent_id, "timestamp": timestamp, "message": message });
+/// A line of this type, with its line break; `fields` come after what every line has.
+pub(super) fn line(kind: &str, id: &str, parent_id: Option<&str>, timestamp: &str, fields: Value) -> String {
+    let mut line = json!({ "type": kind, "id": id, "parentId": parent_id, "timestamp": timestamp });
+    if let (Value::Object(line), Value::Object(fields)) = (&mut line, fields) {
+        line.extend(fields);
+    }
     format!("{line}\n")
 }
 
-/// The type of an entry that says which tools a model came to know.
-const TOOL_ACTIVATION: &str = "tool_activation";
-
-/// The line that says which tools a model came to know, with its line break.
-pub(super) fn tool_activation_line(
+/// The line of a message, with its line break, written without a tree of values between.
+pub(super) fn message_line(
     id: &str,
     parent_id: Option<&str>,
     timestamp: &str,
-    tools: &[String],
-) -> String {
-    let line = json!({ "type": TOOL_ACTIVATION, "id": id, "parentId": parent_id, "timestamp": timestamp, "tools": tools });
-    format!("{line}\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn file(lines: &[Value]) -> String {
-        lines.iter().map(|line| format!("{line}\n")).collect()
+    message: &Message,
+) -> Result<String, serde_json::Error> {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        r#type: &'static str,
+        id: &'a str,
+        #[serde(rename = "parentId")]
+        parent_id: Option<&'a str>,
+        timestamp: &'a str,
+        message: &'a Message,
     }
-
-    fn header() -> Value {
-        json!({"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/p"})
-    }
-
-    fn user(id: &str, parent: Option<&str>, text: &str) -> Value {
-        json!({"type": "message", "id": id, "parentId": parent, "timestamp": "t",
-               "message": {"role": "user", "content": text, "timestamp": 1}})
-    }
-
-    fn texts(session: &LoadedSession) -> Vec<String> {
-        session.context().iter().map(Message::text).collect()
-    }
-
-    #[test]
-    fn the_context_is_the_path_from_the_root_to_the_newest_entry() {
-        let text = file(&[
-            header(),
-            user("a", None, "one"),
-            user("b", Some("a"), "left"),
-            json!({"type": "model_change", "id": "m", "parentId": "a", "timestamp": "t", "modelId": "x"}),
-            json!({"type": "message", "id": "h", "parentId": "m", "message": {"role": "bashExecution", "command": "ls"}}),
-            user("c", Some("h"), "right"),
-        ]);
-        let session = parse("f", &text).unwrap();
-        assert_eq!(texts(&session), ["one", "right"]);
-        assert_eq!((session.entries.len(), session.warnings.len()), (5, 0), "what is not known is kept");
-        assert!(
-            matches!(&session.entries[3].body, EntryBody::Other(value) if value["message"]["command"] == "ls")
-        );
-    }
-
-    #[test]
-    fn a_torn_tail_is_dropped_with_a_warning_and_nothing_else_is_lost() {
-        let whole = file(&[header(), user("a", None, "one"), user("b", Some("a"), "two é")]);
-        for cut in whole.len() - 40..whole.len() - 1 {
-            let Some(text) = whole.get(..cut) else { continue };
-            let session = parse("f", text).unwrap();
-            assert_eq!(texts(&session), ["one"], "cut at {cut}");
-            assert_eq!(session.warnings, ["f: the last line was cut by a crash and is left out"]);
-            let resumed = format!("{text}\n{}\n", user("c", Some("a"), "three"));
-            let session = parse("f", &resumed).unwrap();
-            assert_eq!(texts(&session), ["one", "three"], "cut at {cut}, then resumed");
-            assert!(session.warnings[0].starts_with("f: line 3 is left out"));
-        }
-    }
-
-    #[test]
-    fn other_versions_and_other_files_are_refused_by_name() {
-        for (line, part) in [
-            (
-                json!({"type": "session", "version": 4, "id": "s"}),
-                "of version 4, this program reads version 3; update",
-            ),
-            (json!({"type": "session", "version": 2, "id": "s"}), "of version 2, which cannot be read yet"),
-            (json!({"type": "session", "id": "s"}), "of version 1"),
-            (json!({"type": "message"}), "no session header"),
-        ] {
-            assert!(parse("f", &file(&[line])).unwrap_err().contains(part));
-        }
-        assert!(parse("f", "").is_err());
-        assert!(parse("f", "not json").is_err());
-    }
-
-    #[test]
-    fn parents_that_go_in_a_circle_end() {
-        let text = file(&[header(), user("a", Some("b"), "one"), user("b", Some("a"), "two")]);
-        assert_eq!(texts(&parse("f", &text).unwrap()), ["one", "two"]);
-    }
-
-    #[test]
-    fn what_is_written_is_read() {
-        let header = Header {
-            version: VERSION,
-            id: "s".to_owned(),
-            timestamp: "t".to_owned(),
-            cwd: "/p".to_owned(),
-            parent_session: None,
-            branch_point: None,
-        };
-        let text = header_line(&header) + &message_line("a", None, "t", &Message::user("hi\n\u{2028}there"));
-        let session = parse("f", &text).unwrap();
-        assert_eq!(session.header, header);
-        assert_eq!(texts(&session), ["hi\n\u{2028}there"]);
-        assert!(!session.torn);
-    }
+    let mut line = serde_json::to_string(&Line { r#type: "message", id, parent_id, timestamp, message })?;
+    line.push('\n');
+    Ok(line)
 }

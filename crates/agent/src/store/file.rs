@@ -1,204 +1,34 @@
-//! Sessions in a folder of ours, one file each. Blocking, but short: an append is one small write.
+//! One session's file, open for appending. Blocking, but short: an append is one small write.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use llm::Message;
-use workspace::{ErrorCode, Redactor, StateDir, StateError};
+use llm::{Message, ThinkingLevel};
+use serde_json::{Value, json};
+use workspace::{Redactor, StateDir, StateLock};
 
+use super::entry::{line, message_line};
+use super::loaded::LoadedSession;
+use super::sessions::{StoreError, now, read};
 use crate::redact::redacted;
 
-use super::entry::{
-    EntryBody, Header, LoadedSession, VERSION, header_line, message_line, parse, tool_activation_line,
-};
-
-const EXTENSION: &str = ".jsonl";
-
-/// The sessions of one workspace.
-#[derive(Debug, Clone)]
-pub struct SessionStore {
-    dir: StateDir,
-    sync: bool,
-    redactor: Arc<Redactor>,
-}
-
-/// The file of one session, open for appending in the sense that new entries follow the last one.
+/// The file of one session; new entries follow the selected one, which is the last one written.
 #[derive(Debug)]
 pub struct SessionFile {
-    dir: StateDir,
-    sync: bool,
-    redactor: Arc<Redactor>,
-    name: String,
-    /// Written before the first entry.
-    preamble: Option<String>,
-    last: Option<String>,
-    ids: HashSet<String>,
-}
-
-/// What a new session's header says.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NewSession {
-    /// The session's id.
-    pub id: String,
-    /// The working directory.
-    pub cwd: String,
-    /// The session it is forked from.
-    pub parent_session: Option<String>,
-    /// The entry at which it leaves the parent.
-    pub branch_point: Option<String>,
-}
-
-/// A session in a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionSummary {
-    /// The session's id.
-    pub id: String,
-    /// The name of its file.
-    pub file: String,
-    /// The working directory.
-    pub cwd: String,
-    /// When it began, in RFC 3339.
-    pub created: String,
-    /// When its last entry was written, in RFC 3339.
-    pub last_active: String,
-    /// Messages in it.
-    pub messages: usize,
-    /// The start of the first prompt, in one line.
-    pub title: String,
-}
-
-/// Why a session cannot be kept or found.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The folder or a file cannot be used.
-    #[error(transparent)]
-    State(#[from] StateError),
-    /// No session has this id.
-    #[error("there is no session {id:?}; `pilcrow sessions list` shows them")]
-    NotFound {
-        /// What was asked for.
-        id: String,
-    },
-    /// Several sessions have ids that begin so.
-    #[error("{count} sessions begin with {id:?}; give more of the id")]
-    Ambiguous {
-        /// What was asked for.
-        id: String,
-        /// How many there are.
-        count: usize,
-    },
-    /// The file is no session that can be read.
-    #[error("{file} cannot be read: {reason}")]
-    Unreadable {
-        /// The name of the file.
-        file: String,
-        /// Why not.
-        reason: String,
-    },
-}
-
-impl StoreError {
-    /// The code of the closed list.
-    pub fn code(&self) -> ErrorCode {
-        match self {
-            StoreError::State(error) => error.code(),
-            StoreError::NotFound { .. } => ErrorCode::NotFound,
-            StoreError::Ambiguous { .. } => ErrorCode::Ambiguous,
-            StoreError::Unreadable { .. } => ErrorCode::Unsupported,
-        }
-    }
-}
-
-impl SessionStore {
-    /// The sessions in this folder of ours. Values of the environment's secrets, and what looks like
-    /// a key, are not written into them.
-    pub fn new(dir: StateDir) -> SessionStore {
-        SessionStore { dir, sync: false, redactor: Arc::new(Redactor::from_env()) }
-    }
-
-    /// Whether each entry is flushed to the disk before the run goes on; off by default.
-    pub fn sync(self, sync: bool) -> SessionStore {
-        SessionStore { sync, ..self }
-    }
-
-    /// A file for a new session. Nothing is written before its first entry.
-    pub fn create(&self, new: NewSession) -> SessionFile {
-        let timestamp = now();
-        let name = format!("{}_{}{EXTENSION}", timestamp.replace([':', '.'], "-"), new.id);
-        let header = Header {
-            version: VERSION,
-            id: new.id,
-            timestamp,
-            cwd: new.cwd,
-            parent_session: new.parent_session,
-            branch_point: new.branch_point,
-        };
-        SessionFile {
-            dir: self.dir.clone(),
-            sync: self.sync,
-            redactor: Arc::clone(&self.redactor),
-            name,
-            preamble: Some(header_line(&header)),
-            last: None,
-            ids: HashSet::new(),
-        }
-    }
-
-    /// The file of a loaded session; new entries follow its newest one.
-    pub fn reopen(&self, loaded: &LoadedSession) -> SessionFile {
-        SessionFile {
-            dir: self.dir.clone(),
-            sync: self.sync,
-            redactor: Arc::clone(&self.redactor),
-            name: loaded.file.clone(),
-            // A line that a crash cut is ended, so that it stays the only one that cannot be read.
-            preamble: loaded.torn.then(|| "\n".to_owned()),
-            last: loaded.entries.last().map(|entry| entry.id.clone()),
-            ids: loaded.entries.iter().map(|entry| entry.id.clone()).collect(),
-        }
-    }
-
-    /// The session with this id, or the only one whose id begins or ends with it.
-    pub fn load(&self, id: &str) -> Result<LoadedSession, StoreError> {
-        let files = self.files()?;
-        let found: Vec<&String> = files.iter().filter(|file| matches_id(file, id)).collect();
-        match found.as_slice() {
-            [] => Err(StoreError::NotFound { id: id.to_owned() }),
-            [file] => self.read(file),
-            several => match several.iter().find(|file| id_of(file) == Some(id)) {
-                Some(file) => self.read(file),
-                None => Err(StoreError::Ambiguous { id: id.to_owned(), count: several.len() }),
-            },
-        }
-    }
-
-    /// All sessions, the last active first. What cannot be read is left out with a warning in the log.
-    pub fn list(&self) -> Result<Vec<SessionSummary>, StoreError> {
-        let mut summaries = Vec::new();
-        for file in self.files()? {
-            match self.read(&file) {
-                Ok(session) => summaries.push(summary(&session)),
-                Err(error) => tracing::warn!(%error, "left a session out of the list"),
-            }
-        }
-        summaries.sort_by(|a, b| b.last_active.cmp(&a.last_active).then_with(|| b.file.cmp(&a.file)));
-        Ok(summaries)
-    }
-
-    fn files(&self) -> Result<Vec<String>, StoreError> {
-        let mut files = self.dir.list()?;
-        files.retain(|name| name.ends_with(EXTENSION));
-        files.sort();
-        Ok(files)
-    }
-
-    fn read(&self, file: &str) -> Result<LoadedSession, StoreError> {
-        let bytes = self.dir.read(file)?.ok_or_else(|| StoreError::NotFound { id: file.to_owned() })?;
-        // A crash may cut a character; the line it belongs to is left out in any case.
-        let text = String::from_utf8_lossy(&bytes);
-        parse(file, &text).map_err(|reason| StoreError::Unreadable { file: file.to_owned(), reason })
-    }
+    pub(super) dir: StateDir,
+    pub(super) sync: bool,
+    pub(super) redactor: Arc<Redactor>,
+    pub(super) name: String,
+    /// Written before the next entry.
+    pub(super) preamble: Option<String>,
+    pub(super) last: Option<String>,
+    pub(super) ids: HashSet<String>,
+    /// Held from the first entry on.
+    pub(super) lock: Option<Arc<StateLock>>,
+    /// The bytes the file must have when the lock is taken; `None` for a new file.
+    pub(super) expected: Option<u64>,
+    /// Takes the place of the whole file before the first entry is written.
+    pub(super) rewritten: Option<String>,
 }
 
 impl SessionFile {
@@ -217,62 +47,142 @@ impl SessionFile {
         let redacted = redacted(&self.redactor, message);
         let message = redacted.as_ref().unwrap_or(message);
         let line = message_line(id, self.last.as_deref(), &now(), message);
+        let line = line.map_err(|error| StoreError::Unreadable {
+            file: self.name.clone(),
+            reason: format!("a message cannot be written: {error}"),
+        })?;
         self.append(id, &line)
     }
 
-    /// Appends, after the newest entry, which tools a model came to know.
+    /// Appends which tools a model came to know.
     pub fn append_tool_activation(&mut self, tools: &[String]) -> Result<(), StoreError> {
-        let id = self.new_id();
-        let line = tool_activation_line(&id, self.last.as_deref(), &now(), tools);
-        self.append(&id, &line)
+        self.append_entry("tool_activation", json!({ "tools": tools })).map(drop)
     }
 
-    fn append(&mut self, id: &str, line: &str) -> Result<(), StoreError> {
-        let lines = self.preamble.as_deref().unwrap_or_default().to_owned() + line;
-        self.dir.append(&self.name, lines.as_bytes(), self.sync)?;
-        self.preamble = None;
+    /// Appends that another model is asked from here on.
+    pub fn append_model_change(&mut self, provider: &str, model: &str) -> Result<(), StoreError> {
+        self.append_entry("model_change", json!({ "provider": provider, "modelId": model })).map(drop)
+    }
+
+    /// Appends that it thinks otherwise from here on.
+    pub fn append_thinking_level_change(&mut self, level: Option<ThinkingLevel>) -> Result<(), StoreError> {
+        self.append_entry("thinking_level_change", json!({ "thinkingLevel": level })).map(drop)
+    }
+
+    /// Appends a summary of all before `first_kept`, or of all; returns its id.
+    pub fn append_compaction(
+        &mut self,
+        summary: &str,
+        first_kept: Option<&str>,
+        tokens_before: u64,
+    ) -> Result<String, StoreError> {
+        let id = self.new_id();
+        let first_kept = first_kept.unwrap_or(&id).to_owned();
+        let fields =
+            json!({ "summary": summary, "firstKeptEntryId": first_kept, "tokensBefore": tokens_before });
+        self.append_as(&id, "compaction", fields)?;
+        Ok(id)
+    }
+
+    /// Appends that no model is sent this entry any more.
+    pub fn append_omission(&mut self, target: &str) -> Result<(), StoreError> {
+        self.append_entry("context_edit", json!({ "targetId": target, "replacement": null })).map(drop)
+    }
+
+    /// Appends data that no model is sent.
+    pub fn append_custom(&mut self, id: &str, kind: &str, data: &Value) -> Result<(), StoreError> {
+        self.append_as(id, "custom", json!({ "customType": kind, "data": data }))
+    }
+
+    /// Appends a name for an entry, or takes it away.
+    pub fn append_label(&mut self, target: &str, label: Option<&str>) -> Result<(), StoreError> {
+        self.append_entry("label", json!({ "targetId": target, "label": label })).map(drop)
+    }
+
+    /// Appends the session's name.
+    pub fn append_name(&mut self, name: &str) -> Result<(), StoreError> {
+        self.append_entry("session_info", json!({ "name": name })).map(drop)
+    }
+
+    /// Goes on from `at`; what was done after it is told by the summary. Returns the new entry's id.
+    pub fn append_branch(&mut self, at: &str, summary: &str) -> Result<String, StoreError> {
+        let from = self.last.replace(at.to_owned());
+        self.append_entry("branch_summary", json!({ "fromId": from, "summary": summary }))
+    }
+
+    /// Goes on from this entry, without a word about what came after it.
+    pub fn select(&mut self, id: &str) {
         self.last = Some(id.to_owned());
-        Ok(())
+    }
+
+    /// Begins a transcript of its own beside the old one.
+    pub fn begin_again(&mut self) -> Result<(), StoreError> {
+        self.last = None;
+        let id = self.new_id();
+        self.append_custom(&id, "begin_again", &Value::Null)
+    }
+
+    /// The entry that the next one follows.
+    pub fn last(&self) -> Option<&str> {
+        self.last.as_deref()
+    }
+
+    /// The session as its file says now.
+    pub fn load(&self) -> Result<LoadedSession, StoreError> {
+        read(&self.dir, &self.name)
     }
 
     /// The name of the file.
     pub fn name(&self) -> &str {
         &self.name
     }
-}
 
-fn id_of(file: &str) -> Option<&str> {
-    file.strip_suffix(EXTENSION)?.split_once('_').map(|(_, id)| id)
-}
-
-fn matches_id(file: &str, id: &str) -> bool {
-    !id.is_empty() && id_of(file).is_some_and(|found| found.starts_with(id) || found.ends_with(id))
-}
-
-fn summary(session: &LoadedSession) -> SessionSummary {
-    let messages: Vec<&Message> = session
-        .entries
-        .iter()
-        .filter_map(|entry| match &entry.body {
-            EntryBody::Message(message) => Some(message.as_ref()),
-            EntryBody::Other(_) => None,
-        })
-        .collect();
-    let first = messages.iter().find(|message| matches!(message, Message::User(_)));
-    let title = first.map(|message| message.text()).unwrap_or_default();
-    let title: String = title.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(80).collect();
-    let newest = session.entries.iter().map(|entry| entry.timestamp.as_str()).max();
-    SessionSummary {
-        id: session.header.id.clone(),
-        file: session.file.clone(),
-        cwd: session.header.cwd.clone(),
-        created: session.header.timestamp.clone(),
-        last_active: newest.unwrap_or(&session.header.timestamp).to_owned(),
-        messages: messages.len(),
-        title,
+    fn append_entry(&mut self, kind: &str, fields: Value) -> Result<String, StoreError> {
+        let id = self.new_id();
+        self.append_as(&id, kind, fields)?;
+        Ok(id)
     }
-}
 
-fn now() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+    fn append_as(&mut self, id: &str, kind: &str, fields: Value) -> Result<(), StoreError> {
+        let fields = redacted(&self.redactor, &fields).unwrap_or(fields);
+        let line = line(kind, id, self.last.as_deref(), &now(), fields);
+        self.append(id, &line)
+    }
+
+    fn append(&mut self, id: &str, line: &str) -> Result<(), StoreError> {
+        self.take_lock()?;
+        if let Some(text) = &self.rewritten {
+            self.dir.write_atomic(&self.name, text.as_bytes())?;
+            self.rewritten = None;
+        }
+        let written = match &self.preamble {
+            Some(preamble) => {
+                let lines = format!("{preamble}{line}");
+                self.dir.append(&self.name, lines.as_bytes(), self.sync)
+            }
+            None => self.dir.append(&self.name, line.as_bytes(), self.sync),
+        };
+        if let Err(error) = written {
+            // A part of the line may stand there; the next one begins on a line of its own. A header that was cut is
+            // written again with the next, and the part of it is a line that cannot be read.
+            if self.preamble.is_none() {
+                self.preamble = Some("\n".to_owned());
+            }
+            return Err(error.into());
+        }
+        self.preamble = None;
+        self.last = Some(id.to_owned());
+        Ok(())
+    }
+
+    fn take_lock(&mut self) -> Result<(), StoreError> {
+        if self.lock.is_none() {
+            self.lock = Some(Arc::new(super::sessions::lock(&self.dir, &self.name)?));
+            let size = self.dir.stat(&self.name).map_or(0, |(_, size)| size);
+            if self.expected.is_some_and(|expected| expected != size) {
+                return Err(StoreError::Changed { file: self.name.clone() });
+            }
+        }
+        Ok(())
+    }
 }

@@ -1,8 +1,15 @@
-//! Sessions kept in files: append-only JSON Lines, one tree of entries (`docs/formats/session.md`). Files are never
-//! rewritten; what cannot be read in one is skipped with a warning.
+//! Sessions kept in files: append-only JSON Lines, one tree of entries (`docs/formats/session.md`). A line that was written is never
+//! changed; what cannot be read is skipped with a warning.
 
 mod entry;
 mod file;
+mod loaded;
+mod migrate;
+mod sessions;
+#[cfg(test)]
+mod tests;
 
-pub use entry::{Entry, EntryBody, Header, LoadedSession, VERSION, parse};
-pub use file::{NewSession, SessionFile, SessionStore, SessionSummary, StoreError};
+pub use entry::{Entry, EntryBody, Header, VERSION, is_summary, summary_message, summary_text};
+pub use file::SessionFile;
+pub use loaded::{ContextItem, LoadedSession, TreeLine, parse};
+pub use sessions::{NewSession, SessionStore, SessionSummary, StoreError};

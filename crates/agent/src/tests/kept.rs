@@ -37,7 +37,8 @@ impl Kept {
     }
 
     fn file(&self) -> PathBuf {
-        let mut files = std::fs::read_dir(&self.path).unwrap().map(|entry| entry.unwrap().path());
+        let files = std::fs::read_dir(&self.path).unwrap().map(|entry| entry.unwrap().path());
+        let mut files = files.filter(|path| path.is_file());
         let file = files.next().unwrap();
         assert_eq!(files.next(), None);
         file
@@ -95,6 +96,7 @@ async fn a_session_goes_on_after_a_crash_that_cut_its_last_line() {
     let session = kept.session(&[text("one")], None);
     session.prompt("go").await;
     let id = session.id().to_owned();
+    assert!(session.close(DEADLINE).await);
     let file = kept.file();
     let mut bytes = std::fs::read(&file).unwrap();
     bytes.truncate(bytes.len() - 9);
@@ -130,4 +132,148 @@ async fn a_part_of_an_id_that_fits_several_is_refused() {
     let error = kept.store.load("0").unwrap_err();
     assert_eq!(error.to_string(), "2 sessions begin with \"0\"; give more of the id");
     assert_eq!(kept.store.list().unwrap().len(), 2);
+}
+
+fn said(loaded: &crate::store::LoadedSession) -> Vec<String> {
+    loaded.context().iter().map(llm::Message::text).collect()
+}
+
+/// Two prompts, closed; its id and its entries.
+async fn two_prompts(kept: &Kept) -> (String, Vec<String>) {
+    let session = kept.session(&[text("one"), text("two")], None);
+    session.prompt("first").await;
+    session.prompt("second").await;
+    assert!(session.close(DEADLINE).await);
+    let loaded = kept.store.load(session.id()).unwrap();
+    (session.id().to_owned(), loaded.entries.iter().map(|entry| entry.id.clone()).collect())
+}
+
+#[tokio::test]
+async fn r4_a_fork_inherits_to_its_entry_by_order_and_outlives_neither_more_nor_less() {
+    let kept = kept();
+    let (id, entries) = two_prompts(&kept).await;
+    // Times do not count: all entries get the same one, and the clock of the last runs backwards.
+    let file = kept.file();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let stamp = |line: &str, time: &str| {
+        let mut value: Value = serde_json::from_str(line).unwrap();
+        value["timestamp"] = json!(time);
+        format!("{value}\n")
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    let last = lines.len() - 1;
+    let same: String = lines
+        .iter()
+        .enumerate()
+        .map(|(at, line)| stamp(line, if at == last { "2020" } else { "2026" }))
+        .collect();
+    std::fs::write(&file, same).unwrap();
+    let parent = kept.store.load(&id).unwrap();
+    let child = kept.store.fork(&parent, Some(&entries[1]), "/elsewhere").unwrap();
+    let loaded = kept.store.load(&child).unwrap();
+    assert_eq!(said(&loaded), ["first", "one"]);
+    assert_eq!(loaded.header.parent_session.as_ref(), Some(&id));
+    assert_eq!(
+        (loaded.header.branch_point.as_ref(), loaded.header.cwd.as_str()),
+        (Some(&entries[1]), "/elsewhere")
+    );
+    let whole = kept.store.fork(&parent, None, "/p").unwrap();
+    assert_eq!(said(&kept.store.load(&whole).unwrap()), ["first", "one", "second", "two"]);
+    let grandchild = kept.store.fork(&loaded, Some(&entries[0][..6]), "/p").unwrap();
+    assert_eq!(said(&kept.store.load(&grandchild).unwrap()), ["first"]);
+    assert!(matches!(kept.store.fork(&parent, Some("nosuch"), "/p"), Err(StoreError::NoEntry { .. })));
+    let list = kept.store.list().unwrap();
+    assert_eq!(list.iter().filter(|it| it.parent_session.is_some()).count(), 3);
+    kept.store.delete(&child).unwrap();
+    assert!(matches!(kept.store.load(&child), Err(StoreError::NotFound { .. })));
+    assert_eq!(said(&kept.store.load(&id).unwrap()).len(), 4, "the parent stays");
+    assert_eq!(said(&kept.store.load(&grandchild).unwrap()), ["first"], "and so does what came of it");
+}
+
+#[tokio::test]
+async fn r4_a_session_goes_on_from_an_older_entry_and_keeps_the_branch_it_left() {
+    let kept = kept();
+    let (id, entries) = two_prompts(&kept).await;
+    let session = kept.session(&[text("other")], Some(&id));
+    session.switch_to(&*entries[1]).await.unwrap();
+    assert_eq!(session.messages().await.unwrap().len(), 2);
+    assert!(session.switch_to("nosuch").await.is_err());
+    let outcome = session.prompt("instead").await;
+    assert_eq!(outcome.final_text, "other");
+    assert!(session.close(DEADLINE).await);
+    let mut loaded = kept.store.load(&id).unwrap();
+    assert_eq!(said(&loaded), ["first", "one", "instead", "other"]);
+    assert_eq!(loaded.tree().iter().map(|line| line.depth).max(), Some(1));
+    assert!(loaded.select(&entries[3]));
+    assert_eq!(said(&loaded), ["first", "one", "second", "two"], "nothing is lost");
+    let mut file = kept.store.reopen(&kept.store.load_to_write(&id).unwrap());
+    file.append_label(&entries[3], Some("first try")).unwrap();
+    file.append_branch(&entries[1], "tried something else").unwrap();
+    drop(file);
+    let loaded = kept.store.load(&id).unwrap();
+    assert_eq!(loaded.labels()[&entries[3]], "first try");
+    let now = said(&loaded);
+    assert!(now.len() == 3 && now[2].contains("tried something else"), "{now:?}");
+}
+
+#[tokio::test]
+async fn a_second_writer_is_refused_by_name_and_a_change_behind_the_back_is_seen() {
+    let kept = kept();
+    let session = kept.session(&[text("one"), text("two")], None);
+    session.prompt("go").await;
+    let error = kept.store.load_to_write(session.id()).unwrap_err();
+    assert!(error.to_string().contains("being written by another"), "{error}");
+    assert!(matches!(kept.store.delete(session.id()), Err(StoreError::InUse { .. })));
+    // One that was loaded without the lock finds out with its first entry.
+    let late = kept.session(&[text("late")], Some(session.id()));
+    let outcome = late.prompt("me too").await;
+    assert_eq!(outcome.reason, TerminationReason::Error);
+    assert!(outcome.error.unwrap().contains("being written by another"));
+    let stale = kept.store.load(session.id()).unwrap();
+    session.prompt("on").await;
+    assert!(session.close(DEADLINE).await);
+    let error = kept.store.reopen(&stale).append_name("a name").unwrap_err();
+    assert!(matches!(error, StoreError::Changed { .. }), "{error}");
+    assert_eq!(said(&kept.store.load(session.id()).unwrap()).len(), 4);
+}
+
+#[tokio::test]
+async fn an_older_version_is_written_anew_when_it_is_gone_on_with() {
+    let kept = kept();
+    let (id, _) = two_prompts(&kept).await;
+    let file = kept.file();
+    let old = concat!(
+        r#"{"type":"session","id":"ID","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/p"}"#,
+        "\n",
+        r#"{"type":"message","timestamp":"t","message":{"role":"user","content":"long ago"}}"#,
+        "\n"
+    );
+    std::fs::write(&file, old.replace("ID", &id)).unwrap();
+    let session = kept.session(&[text("welcome back")], Some(&id));
+    session.prompt("again").await;
+    assert!(session.close(DEADLINE).await);
+    let loaded = kept.store.load(&id).unwrap();
+    assert_eq!(said(&loaded), ["long ago", "again", "welcome back"]);
+    assert!(std::fs::read_to_string(&file).unwrap().lines().next().unwrap().contains(r#""version":3"#));
+}
+
+#[tokio::test]
+async fn a_summary_and_what_is_set_are_there_when_the_session_is_gone_on_with() {
+    let kept = kept();
+    let (id, _) = two_prompts(&kept).await;
+    let session = kept.session(&[text("sum"), text("more")], Some(&id));
+    session.set_thinking_level(Some(llm::ThinkingLevel::Low));
+    let limits_keep_20000 = session.compact("").await.unwrap();
+    assert!(!limits_keep_20000, "it is short, so nothing is put into fewer words");
+    session.prompt("third").await;
+    assert!(session.close(DEADLINE).await);
+    let mut file = kept.store.reopen(&kept.store.load_to_write(&id).unwrap());
+    let loaded = kept.store.load(&id).unwrap();
+    let third = loaded.entries.iter().rev().find(|it| it.kind == "message").unwrap().id.clone();
+    file.append_compaction("all of it", Some(&third), 9).unwrap();
+    drop(file);
+    let session = kept.session(&[text("ok")], Some(&id));
+    let state = session.state().borrow().clone();
+    assert_eq!((state.messages.len(), state.thinking_level), (2, Some(llm::ThinkingLevel::Low)));
+    assert!(state.messages.to_vec()[0].text().contains("all of it"));
 }

@@ -1,10 +1,19 @@
 //! Tests at the boundary of the session, with a scripted model and small tools. Names begin with the numbers of the
 //! behaviours they cover (`b17`: behaviour 17 of the list of agent loops; `r3`: requirement 3 of embedding).
 
+mod behaviours;
+mod crash;
 mod discovery;
+mod flat;
+mod hooks;
 mod kept;
+mod listeners;
 mod order;
 mod permits;
+mod pipeline;
+mod properties;
+mod queues;
+mod recovery;
 mod sessions;
 mod stop;
 mod tools;
@@ -178,7 +187,16 @@ fn show(event: &Event) -> String {
         Event::QueueUpdate { steering, follow_up } => format!("queue {steering} {follow_up}"),
         Event::AgentSettled { aborted } => format!("settled aborted={aborted}"),
         Event::Notice { .. } => "notice".to_owned(),
-        Event::RetryStart { .. } => "retry".to_owned(),
+        Event::RetryStart { attempt, delay_ms, .. } => format!("retry {attempt} {delay_ms}"),
+        Event::RetryEnd { attempt, success } => format!("retry_end {attempt} {success}"),
+        Event::ModelChange { model, .. } => format!("model {model}"),
+        Event::ThinkingLevelChange { level } => format!("thinking {level:?}"),
+        Event::CustomMessage { kind, .. } => format!("custom {kind}"),
+        Event::CompactionStart { reason, .. } => format!("compaction_start {reason}"),
+        Event::CompactionEnd { kept, summary, .. } => {
+            format!("compaction_end {kept} {}", if summary.is_some() { "made" } else { "failed" })
+        }
+        Event::TranscriptReplaced { messages } => format!("replaced {}", messages.len()),
         Event::PermissionRequest { .. } => "ask".to_owned(),
         Event::PermissionResolved { .. } => "answer".to_owned(),
     }

@@ -11,7 +11,7 @@ use super::*;
 use crate::TerminationReason;
 
 #[tokio::test]
-async fn b01_b03_b05_a_plain_prompt() {
+async fn b01_b03_b05_b18_a_plain_prompt() {
     let (outcome, running) = setup(&[text("Hello there, this is more than one delta.")]).run().await;
     assert_eq!(
         running.shown(),

@@ -47,7 +47,7 @@ async fn the_state_can_be_watched() {
     };
     let (_, ()) = tokio::join!(running.prompt("go"), watch);
     let idle = running.session.state().borrow().clone();
-    assert_eq!((idle.running, idle.streaming, idle.messages), (false, false, 2));
+    assert_eq!((idle.running, idle.streaming, idle.messages.len()), (false, false, 2));
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn the_instructions_and_tools_are_in_every_request() {
     assert_eq!((outcome.final_text.as_str(), outcome.error), ("ok", None));
 }
 
-fn cx(events: Emitter) -> ToolCx {
+pub(super) fn cx(events: Emitter) -> ToolCx {
     let gate = Gate {
         policy: None,
         approver: Arc::new(workspace::Nobody),
@@ -111,7 +111,12 @@ async fn b85_a_tool_is_called_without_a_model_with_the_same_checks() {
     let panics = tool("panics", |_, _| panic!("a defect"));
     let tools = [echo("t"), panics].map(|it| Arc::new(it) as Arc<dyn Tool>);
     let registry = Registry::new(tools).unwrap();
-    let cx = cx(Emitter::start("s".to_owned(), Vec::new(), &tokio_util::task::TaskTracker::new()));
+    let cx = cx(Emitter::start(
+        "s".to_owned(),
+        Vec::new(),
+        crate::SessionState::default(),
+        &tokio_util::task::TaskTracker::new(),
+    ));
     let good = call_tool(&registry, "t", json!({"n": "7"}), &cx).await;
     assert_eq!((good.joined_text().as_str(), good.is_error), ("{\"n\":7}", false));
     for (name, args, code) in [

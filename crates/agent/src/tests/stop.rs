@@ -112,7 +112,7 @@ impl crate::Hooks for Stuck {
         &'a self,
         _: &'a llm::ToolCall,
         _: &'a Value,
-        _: &'a [Message],
+        _: &'a crate::Messages,
     ) -> BoxFuture<'a, Result<crate::Before, String>> {
         Box::pin(async {
             if self.0 == "before" { std::future::pending().await } else { Ok(crate::Before::Proceed) }

@@ -5,7 +5,7 @@ use llm::{Message, ToolCall};
 use serde_json::json;
 
 use super::*;
-use crate::{Before, Finish, Hooks, TerminationReason, TurnReport};
+use crate::{Before, Finish, Hooks, Messages, TerminationReason, TurnReport};
 
 #[tokio::test]
 async fn b17_content_decides_whether_the_loop_goes_on() {
@@ -71,7 +71,7 @@ async fn b22_a_queued_message_goes_on_after_a_batch_that_ends_the_run() {
 }
 
 #[tokio::test]
-async fn b69_b70_b71_calls_that_cannot_be_run_are_error_results() {
+async fn b69_b70_b71_b80_b82_calls_that_cannot_be_run_are_error_results() {
     let first = json!({"tool_calls": [
         call("a", "nosuch", json!({})),
         call("b", "t", json!({"n": "many"})),
@@ -226,7 +226,7 @@ impl Hooks for TestHooks {
         &'a self,
         call: &'a ToolCall,
         args: &'a Value,
-        messages: &'a [Message],
+        messages: &'a Messages,
     ) -> BoxFuture<'a, Result<Before, String>> {
         Box::pin(async move {
             assert!(matches!(messages.last(), Some(Message::Assistant(_))), "b72");
@@ -281,7 +281,7 @@ impl Hooks for Finishing {
 }
 
 #[tokio::test]
-async fn b28_finish_turn_can_end_a_run_and_leaves_the_queues() {
+async fn b27_b28_finish_turn_can_end_a_run_and_leaves_the_queues() {
     let running = setup(&[calls(&[call("a", "t", json!({}))]), text("not asked")])
         .tool(echo("t"))
         .hooks(Finishing(Finish::End))

@@ -69,12 +69,13 @@ pub struct HttpRequest {
 
 impl HttpRequest {
     /// A request to `path` below the endpoint's base URL, with the key in `auth` unless the endpoint says otherwise.
-    fn new(endpoint: &Endpoint, path: &str, auth: Auth, body: Value) -> HttpRequest {
+    fn new(endpoint: &Endpoint, request: &Request, path: &str, auth: Auth, body: Value) -> HttpRequest {
+        let key = request.api_key.clone().or_else(|| endpoint.api_key.clone());
         let auth = endpoint.auth.clone().unwrap_or(auth);
         HttpRequest {
             url: endpoint.url(path),
             headers: endpoint.headers.clone(),
-            key: endpoint.api_key.clone().map(|key| (auth, key)),
+            key: key.map(|key| (auth, key)),
             body,
             thinking: None,
         }

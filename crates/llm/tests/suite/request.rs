@@ -4,7 +4,7 @@ use llm::protocol::openai_completions::OpenAiCompletions;
 use llm::protocol::{HttpRequest, Protocol as _};
 use llm::{
     ApiKey, AssistantMessage, Compat, Content, Endpoint, MaxTokensField, Message, Request, StopReason,
-    ToolCall, ToolDefinition, ToolResultMessage,
+    ThinkingLevel, ToolCall, ToolDefinition, ToolResultMessage,
 };
 use serde_json::{Value, json};
 
@@ -146,4 +146,34 @@ fn no_tools_means_no_field_and_a_key_does_not_print() {
     let http = encode(&endpoint, &Request { messages: vec![Message::user("hi")], ..Request::default() });
     assert_eq!(http.body.get("tools"), None);
     assert!(!format!("{http:?} {endpoint:?}").contains("sk-secret"));
+}
+
+#[test]
+fn the_level_of_thinking_and_a_key_of_its_own_reach_the_request() {
+    let mut endpoint = Endpoint::new("p", "http://127.0.0.1:1/v1", "m");
+    endpoint.api_key = ApiKey::new("old");
+    let with = |thinking| Request {
+        messages: vec![Message::user("hi")],
+        thinking,
+        api_key: ApiKey::new("new"),
+        ..Request::default()
+    };
+    endpoint.thinking = serde_json::from_value(json!({"low": "low", "high": "high"})).unwrap();
+    let http = encode(&endpoint, &with(Some(ThinkingLevel::High)));
+    let key = http.key.map(|(_, key)| key);
+    assert_eq!((http.body["reasoning_effort"].as_str(), key), (Some("high"), ApiKey::new("new")));
+    assert_eq!(encode(&endpoint, &with(None)).body.get("reasoning_effort"), None);
+}
+
+#[test]
+fn b84_pictures_of_a_failed_call_reach_the_model() {
+    let failed = match result("a", vec![Content::text("it broke"), image()]) {
+        Message::ToolResult(result) => Message::ToolResult(ToolResultMessage { is_error: true, ..result }),
+        other => other,
+    };
+    let asked = assistant("local", vec![call("a", json!({}))]);
+    let messages = vec![Message::user("go"), asked, failed];
+    let http = encode(&endpoint(), &Request { messages, ..Request::default() });
+    assert_eq!(http.body["messages"][2]["content"], "it broke");
+    assert_eq!(http.body["messages"][3]["content"][1]["type"], "image_url");
 }

@@ -5,6 +5,7 @@ pub mod config;
 pub mod doctor;
 pub mod edit;
 pub mod edit_batch;
+pub mod export;
 pub mod logs;
 pub mod models;
 pub mod run;

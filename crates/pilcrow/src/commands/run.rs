@@ -15,9 +15,10 @@ use crate::owner::{Ran, Reply, Request};
 use crate::project::Access;
 use crate::{cli, output, stop, unsaved};
 
-/// Works out `prompt`; `-` or nothing reads it from standard input.
+/// Works out `prompt`, in the session `resume` if one is named; `-` or nothing reads it from standard input.
 pub async fn run(
     prompt: Option<String>,
+    resume: Option<String>,
     project: &cli::Project,
     carried: &cli::Carried,
     consent: &cli::Consent,
@@ -39,7 +40,7 @@ pub async fn run(
     let mut carrier = Carrier::find(project, carried, access).await?;
     let listener: Arc<dyn Listener> = if consent.json { Arc::new(Lines) } else { Arc::new(Told::default()) };
     let folder = std::path::absolute(".")?;
-    let request = Request { prompt, model: model.map(str::to_owned), folder };
+    let request = Request { prompt, model: model.map(str::to_owned), folder, resume };
     let reply = carrier.run(request, listener, &cancel).await;
     carrier.close(cancel.is_cancelled()).await;
     let Ran { exit, why, unsaved } = match reply? {

@@ -1,28 +1,89 @@
-//! `pilcrow sessions`: past conversations of a project.
+//! `pilcrow sessions`: past conversations of a project, and going on with one.
 
-use agent::store::{EntryBody, LoadedSession};
-use llm::{Content, Message};
+use agent::extract;
+use agent::store::{EntryBody, LoadedSession, SessionStore, StoreError};
 use serde_json::json;
 
-use super::Exit;
+use super::export::{self, Format};
+use super::{Exit, wrong_use};
 use crate::project::{Access, Project};
 use crate::{cli, output};
 
-/// Lists them, newest first.
-pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
+fn open(project: &cli::Project) -> anyhow::Result<(Project, SessionStore)> {
     let project = Project::open(project, Access { yes: false, keep: false, trusted: false })?;
-    let sessions = project.sessions()?.list()?;
+    let store = project.sessions()?;
+    Ok((project, store))
+}
+
+/// Carries out one of them.
+pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
+    let (project, store) = open(project)?;
+    let done = match command {
+        cli::Sessions::List => list(&store, as_json),
+        cli::Sessions::Show { id } => show(&store, id.as_deref(), as_json),
+        cli::Sessions::Tree { id } => tree(&store, id.as_deref(), as_json),
+        cli::Sessions::Branch { id, entry } => branch(&store, &id, &entry, as_json),
+        cli::Sessions::Label { id, entry, label } => self::label(&store, &id, &entry, label.as_deref()),
+        cli::Sessions::Fork { id, entry } => {
+            let cwd = project.workspace.root().to_string();
+            fork(&store, &id, entry.as_deref(), &cwd, as_json)
+        }
+        cli::Sessions::Export { id, format } => export(&store, id.as_deref(), format),
+        cli::Sessions::Delete { ids } => delete(&store, &ids),
+        cli::Sessions::Resume { .. } => return Ok(wrong_use("`resume` needs a prompt")),
+    };
+    match done {
+        Ok(exit) => Ok(exit),
+        // The sentence says what to do next.
+        Err(error) => {
+            output::note(&format!("pilcrow: {error}"));
+            Ok(Exit::Failed)
+        }
+    }
+}
+
+type Done = Result<Exit, StoreError>;
+
+/// The session meant by `id`, or the newest.
+fn load(store: &SessionStore, id: Option<&str>) -> Result<Option<LoadedSession>, StoreError> {
+    let id = match id {
+        Some(id) => id.to_owned(),
+        None => match store.list()?.into_iter().next() {
+            Some(newest) => newest.id,
+            None => {
+                output::note("pilcrow: there are no sessions yet");
+                return Ok(None);
+            }
+        },
+    };
+    let session = store.load(&id)?;
+    warn(&session);
+    Ok(Some(session))
+}
+
+fn warn(session: &LoadedSession) {
+    for warning in &session.warnings {
+        output::note(&format!("pilcrow: {warning}"));
+    }
+}
+
+fn list(store: &SessionStore, as_json: bool) -> Done {
+    let sessions = store.list()?;
     for session in &sessions {
         if as_json {
             output::json(&json!({
                 "id": session.id, "created": session.created, "last_active": session.last_active,
                 "messages": session.messages, "title": session.title,
+                "parent_session": session.parent_session, "branch_point": session.branch_point,
             }));
         } else {
-            let title = &session.title;
+            let forked = match &session.parent_session {
+                Some(parent) => format!("  (from {parent})"),
+                None => String::new(),
+            };
             output::line(&format!(
-                "{}  {}  {} messages  {title}",
-                session.id, session.last_active, session.messages
+                "{}  {}  {} messages  {}{forked}",
+                session.id, session.last_active, session.messages, session.title
             ));
         }
     }
@@ -32,68 +93,129 @@ pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Shows one: the newest, or the one whose id begins with `id`.
-pub fn show(id: Option<&str>, project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
-    let project = Project::open(project, Access { yes: false, keep: false, trusted: false })?;
-    let store = project.sessions()?;
-    let all = store.list()?;
-    let found: Vec<_> = all.iter().filter(|session| id.is_none_or(|id| session.id.starts_with(id))).collect();
-    let session = match (found.as_slice(), id) {
-        ([], None) => {
-            output::note("pilcrow: there are no sessions yet");
-            return Ok(Exit::Failed);
-        }
-        ([], Some(id)) => {
-            output::note(&format!(
-                "pilcrow: no session's id begins with {id}; `pilcrow sessions list` shows them"
-            ));
-            return Ok(Exit::Failed);
-        }
-        ([_, _, ..], Some(id)) => {
-            output::note(&format!("pilcrow: {} sessions begin with {id}; give more of the id", found.len()));
-            return Ok(Exit::Failed);
-        }
-        ([newest, ..], _) => store.load(&newest.id)?,
-    };
-    for warning in &session.warnings {
-        output::note(&format!("pilcrow: {warning}"));
-    }
+fn show(store: &SessionStore, id: Option<&str>, as_json: bool) -> Done {
+    let Some(session) = load(store, id)? else { return Ok(Exit::Failed) };
     if as_json {
-        for message in session.context() {
-            output::json(&message);
-        }
+        session.context().iter().for_each(output::json);
     } else {
-        output::line(&transcript(&session));
+        output::line(&export::text(&session));
     }
     Ok(Exit::Done)
 }
 
-fn transcript(session: &LoadedSession) -> String {
-    let mut out =
-        format!("session {} in {} ({})\n", session.header.id, session.header.cwd, session.header.timestamp);
-    for entry in &session.entries {
-        let EntryBody::Message(message) = &entry.body else { continue };
-        let who = match message.as_ref() {
-            Message::User(_) => "person".to_owned(),
-            Message::Assistant(message) => message.model.clone(),
-            Message::ToolResult(result) if result.is_error => format!("{} failed", result.tool_name),
-            Message::ToolResult(result) => result.tool_name.clone(),
-        };
-        out.push_str(&format!("\n[{who}]\n"));
-        for content in message.content() {
-            match content {
-                Content::Text { text, .. } => out.push_str(&format!("{}\n", text.trim_end())),
-                Content::ToolCall(call) => {
-                    out.push_str(&format!(
-                        "→ {} {}\n",
-                        call.name,
-                        serde_json::Value::Object(call.arguments.clone())
-                    ));
-                }
-                Content::Thinking { thinking, .. } => out.push_str(&format!("({})\n", thinking.trim_end())),
-                Content::Image { mime_type, .. } => out.push_str(&format!("(a picture, {mime_type})\n")),
-            }
+fn tree(store: &SessionStore, id: Option<&str>, as_json: bool) -> Done {
+    let Some(session) = load(store, id)? else { return Ok(Exit::Failed) };
+    for line in session.tree() {
+        let entry = &session.entries[line.entry];
+        let words = words(&session, entry);
+        if as_json {
+            output::json(&json!({
+                "id": entry.id, "parent": entry.parent_id, "depth": line.depth, "type": entry.kind,
+                "at": entry.timestamp, "current": line.is_current, "label": line.label, "text": words,
+            }));
+        } else {
+            let mark = if line.is_current { '*' } else { ' ' };
+            let label = line.label.map(|label| format!("  <{label}>")).unwrap_or_default();
+            output::line(&format!("{mark} {}{}  {words}{label}", "  ".repeat(line.depth), entry.id));
         }
     }
-    out
+    Ok(Exit::Done)
+}
+
+/// An entry in one short line.
+fn words(session: &LoadedSession, entry: &agent::store::Entry) -> String {
+    let brief = |text: &str| {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if text.chars().count() > 80 { text.chars().take(80).chain(['…']).collect() } else { text }
+    };
+    match session.body(entry) {
+        Ok(EntryBody::Message(message)) => {
+            let calls = message.content().iter().filter_map(|content| match content {
+                llm::Content::ToolCall(call) => Some(format!("→ {}", call.name)),
+                _ => None,
+            });
+            let calls: Vec<String> = calls.collect();
+            format!("{}: {}", message.role(), brief(&format!("{} {}", message.text(), calls.join(" "))))
+        }
+        Ok(EntryBody::Compaction { summary, .. }) => format!("put into fewer words: {}", brief(&summary)),
+        Ok(EntryBody::BranchSummary { summary, .. }) => format!("from another branch: {}", brief(&summary)),
+        Ok(EntryBody::Label { target, label }) => match label {
+            Some(label) => format!("{target} is called {label:?}"),
+            None => format!("{target} has no name any more"),
+        },
+        Ok(EntryBody::Info { name }) => format!("name: {}", name.unwrap_or_default()),
+        Ok(EntryBody::ModelChange { provider, model }) => format!("model: {provider}/{model}"),
+        Ok(EntryBody::ToolActivation(tools)) => format!("tools: {}", tools.join(", ")),
+        Ok(EntryBody::Command { command, .. }) => format!("ran {}", brief(&command)),
+        Ok(_) => entry.kind.clone(),
+        Err(error) => format!("cannot be read: {error}"),
+    }
+}
+
+fn no_entry(id: &str) -> StoreError {
+    StoreError::NoEntry { id: id.to_owned() }
+}
+
+fn branch(store: &SessionStore, id: &str, entry: &str, as_json: bool) -> Done {
+    let mut session = store.load_to_write(id)?;
+    warn(&session);
+    let at = session.find(entry).ok_or_else(|| no_entry(entry))?.id.clone();
+    let mut file = store.reopen(&session);
+    // What was done after the entry, if that is on the way to where the session is.
+    let path: Vec<String> = session.path().iter().map(|entry| entry.id.clone()).collect();
+    let left: Vec<llm::Message> = match path.iter().position(|id| *id == at) {
+        Some(place) => {
+            let after = &path[place + 1..];
+            let items = session.context_items();
+            items.into_iter().filter(|item| after.contains(&item.entry_id)).map(|item| item.message).collect()
+        }
+        None => session.context(),
+    };
+    let new = file.append_branch(&at, &extract(&left))?;
+    session.select(&at);
+    if as_json {
+        output::json(&json!({ "session": session.header.id, "at": at, "entry": new }));
+    } else {
+        output::line(&format!(
+            "session {} goes on from {at}; what was left is kept, and told in a summary",
+            session.header.id
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+fn label(store: &SessionStore, id: &str, entry: &str, label: Option<&str>) -> Done {
+    let session = store.load_to_write(id)?;
+    let target = session.find(entry).ok_or_else(|| no_entry(entry))?.id.clone();
+    store.reopen(&session).append_label(&target, label)?;
+    Ok(Exit::Done)
+}
+
+fn fork(store: &SessionStore, id: &str, entry: Option<&str>, cwd: &str, as_json: bool) -> Done {
+    let session = store.load(id)?;
+    warn(&session);
+    let new = store.fork(&session, entry, cwd)?;
+    if as_json {
+        output::json(&json!({ "session": new, "parent_session": session.header.id }));
+    } else {
+        output::line(&new);
+    }
+    Ok(Exit::Done)
+}
+
+fn export(store: &SessionStore, id: Option<&str>, format: Format) -> Done {
+    let Some(session) = load(store, id)? else { return Ok(Exit::Failed) };
+    match format {
+        Format::Markdown => output::part(&export::markdown(&session)),
+        Format::Html => output::part(&export::html(&session)),
+        Format::Jsonl => output::part(session.text()),
+    }
+    Ok(Exit::Done)
+}
+
+fn delete(store: &SessionStore, ids: &[String]) -> Done {
+    for id in ids {
+        output::line(&format!("deleted {}", store.delete(id)?));
+    }
+    Ok(Exit::Done)
 }

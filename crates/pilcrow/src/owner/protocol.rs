@@ -127,6 +127,9 @@ pub struct Request {
     /// Where the command stands: a script's file is looked for from there.
     #[serde(default)]
     pub folder: PathBuf,
+    /// The session to go on with; a new one without it.
+    #[serde(default)]
+    pub resume: Option<String>,
 }
 
 /// How a run ended; what it did was told in events.

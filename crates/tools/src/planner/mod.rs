@@ -56,6 +56,10 @@ impl Model for Planner {
         &self.info
     }
 
+    fn can_summarize(&self) -> bool {
+        false
+    }
+
     fn stream(&self, request: Request, cancel: CancellationToken) -> MessageStream {
         let ModelInfo { api, provider, id, .. } = &self.info;
         let empty = AssistantMessage::empty(api, provider, id);

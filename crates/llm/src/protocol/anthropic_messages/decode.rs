@@ -83,7 +83,7 @@ impl MessagesDecoder {
     }
 
     fn fail(&mut self, kind: ErrorKind, text: &str) {
-        self.blocks.end(Err((kind, format!("the provider reported an error: {text}"))));
+        self.blocks.end(Err((kind.refined(text), format!("the provider reported an error: {text}"))));
     }
 
     fn head(&mut self, message: &Value) {

@@ -74,7 +74,8 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
         body.insert("temperature".to_owned(), json!(temperature));
     }
     body.insert("stream".to_owned(), json!(true));
-    let mut http = HttpRequest::new(endpoint, "messages", Auth::header("x-api-key"), Value::Object(body));
+    let mut http =
+        HttpRequest::new(endpoint, request, "messages", Auth::header("x-api-key"), Value::Object(body));
     if !http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("anthropic-version")) {
         http.headers.push(("anthropic-version".to_owned(), VERSION.to_owned()));
     }
@@ -177,12 +178,20 @@ fn tool(tool: &ToolDefinition) -> Value {
 fn messages(endpoint: &Endpoint, transcript: &[Message]) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
     let mut ids = Ids::new(IDS);
-    for message in transcript {
-        let (role, blocks) = match message {
+    let mut pictures: Vec<Value> = Vec::new();
+    for (at, message) in transcript.iter().enumerate() {
+        let (role, mut blocks) = match message {
             Message::User(user) => ("user", blocks(visible(endpoint, &user.content, IMAGE_OMITTED))),
             Message::Assistant(message) => ("assistant", assistant(endpoint, message, &mut ids)),
-            Message::ToolResult(result) => ("user", vec![tool_result(endpoint, result, &mut ids)]),
+            Message::ToolResult(result) => {
+                ("user", vec![tool_result(endpoint, result, &mut ids, &mut pictures)])
+            }
         };
+        // They follow the results of the batch.
+        if !pictures.is_empty() && !matches!(transcript.get(at + 1), Some(Message::ToolResult(_))) {
+            blocks.push(json!({ "type": "text", "text": "Attached image(s) from tool result:" }));
+            blocks.append(&mut pictures);
+        }
         if blocks.is_empty() {
             continue;
         }
@@ -234,12 +243,19 @@ fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids) -> 
     blocks.collect()
 }
 
-fn tool_result(endpoint: &Endpoint, result: &ToolResultMessage, ids: &mut Ids) -> Value {
+/// A failed result takes text only: its images go to `pictures`.
+fn tool_result(
+    endpoint: &Endpoint,
+    result: &ToolResultMessage,
+    ids: &mut Ids,
+    pictures: &mut Vec<Value>,
+) -> Value {
     let mut content = blocks(visible(endpoint, &result.content, TOOL_IMAGE_OMITTED));
-    // A failed result takes text only.
-    if result.is_error && content.iter().any(|block| block["type"] == "image") {
-        content.retain(|block| block["type"] != "image");
-        content.push(json!({ "type": "text", "text": "(image of a failed call left out)" }));
+    if result.is_error {
+        let (images, texts) = content.into_iter().partition(|block| block["type"] == "image");
+        content = texts;
+        let images: Vec<Value> = images;
+        pictures.extend(images);
     }
     if content.is_empty() {
         content.push(json!({ "type": "text", "text": "(no tool output)" }));

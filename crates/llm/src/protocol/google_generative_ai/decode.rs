@@ -57,7 +57,7 @@ impl GenerateDecoder {
                 _ => ErrorKind::Provider,
             };
             let text = format!("the provider reported an error: {}", error_text(error));
-            return self.blocks.end(Err((kind, text)));
+            return self.blocks.end(Err((kind.refined(&text), text)));
         }
         self.chunks += 1;
         self.blocks.identity(non_empty(&chunk["responseId"]), non_empty(&chunk["modelVersion"]));

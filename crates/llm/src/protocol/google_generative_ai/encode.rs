@@ -75,7 +75,8 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
         body.insert("generationConfig".to_owned(), Value::Object(config));
     }
     let path = format!("models/{}:streamGenerateContent?alt=sse", endpoint.model);
-    let http = HttpRequest::new(endpoint, &path, Auth::header("x-goog-api-key"), Value::Object(body));
+    let http =
+        HttpRequest::new(endpoint, request, &path, Auth::header("x-goog-api-key"), Value::Object(body));
     Ok(HttpRequest { thinking, ..http })
 }
 

@@ -69,7 +69,7 @@ impl CompletionsDecoder {
     fn chunk(&mut self, chunk: &Value) {
         if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
             let text = format!("the provider reported an error: {}", error_text(error));
-            return self.end(Some((ErrorKind::Provider, text)));
+            return self.end(Some((ErrorKind::Provider.refined(&text), text)));
         }
         self.chunks += 1;
         self.blocks.identity(non_empty(&chunk["id"]), non_empty(&chunk["model"]));

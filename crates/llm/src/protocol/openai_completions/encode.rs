@@ -82,7 +82,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
         }
         (level, effort.shown())
     });
-    let http = HttpRequest::new(endpoint, "chat/completions", Auth::bearer(), Value::Object(body));
+    let http = HttpRequest::new(endpoint, request, "chat/completions", Auth::bearer(), Value::Object(body));
     Ok(HttpRequest { thinking, ..http })
 }
 

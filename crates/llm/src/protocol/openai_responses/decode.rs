@@ -161,7 +161,7 @@ impl ResponsesDecoder {
         };
         let colon = if code.is_empty() { "" } else { ": " };
         let text = format!("the provider reported an error: {code}{colon}{}", error_text(error));
-        self.blocks.end(Err((kind, text)));
+        self.blocks.end(Err((kind.refined(&text), text)));
     }
 
     fn terminal(&mut self, response: &Value) {

@@ -79,7 +79,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     }
     body.insert("store".to_owned(), json!(false));
     body.insert("stream".to_owned(), json!(true));
-    let http = HttpRequest::new(endpoint, "responses", Auth::bearer(), Value::Object(body));
+    let http = HttpRequest::new(endpoint, request, "responses", Auth::bearer(), Value::Object(body));
     Ok(HttpRequest { thinking, ..http })
 }
 

@@ -1,0 +1,248 @@
+//! What a session is made of.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use llm::{Model, ThinkingLevel};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use workspace::{Approver, Nobody, Policy, Redactor};
+
+use crate::actor::Actor;
+use crate::discovery::Toolset;
+use crate::emitter::Emitter;
+use crate::event::EventSink;
+use crate::hooks::{Hooks, NoHooks};
+use crate::queues::Queues;
+use crate::registry::{Registry, RegistryError};
+use crate::run::Limits;
+use crate::session::{Inner, Session};
+use crate::settings::{Current, Settings};
+use crate::state::SessionState;
+use crate::store::{LoadedSession, NewSession, SessionStore};
+use crate::told::ToldApprover;
+use crate::tool::Tool;
+use crate::transcript::Transcript;
+
+/// Operations that wait before callers do.
+const OPERATIONS: usize = 64;
+
+/// What a session is made of.
+pub struct SessionBuilder {
+    model: Arc<dyn Model>,
+    fallbacks: VecDeque<Arc<dyn Model>>,
+    thinking_level: Option<ThinkingLevel>,
+    tools: Registry,
+    instructions: String,
+    cwd: String,
+    store: Option<SessionStore>,
+    resume: Option<LoadedSession>,
+    parent: Option<(String, Option<String>)>,
+    sinks: Vec<Arc<dyn EventSink>>,
+    policy: Option<Arc<Policy>>,
+    approver: Arc<dyn Approver>,
+    hooks: Arc<dyn Hooks>,
+    cancel: CancellationToken,
+    limits: Limits,
+    id: Option<String>,
+    invoked: bool,
+    searches: bool,
+}
+
+impl SessionBuilder {
+    pub(crate) fn new(model: Arc<dyn Model>, tools: Registry) -> SessionBuilder {
+        SessionBuilder {
+            model,
+            fallbacks: VecDeque::new(),
+            thinking_level: None,
+            tools,
+            instructions: String::new(),
+            cwd: String::new(),
+            store: None,
+            resume: None,
+            parent: None,
+            sinks: Vec::new(),
+            policy: None,
+            approver: Arc::new(Nobody),
+            hooks: Arc::new(NoHooks),
+            cancel: CancellationToken::new(),
+            limits: Limits::default(),
+            id: None,
+            invoked: false,
+            searches: false,
+        }
+    }
+
+    /// The instructions.
+    pub fn system(self, system: impl Into<String>) -> Self {
+        SessionBuilder { instructions: system.into(), ..self }
+    }
+
+    /// Models to go on with when the first one fails, in order.
+    pub fn fallbacks(self, models: impl IntoIterator<Item = Arc<dyn Model>>) -> Self {
+        SessionBuilder { fallbacks: models.into_iter().collect(), ..self }
+    }
+
+    /// How much the model is asked to think; its own default otherwise.
+    pub fn thinking_level(self, level: ThinkingLevel) -> Self {
+        SessionBuilder { thinking_level: Some(level), ..self }
+    }
+
+    /// One more tool. `Err` when its name is taken.
+    pub fn tool(mut self, tool: Arc<dyn Tool>) -> Result<Self, RegistryError> {
+        self.tools.add(tool)?;
+        Ok(self)
+    }
+
+    /// The working directory, as the session's file shows it.
+    pub fn cwd(self, cwd: impl Into<String>) -> Self {
+        SessionBuilder { cwd: cwd.into(), ..self }
+    }
+
+    /// Where the session is kept.
+    pub fn store(self, store: SessionStore) -> Self {
+        SessionBuilder { store: Some(store), ..self }
+    }
+
+    /// Goes on with a session that was loaded: its id, its transcript to the selected entry, and its file if a store is given.
+    pub fn resume(self, session: LoadedSession) -> Self {
+        SessionBuilder { resume: Some(session), ..self }
+    }
+
+    /// The session that a new one came from, and the entry where it did, as its file shows them. Nothing is inherited: see
+    /// [`SessionStore::fork`] for that.
+    pub fn parent(self, session: impl Into<String>, branch_point: Option<String>) -> Self {
+        SessionBuilder { parent: Some((session.into(), branch_point)), ..self }
+    }
+
+    /// Hears the events; several are told in this order.
+    pub fn sink(mut self, sink: Arc<dyn EventSink>) -> Self {
+        self.sinks.push(sink);
+        self
+    }
+
+    /// Decides what is permitted.
+    pub fn policy(self, policy: Arc<Policy>) -> Self {
+        SessionBuilder { policy: Some(policy), ..self }
+    }
+
+    /// Who is asked; each question is an event as well.
+    pub fn approver(self, approver: Arc<dyn Approver>) -> Self {
+        SessionBuilder { approver, ..self }
+    }
+
+    /// Takes part in the loop.
+    pub fn hooks(self, hooks: Arc<dyn Hooks>) -> Self {
+        SessionBuilder { hooks, ..self }
+    }
+
+    /// Ends every run of the session.
+    pub fn cancel(self, cancel: CancellationToken) -> Self {
+        SessionBuilder { cancel, ..self }
+    }
+
+    /// The bounds of each run.
+    pub fn limits(self, limits: Limits) -> Self {
+        SessionBuilder { limits, ..self }
+    }
+
+    /// The id of a new session, for surfaces that tell it before the session is made; one is chosen otherwise.
+    pub fn id(self, id: impl Into<String>) -> Self {
+        SessionBuilder { id: Some(id.into()), ..self }
+    }
+
+    /// The person's own command named what the session does, so that only a denying rule stops it.
+    pub fn invoked(self, invoked: bool) -> Self {
+        SessionBuilder { invoked, ..self }
+    }
+
+    /// The model is told of few tools and finds the others; see [`Toolset`]. Otherwise it is told of all.
+    pub fn searches_tools(self, searches: bool) -> Self {
+        SessionBuilder { searches, ..self }
+    }
+
+    /// Starts the session's task in the current tokio runtime. Writes nothing yet: the file begins with the first message.
+    pub fn build(self) -> Session {
+        let resumed_from = self.resume.as_ref().map(|loaded| loaded.file.clone());
+        let (id, items) = match &self.resume {
+            Some(loaded) => (loaded.header.id.clone(), loaded.context_items()),
+            None => (self.id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string()), Vec::new()),
+        };
+        let registry = Arc::new(self.tools);
+        let tools = if self.searches { Toolset::searched(registry) } else { Toolset::whole(registry) };
+        let mut thinking_level = self.thinking_level;
+        if let Some(loaded) = &self.resume {
+            tools.activate(loaded.activated().iter().map(String::as_str));
+            // The file knows them.
+            tools.take_new();
+            thinking_level = thinking_level.or(loaded.last_settings().1);
+        }
+        let (parent_session, branch_point) = self.parent.map_or((None, None), |(id, at)| (Some(id), at));
+        let file = self.store.map(|store| match &self.resume {
+            Some(loaded) => store.reopen(loaded),
+            None => store.create(NewSession {
+                id: id.clone(),
+                cwd: self.cwd.clone(),
+                parent_session,
+                branch_point,
+            }),
+        });
+        tracing::debug!(session = id, resumed = resumed_from.is_some(), "session");
+        let transcript = Transcript::new(items, file);
+        let tracker = TaskTracker::new();
+        let mut state = SessionState::default();
+        state.instructions.clone_from(&self.instructions);
+        state.model.clone_from(&self.model.info().id);
+        state.thinking_level = thinking_level;
+        state.tools = tools.active();
+        state.messages = transcript.messages().clone();
+        let current = Current {
+            model: self.model,
+            fallbacks: self.fallbacks,
+            thinking_level,
+            instructions: self.instructions,
+            tools: Arc::new(tools),
+        };
+        let events = Emitter::start(id.clone(), self.sinks, state, &tracker);
+        let queues = Arc::new(Queues::default());
+        let running = Arc::new(Mutex::new(None));
+        let disconnected = CancellationToken::new();
+        let settings = Arc::new(Settings::new(current.clone()));
+        let (operations, incoming) = mpsc::channel(OPERATIONS);
+        let end = self.cancel.child_token();
+        let actor = Actor {
+            settings: settings.clone(),
+            last: current,
+            hooks: self.hooks,
+            policy: self.policy,
+            approver: Arc::new(ToldApprover { approver: self.approver, events: events.clone() }),
+            limits: self.limits,
+            invoked: self.invoked,
+            transcript,
+            events: events.clone(),
+            queues: queues.clone(),
+            redactor: Arc::new(Redactor::from_env()),
+            resumed_from,
+            current: running.clone(),
+            disconnected: disconnected.clone(),
+            end: end.clone(),
+        };
+        tracker.spawn(actor.serve(incoming));
+        Session {
+            inner: Arc::new(Inner {
+                id,
+                operations,
+                queues,
+                settings,
+                searches: self.searches,
+                state: events.state(),
+                events,
+                current: running,
+                disconnected,
+                tracker,
+                _end: end.drop_guard(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Where a conversation may be cut, and about how large its parts are. Pure.
+
+use llm::{Content, Message};
+
+/// Tokens that a picture counts for.
+const PICTURE: u64 = 1_200;
+
+/// About how many tokens a message holds: a quarter of its characters.
+pub(crate) fn estimate(message: &Message) -> u64 {
+    let characters = |text: &str| text.chars().count() as u64;
+    let block = |content: &Content| match content {
+        Content::Text { text, .. } => characters(text),
+        Content::Thinking { thinking, .. } => characters(thinking),
+        Content::Image { .. } => PICTURE * 4,
+        Content::ToolCall(call) => {
+            let arguments = serde_json::to_string(&call.arguments).unwrap_or_default();
+            characters(&call.name) + characters(&arguments)
+        }
+    };
+    message.content().iter().map(block).sum::<u64>().div_ceil(4)
+}
+
+/// The place of the first message that stays, so that about the newest `keep` tokens do. Never between a call and its result; before an
+/// answer it moves to where the answer's turn began. `None` when nothing would be left out but a summary.
+pub(crate) fn cut(messages: &[Message], keep: u64) -> Option<usize> {
+    let mut tokens = 0;
+    let reached = messages.iter().rposition(|message| {
+        tokens += estimate(message);
+        tokens >= keep
+    })?;
+    let can = |at: &usize| !matches!(messages[*at], Message::ToolResult(_));
+    // Only results are left at the end: then their call stays as well.
+    let at = (reached..messages.len()).find(can).or_else(|| (0..reached).rev().find(can))?;
+    let mut at = at;
+    if matches!(messages[at], Message::Assistant(_)) {
+        while at > 0 && matches!(messages[at - 1], Message::User(_)) {
+            at -= 1;
+        }
+    }
+    let nothing_new = messages[..at].iter().all(crate::store::is_summary);
+    (!nothing_new).then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::summary_message;
+    use llm::{AssistantMessage, ToolCall, ToolResultMessage};
+
+    /// `u`, `a`: 10 tokens each; `c`: a call; `r`: its result; `S`: a summary.
+    fn conversation(shape: &str) -> Vec<Message> {
+        let text = "x".repeat(40);
+        let assistant = |content| {
+            Message::Assistant(AssistantMessage { content, ..AssistantMessage::empty("a", "p", "m") })
+        };
+        let message = |kind| match kind {
+            'u' => Message::user(&text),
+            'a' => assistant(vec![Content::text(&text)]),
+            'c' => assistant(vec![Content::ToolCall(ToolCall {
+                id: "i".to_owned(),
+                name: "x".repeat(38),
+                arguments: serde_json::Map::new(),
+                arguments_error: None,
+                thought_signature: None,
+            })]),
+            'r' => Message::ToolResult(ToolResultMessage {
+                tool_call_id: "i".to_owned(),
+                tool_name: "t".to_owned(),
+                content: vec![Content::text(&text)],
+                details: serde_json::Value::Null,
+                is_error: false,
+                timestamp: 0,
+            }),
+            _ => summary_message(&text),
+        };
+        shape.chars().map(message).collect()
+    }
+
+    #[track_caller]
+    fn check(marked: &str, keep: u64) {
+        let expected = marked.find('|');
+        let shape = marked.replace('|', "");
+        assert_eq!(cut(&conversation(&shape), keep), expected, "{marked} {keep}");
+    }
+
+    #[test]
+    fn the_cut_is_never_between_a_call_and_its_result() {
+        check("ua|ua", 20);
+        check("uacr", 60);
+        check("uacr|cr", 20);
+        check("uacr|cr", 15);
+        // Reached at a result: the first place at or after it.
+        check("uacr|cr", 30);
+        // Only results at the end: their call stays as well.
+        check("ua|crrr", 20);
+        check("uacr|cr", 10);
+    }
+
+    #[test]
+    fn at_an_answer_the_cut_is_where_its_turn_began() {
+        check("ua|uua", 10);
+        check("ua|ua", 10);
+        check("uacr|ua", 15);
+        check("ua", 10);
+    }
+
+    #[test]
+    fn a_summary_alone_is_not_put_into_fewer_words_again() {
+        check("Sua", 15);
+        check("Sua|ua", 15);
+        check("ua", 1000);
+    }
+}

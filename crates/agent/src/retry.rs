@@ -1,0 +1,125 @@
+//! What is done about a response that failed. Pure.
+
+use std::time::Duration;
+
+use llm::{AssistantMessage, ErrorKind, StopReason};
+
+/// How often and how patiently a failed turn is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retries {
+    /// Attempts after the first; 3 by default.
+    pub max: u32,
+    /// Before the first of them; 2 s by default, doubled before each further one.
+    pub delay: Duration,
+    /// No delay is longer; 60 s by default.
+    pub max_delay: Duration,
+    /// Before a longer delay the next model of the fallbacks is asked at once; 5 s by default.
+    pub patience: Duration,
+}
+
+impl Default for Retries {
+    fn default() -> Retries {
+        let seconds = Duration::from_secs;
+        Retries { max: 3, delay: seconds(2), max_delay: seconds(60), patience: seconds(5) }
+    }
+}
+
+/// What happened in the turn that is being tried, until one succeeds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Episode {
+    /// Attempts after the first, with this model.
+    pub attempts: u32,
+    /// The context was put into fewer words for it.
+    pub compacted: bool,
+}
+
+/// What is done next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Recovery {
+    /// The run ends.
+    GiveUp,
+    /// The same again after this delay.
+    Wait(Duration),
+    /// The next model, at once.
+    NextModel,
+    /// The context is put into fewer words, and then the same again.
+    Compact,
+}
+
+/// What is done about `response`, which failed. A request that never streamed was tried again by the model's own edge.
+pub(crate) fn recovery(
+    response: &AssistantMessage,
+    streamed: bool,
+    has_fallback: bool,
+    episode: Episode,
+    retries: &Retries,
+) -> Recovery {
+    use ErrorKind::{ContextOverflow, Network, Protocol, RateLimit, Unavailable};
+    if response.stop_reason != StopReason::Error {
+        return Recovery::GiveUp;
+    }
+    match response.error_kind {
+        Some(ContextOverflow) if episode.compacted => Recovery::GiveUp,
+        Some(ContextOverflow) => Recovery::Compact,
+        Some(Network | Protocol | RateLimit | Unavailable) => {
+            let doubled = retries.delay.saturating_mul(2_u32.saturating_pow(episode.attempts));
+            let delay = doubled.min(retries.max_delay);
+            let spent = !streamed || episode.attempts >= retries.max;
+            match (has_fallback, spent) {
+                (true, true) => Recovery::NextModel,
+                (true, false) if delay > retries.patience => Recovery::NextModel,
+                (_, false) => Recovery::Wait(delay),
+                (false, true) => Recovery::GiveUp,
+            }
+        }
+        _ => Recovery::GiveUp,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(kind: ErrorKind) -> AssistantMessage {
+        let empty = AssistantMessage::empty("a", "p", "m");
+        AssistantMessage { stop_reason: StopReason::Error, error_kind: Some(kind), ..empty }
+    }
+
+    #[test]
+    fn b89_delays_double_from_2_to_60_seconds_three_times_at_most() {
+        let retries = Retries { max: 9, ..Retries::default() };
+        let delay = |attempts| {
+            let episode = Episode { attempts, compacted: false };
+            recovery(&failed(ErrorKind::Network), true, false, episode, &retries)
+        };
+        let seconds = [2, 4, 8, 16, 32, 60, 60].map(|it| Recovery::Wait(Duration::from_secs(it)));
+        assert_eq!([0, 1, 2, 3, 4, 5, 8].map(delay), seconds);
+        assert_eq!(delay(9), Recovery::GiveUp);
+        assert_eq!(Retries::default().max, 3);
+    }
+
+    #[test]
+    fn b90_what_is_transient_what_overflows_and_what_is_neither() {
+        let check = |kind, streamed, has_fallback, compacted, expected| {
+            let episode = Episode { attempts: 0, compacted };
+            let found = recovery(&failed(kind), streamed, has_fallback, episode, &Retries::default());
+            assert_eq!(found, expected, "{kind:?} {streamed} {has_fallback} {compacted}");
+        };
+        let first = Recovery::Wait(Duration::from_secs(2));
+        for kind in [ErrorKind::Network, ErrorKind::Protocol, ErrorKind::RateLimit, ErrorKind::Unavailable] {
+            check(kind, true, false, false, first);
+            check(kind, false, false, false, Recovery::GiveUp);
+            check(kind, false, true, false, Recovery::NextModel);
+        }
+        for kind in [ErrorKind::Provider, ErrorKind::Authentication, ErrorKind::Timeout, ErrorKind::Script] {
+            check(kind, true, true, false, Recovery::GiveUp);
+        }
+        check(ErrorKind::ContextOverflow, false, true, false, Recovery::Compact);
+        check(ErrorKind::ContextOverflow, false, false, true, Recovery::GiveUp);
+        let patient = Retries::default();
+        let third = Episode { attempts: 2, compacted: false };
+        assert_eq!(recovery(&failed(ErrorKind::Network), true, true, third, &patient), Recovery::NextModel);
+        let aborted = AssistantMessage { stop_reason: StopReason::Aborted, ..failed(ErrorKind::Network) };
+        assert_eq!(recovery(&aborted, true, true, Episode::default(), &patient), Recovery::GiveUp);
+    }
+}

@@ -1,0 +1,343 @@
+//! A session as its file says: read whole, its entries known by their heads, what they hold read only where it is
+//! needed. Pure.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use llm::Message;
+use serde::de::IgnoredAny;
+use workspace::StateLock;
+
+use super::entry::{Entry, EntryBody, Header, VERSION};
+use super::migrate::migrated;
+
+/// A session as its file says.
+#[derive(Debug)]
+pub struct LoadedSession {
+    /// The first line.
+    pub header: Header,
+    /// The entries, in the order of the file.
+    pub entries: Vec<Entry>,
+    /// What could not be read, for people.
+    pub warnings: Vec<String>,
+    /// The name of the file, as the store knows it.
+    pub file: String,
+    /// Whether the file ends in the middle of a line.
+    pub torn: bool,
+    /// The bytes of the file when it was read.
+    pub(super) size: u64,
+    /// The text is of the newest version; the file is not.
+    pub(super) is_migrated: bool,
+    /// Held by who means to write.
+    pub(super) lock: Option<Arc<StateLock>>,
+    text: String,
+    by_id: HashMap<String, usize>,
+    leaf: Option<usize>,
+}
+
+/// One message of the context.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContextItem {
+    /// The entry it comes from.
+    pub entry_id: String,
+    /// What a model is sent.
+    pub message: Message,
+    /// It is the newest summary, or was there when that was made.
+    pub before_compaction: bool,
+}
+
+/// A line of the tree of entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeLine {
+    /// The entry's place in [`LoadedSession::entries`].
+    pub entry: usize,
+    /// How many branchings are above it.
+    pub depth: usize,
+    /// Whether it is on the way to the newest entry.
+    pub is_current: bool,
+    /// Its name, if it was given one.
+    pub label: Option<String>,
+}
+
+/// Reads a whole file. `Err` says why it is no session that can be read here; lines that cannot be read are warnings, and so is a
+/// last line that a crash cut.
+pub fn parse(file: &str, text: String) -> Result<LoadedSession, String> {
+    let size = text.len() as u64;
+    let first = text.lines().find(|line| !line.trim().is_empty()).ok_or("it is empty")?;
+    let header: serde_json::Value =
+        serde_json::from_str(first).map_err(|error| format!("its first line is no header: {error}"))?;
+    if header["type"] != "session" {
+        return Err("its first line is no session header".to_owned());
+    }
+    let version = header["version"].as_u64().unwrap_or(1);
+    if version > VERSION {
+        return Err(format!(
+            "it is of version {version}, this program reads versions up to {VERSION}; update pilcrow"
+        ));
+    }
+    let torn = !text.ends_with('\n');
+    let mut warnings = Vec::new();
+    let is_migrated = version < VERSION;
+    let text = if is_migrated { migrated(file, &text, version, &mut warnings) } else { text };
+    let first_end = text.find('\n').unwrap_or(text.len());
+    let header: Header = serde_json::from_str(&text[..first_end])
+        .map_err(|error| format!("its header cannot be read: {error}"))?;
+    let mut session = LoadedSession {
+        header,
+        entries: Vec::new(),
+        warnings,
+        file: file.to_owned(),
+        torn: torn && !is_migrated,
+        size,
+        is_migrated,
+        lock: None,
+        text,
+        by_id: HashMap::new(),
+        leaf: None,
+    };
+    session.read_entries(first_end + 1);
+    Ok(session)
+}
+
+impl LoadedSession {
+    fn read_entries(&mut self, from: usize) {
+        let text = &self.text;
+        let mut entries: Vec<(Entry, bool, usize)> = Vec::new();
+        let (mut at, mut number) = (from, 1);
+        while at < text.len() {
+            let end = text[at..].find('\n').map_or(text.len(), |found| at + found);
+            number += 1;
+            let line = at..end;
+            at = end + 1;
+            if text[line.clone()].trim().is_empty() {
+                continue;
+            }
+            match Entry::read(text, line.clone()) {
+                Ok((entry, is_whole)) => entries.push((entry, is_whole, number)),
+                Err(error) => self.warnings.push(left_out(&self.file, text, &line, number, &error)),
+            }
+        }
+        // Of most lines only the head was read. What others follow was written whole; what nothing follows may be cut.
+        let parents: HashSet<&str> =
+            entries.iter().filter_map(|(entry, ..)| entry.parent_id.as_deref()).collect();
+        let mut cut = Vec::new();
+        for (place, (entry, is_whole, number)) in entries.iter().enumerate() {
+            if !is_whole && !parents.contains(entry.id.as_str()) {
+                let line = &text[entry.line.clone()];
+                if let Err(error) = serde_json::from_str::<IgnoredAny>(line) {
+                    let error = error.to_string();
+                    self.warnings.push(left_out(&self.file, text, &entry.line, *number, &error));
+                    cut.push(place);
+                }
+            }
+        }
+        drop(parents);
+        for place in cut.into_iter().rev() {
+            entries.remove(place);
+        }
+        self.entries = entries.into_iter().map(|(entry, ..)| entry).collect();
+        // Of two entries with one id the later counts.
+        self.by_id =
+            self.entries.iter().enumerate().map(|(place, entry)| (entry.id.clone(), place)).collect();
+        self.leaf = self.entries.len().checked_sub(1);
+    }
+
+    /// What an entry holds. `Err` says why it cannot be read.
+    pub fn body(&self, entry: &Entry) -> Result<EntryBody, String> {
+        EntryBody::read(&entry.kind, &self.text[entry.line.clone()])
+    }
+
+    /// The line of an entry, as the file has it.
+    pub fn line(&self, entry: &Entry) -> &str {
+        &self.text[entry.line.clone()]
+    }
+
+    /// The whole text, of the newest version.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The newest entry, which the next one follows.
+    pub fn leaf(&self) -> Option<&Entry> {
+        self.leaf.map(|place| &self.entries[place])
+    }
+
+    /// The entry of this id, or the only one whose id begins with it.
+    pub fn find(&self, id: &str) -> Option<&Entry> {
+        if let Some(place) = self.by_id.get(id) {
+            return Some(&self.entries[*place]);
+        }
+        let mut found = self.entries.iter().filter(|entry| !id.is_empty() && entry.id.starts_with(id));
+        found.next().filter(|_| found.next().is_none())
+    }
+
+    /// Goes on from this entry instead of the newest. False when it is not there.
+    pub fn select(&mut self, id: &str) -> bool {
+        let Some(place) = self.find(id).and_then(|entry| self.by_id.get(&entry.id)).copied() else {
+            return false;
+        };
+        self.leaf = Some(place);
+        true
+    }
+
+    /// The entries from the root to the selected one, which is the newest unless another was selected.
+    pub fn path(&self) -> Vec<&Entry> {
+        let mut path = Vec::new();
+        let mut seen = HashSet::new();
+        let mut at = self.leaf;
+        while let Some(place) = at {
+            if !seen.insert(place) {
+                break;
+            }
+            let entry = &self.entries[place];
+            path.push(entry);
+            at = entry.parent_id.as_deref().and_then(|id| self.by_id.get(id).copied());
+        }
+        path.reverse();
+        path
+    }
+
+    /// The messages that a model is sent, from the root to the selected entry.
+    pub fn context(&self) -> Vec<Message> {
+        self.context_items().into_iter().map(|item| item.message).collect()
+    }
+
+    /// The same, with the entries they come from: the newest summary stands for what it summarized, and what was edited is as it was
+    /// edited last on this way.
+    pub fn context_items(&self) -> Vec<ContextItem> {
+        let path = self.path();
+        let mut edits: HashMap<String, Option<Box<Message>>> = HashMap::new();
+        for entry in path.iter().filter(|entry| entry.kind == "context_edit") {
+            if let Ok(EntryBody::ContextEdit { target, replacement }) = self.body(entry) {
+                edits.insert(target, replacement);
+            }
+        }
+        let newest = path.iter().rposition(|entry| entry.kind == "compaction");
+        let mut chosen: Vec<(&Entry, bool)> = Vec::new();
+        if let Some(at) = newest {
+            chosen.push((path[at], true));
+            if let Ok(EntryBody::Compaction { first_kept: Some(first), .. }) = self.body(path[at])
+                && let Some(from) = path[..at].iter().position(|entry| entry.id == first)
+            {
+                chosen
+                    .extend(path[from..at].iter().filter(|it| it.kind != "compaction").map(|it| (*it, true)));
+            }
+        }
+        let after = newest.map_or(0, |at| at + 1);
+        chosen.extend(path[after..].iter().map(|entry| (*entry, false)));
+        chosen.retain(|(entry, _)| {
+            matches!(entry.kind.as_str(), "message" | "compaction" | "branch_summary" | "custom_message")
+        });
+        let item = |(entry, before_compaction): &(&Entry, bool)| {
+            let message = match edits.get(&entry.id) {
+                Some(replacement) => Message::clone(replacement.as_ref()?),
+                None => self.body(entry).ok()?.message(0)?,
+            };
+            Some(ContextItem { entry_id: entry.id.clone(), message, before_compaction: *before_compaction })
+        };
+        in_parallel(&chosen, item)
+    }
+
+    /// The tools that the model came to know on that way, in order.
+    pub fn activated(&self) -> Vec<String> {
+        let tools = |entry: &&Entry| match self.body(entry) {
+            Ok(EntryBody::ToolActivation(tools)) => tools,
+            _ => Vec::new(),
+        };
+        self.path().iter().filter(|entry| entry.kind == "tool_activation").flat_map(tools).collect()
+    }
+
+    /// The model and the level of thinking that were set last on that way, if any were.
+    pub fn last_settings(&self) -> (Option<(String, String)>, Option<llm::ThinkingLevel>) {
+        let (mut model, mut level) = (None, None);
+        for entry in self.path() {
+            match entry.kind.as_str() {
+                "model_change" | "thinking_level_change" => match self.body(entry) {
+                    Ok(EntryBody::ModelChange { provider, model: id }) => model = Some((provider, id)),
+                    Ok(EntryBody::ThinkingLevelChange(new)) => level = new,
+                    _ => {}
+                },
+                _ => {}
+            }
+        }
+        (model, level)
+    }
+
+    /// The names that were given to entries, by entry.
+    pub fn labels(&self) -> HashMap<String, String> {
+        let mut labels = HashMap::new();
+        for entry in self.entries.iter().filter(|entry| entry.kind == "label") {
+            if let Ok(EntryBody::Label { target, label }) = self.body(entry) {
+                match label {
+                    Some(label) => labels.insert(target, label),
+                    None => labels.remove(&target),
+                };
+            }
+        }
+        labels
+    }
+
+    /// The session's name, if it was given one.
+    pub fn name(&self) -> Option<String> {
+        let newest = self.entries.iter().rev().find(|entry| entry.kind == "session_info")?;
+        match self.body(newest) {
+            Ok(EntryBody::Info { name }) => name.filter(|name| !name.is_empty()),
+            _ => None,
+        }
+    }
+
+    /// The tree, each entry after the one it follows; an entry whose parent is not there is a root.
+    pub fn tree(&self) -> Vec<TreeLine> {
+        let mut children: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
+        for (place, entry) in self.entries.iter().enumerate() {
+            let parent = entry.parent_id.as_deref().and_then(|id| self.by_id.get(id).copied());
+            children.entry(parent.filter(|parent| *parent < place)).or_default().push(place);
+        }
+        let current: HashSet<&str> = self.path().iter().map(|entry| entry.id.as_str()).collect();
+        let labels = self.labels();
+        let mut lines = Vec::new();
+        let roots = children.get(&None).cloned().unwrap_or_default();
+        let mut open: Vec<(usize, usize)> = roots.into_iter().rev().map(|place| (place, 0)).collect();
+        while let Some((place, depth)) = open.pop() {
+            let entry = &self.entries[place];
+            lines.push(TreeLine {
+                entry: place,
+                depth,
+                is_current: current.contains(entry.id.as_str()),
+                label: labels.get(&entry.id).cloned(),
+            });
+            let below = children.get(&Some(place)).map(Vec::as_slice).unwrap_or_default();
+            let deeper = depth + usize::from(below.len() > 1);
+            open.extend(below.iter().rev().map(|child| (*child, deeper)));
+        }
+        lines
+    }
+}
+
+fn left_out(file: &str, text: &str, line: &std::ops::Range<usize>, number: usize, error: &str) -> String {
+    if line.end == text.len() {
+        format!("{file}: the last line was cut by a crash and is left out")
+    } else {
+        format!("{file}: line {number} is left out: {error}")
+    }
+}
+
+/// `map` over all, in order; large parts on threads of their own.
+fn in_parallel<T: Sync, U: Send>(all: &[T], map: impl Fn(&T) -> Option<U> + Sync) -> Vec<U> {
+    const WORTH_IT: usize = 2_000;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+    if all.len() < WORTH_IT || threads == 1 {
+        return all.iter().filter_map(map).collect();
+    }
+    let map = &map;
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = all
+            .chunks(all.len().div_ceil(threads))
+            .map(|part| scope.spawn(move || part.iter().filter_map(map).collect::<Vec<U>>()))
+            .collect();
+        parts
+            .into_iter()
+            .flat_map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}

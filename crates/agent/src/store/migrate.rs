@@ -1,0 +1,64 @@
+//! Files of versions 1 and 2 as version 3 would have written them. Pure.
+//!
+//! Version 1 has neither ids nor parents: each entry follows the one before, and a compaction names the first entry that stays by its
+//! place. Version 2 has a message role that became a type of its own.
+
+use serde_json::{Value, json};
+
+use super::entry::VERSION;
+
+/// The text as version 3; lines that cannot be read are left out with a warning.
+pub(super) fn migrated(file: &str, text: &str, version: u64, warnings: &mut Vec<String>) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 8);
+    let mut ids: Vec<String> = Vec::new();
+    let torn = !text.ends_with('\n');
+    let count = text.lines().count();
+    let mut is_header = true;
+    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let mut value: Value = match serde_json::from_str(line) {
+            Ok(value @ Value::Object(_)) => value,
+            _ if torn && at + 1 == count => {
+                warnings.push(format!("{file}: the last line was cut by a crash and is left out"));
+                continue;
+            }
+            _ => {
+                warnings.push(format!("{file}: line {} is left out: it is no JSON object", at + 1));
+                continue;
+            }
+        };
+        if std::mem::take(&mut is_header) {
+            value["version"] = json!(VERSION);
+        } else {
+            if version < 2 {
+                entry_of_version_1(&mut value, &mut ids);
+            }
+            if value["message"]["role"] == "hookMessage" {
+                value["message"]["role"] = json!("custom");
+            }
+        }
+        out.push_str(&value.to_string());
+        out.push('\n');
+    }
+    out
+}
+
+/// Gives the entry an id and a parent, and a compaction the id of what stays in place of its place.
+fn entry_of_version_1(value: &mut Value, ids: &mut Vec<String>) {
+    let id = match value["id"].as_str() {
+        Some(id) => id.to_owned(),
+        None => format!("{:08x}", ids.len() + 1),
+    };
+    if value.get("parentId").is_none() {
+        value["parentId"] = json!(ids.last());
+    }
+    value["id"] = json!(id);
+    if let Some(place) = value["firstKeptEntryIndex"].as_u64() {
+        // The places count the header.
+        let kept = usize::try_from(place).ok().and_then(|place| ids.get(place.checked_sub(1)?));
+        value["firstKeptEntryId"] = json!(kept.unwrap_or(&id));
+    }
+    if let Value::Object(fields) = value {
+        fields.shift_remove("firstKeptEntryIndex");
+    }
+    ids.push(id);
+}

@@ -1,0 +1,215 @@
+//! Turns that fail and are tried again, contexts that grow too large, and what the clocks end.
+
+use llm::{Message, ModelInfo};
+use serde_json::json;
+
+use super::*;
+use crate::compaction;
+use crate::{CompactionLimits, Retries, TerminationReason};
+
+fn broken(kind: &str) -> Value {
+    json!({"text": "half", "error": "it broke", "error_kind": kind})
+}
+
+#[tokio::test(start_paused = true)]
+async fn b88_a_turn_that_failed_while_it_streamed_is_tried_again_without_it() {
+    let expecting = json!({"expect": {"messages": 1, "last_role": "user"}, "text": "ok"});
+    let (outcome, running) = setup(&[broken("network"), broken("unavailable"), expecting]).run().await;
+    assert_eq!((outcome.reason, outcome.turns), (TerminationReason::NoToolCalls, 3));
+    let shown = running.shown();
+    let kept: Vec<&String> =
+        shown.iter().filter(|it| it.contains("retry") || it.contains("turn_end")).collect();
+    let expected = [
+        "turn_end 1 results=0 continue=true",
+        "retry 1 2000",
+        "turn_end 2 results=0 continue=true",
+        "retry 2 4000",
+        "retry_end 2 true",
+        "turn_end 3 results=0 continue=false",
+    ];
+    assert_eq!(kept, expected);
+    let starts = shown.iter().filter(|it| *it == "agent_start").count();
+    assert_eq!(starts, 1, "a retry is a turn of the same run");
+}
+
+#[tokio::test(start_paused = true)]
+async fn b87_b89_after_three_more_attempts_it_is_given_up_and_settled_once() {
+    let script: Vec<Value> = (0..4).map(|_| broken("rate_limit")).collect();
+    let before = tokio::time::Instant::now();
+    let (outcome, running) = setup(&script).run().await;
+    assert_eq!((outcome.reason, outcome.turns), (TerminationReason::Error, 4));
+    assert_eq!(before.elapsed().as_secs(), 2 + 4 + 8);
+    running.events.wait_for("settled aborted=false").await;
+    let shown = running.events.shown();
+    assert_eq!(shown[shown.len() - 3..], ["retry_end 3 false", "agent_end Error", "settled aborted=false"]);
+    assert_eq!(shown.iter().filter(|it| it.starts_with("settled")).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b89_a_cancel_ends_the_wait() {
+    let running = setup(&[broken("network"), text("not asked")]).start();
+    let abort = async {
+        running.events.wait_for("retry 1 2000").await;
+        running.session.abort();
+    };
+    let (outcome, ()) = tokio::join!(running.prompt("go"), abort);
+    assert_eq!((outcome.reason, running.model.unused()), (TerminationReason::Aborted, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn before_a_long_wait_the_next_model_is_asked() {
+    let next = Arc::new(ScriptModel::parse("next", "{\"text\": \"from the next\"}").unwrap());
+    let script: String = (0..3).map(|_| format!("{}\n", broken("network"))).collect();
+    let first = Arc::new(ScriptModel::parse("first", &script).unwrap());
+    let session = Session::builder(first.clone(), Registry::default()).fallbacks([next as _]).build();
+    let before = tokio::time::Instant::now();
+    let outcome = session.prompt("go").await;
+    assert_eq!((outcome.final_text.as_str(), first.unused()), ("from the next", 0));
+    assert_eq!(before.elapsed().as_secs(), 2 + 4, "not the 8 s of the third attempt");
+    assert_eq!(session.state().borrow().model, "next");
+}
+
+#[tokio::test(start_paused = true)]
+async fn r2_the_total_clock_ends_a_run_after_48_hours() {
+    let running = setup(&[json!({"text": "…", "wait_for_cancel": true})]).start();
+    let before = tokio::time::Instant::now();
+    let outcome = running.session.prompt("go").await;
+    assert_eq!(outcome.reason, TerminationReason::TimeoutTotal);
+    let hours = before.elapsed().as_secs_f64() / 3600.0;
+    assert!((48.0..48.01).contains(&hours), "{hours}");
+}
+
+#[tokio::test]
+async fn r2_a_model_that_says_nothing_ends_the_run_by_its_idle_clock() {
+    let (outcome, _) = setup(&[broken("timeout")]).run().await;
+    assert_eq!(
+        (outcome.reason, outcome.turns),
+        (TerminationReason::TimeoutIdle, 1),
+        "and is not tried again"
+    );
+}
+
+fn keeping(keep: u64) -> Limits {
+    let compaction = CompactionLimits { window: 2_000, reserve: 500, keep, ..CompactionLimits::default() };
+    Limits { compaction, ..Limits::default() }
+}
+
+/// About 500 tokens.
+fn long(word: &str) -> String {
+    format!("{word} {}", "x".repeat(2_000))
+}
+
+#[tokio::test]
+async fn the_context_is_put_into_fewer_words_before_it_is_too_large() {
+    let summarized = json!({"expect": {"system_contains": ["fewer words"], "last_contains": ["[User]: one"]},
+                            "text": "what was done"});
+    let last = json!({"expect": {"messages": 4, "tools": []}, "text": "ok"});
+    let script = [text("1"), text("2"), text("3"), summarized, last];
+    let running = setup(&script).limits(keeping(100)).start();
+    for word in ["one", "two", "three"] {
+        running.prompt(&long(word)).await;
+    }
+    let outcome = running.prompt("four").await;
+    assert_eq!((outcome.final_text.as_str(), running.model.unused()), ("ok", 0), "{outcome:?}");
+    let shown = running.shown();
+    let at = |line: &str| shown.iter().position(|it| it == line).unwrap_or_else(|| panic!("{shown:?}"));
+    let made = at("compaction_end 2 made");
+    assert!(at("compaction_start threshold") < made);
+    assert!(shown[made + 1..].contains(&"turn_start 1".to_owned()), "before the turn");
+    let messages = running.session.messages().await.unwrap();
+    assert!(messages[0].text().contains("<summary>\nwhat was done\n</summary>"));
+    assert_eq!(messages.len(), 5);
+    let state = running.session.state().borrow().clone();
+    assert_eq!(state.messages.to_vec(), messages, "the state follows");
+    assert!(!state.compacting);
+}
+
+#[tokio::test]
+async fn b90_an_overflow_is_compacted_once_and_tried_once_more() {
+    let overflow = json!({"error": "prompt is too long", "error_kind": "context_overflow"});
+    let limits = keeping(1);
+    let script = [text("1"), overflow.clone(), text("a summary"), text("ok")];
+    let running = setup(&script).limits(limits).start();
+    running.prompt(&long("one")).await;
+    let outcome = running.prompt("two").await;
+    assert_eq!((outcome.final_text.as_str(), running.model.unused()), ("ok", 0));
+    assert!(running.shown().contains(&"compaction_start overflow".to_owned()));
+    assert!(!running.shown().iter().any(|it| it.starts_with("retry")), "it is no transient failure");
+
+    let script = [text("1"), overflow.clone(), text("a summary"), overflow.clone(), text("not asked")];
+    let running = setup(&script).limits(limits).start();
+    running.prompt(&long("one")).await;
+    let outcome = running.prompt("two").await;
+    assert_eq!((outcome.reason, running.model.unused()), (TerminationReason::Error, 1));
+    assert_eq!(outcome.error.as_deref(), Some("prompt is too long"));
+
+    let (outcome, _) = setup(&[overflow]).run().await;
+    assert_eq!(outcome.reason, TerminationReason::Error, "there is nothing to leave out");
+}
+
+#[tokio::test]
+async fn b92_two_compactions_at_once_make_one_and_a_run_is_cancelled_for_it() {
+    let waiting = json!({"wait_for_cancel": true});
+    let script = [text("1"), text("2"), waiting, text("a summary"), text("ok")];
+    let running = setup(&script).limits(keeping(1)).start();
+    running.prompt(&long("one")).await;
+    running.prompt("two").await;
+    let prompt = running.prompt("three");
+    let compact = async {
+        running.events.wait_for("turn_start 1").await;
+        let state = running.session.state();
+        let mut state = state;
+        state.wait_for(|it| it.streaming && it.messages.len() == 5).await.unwrap();
+        tokio::join!(running.session.compact(""), running.session.compact("briefly"))
+    };
+    let (outcome, (first, second)) = tokio::join!(prompt, compact);
+    assert_eq!(outcome.reason, TerminationReason::Aborted);
+    assert_eq!((first.unwrap(), second.unwrap()), (true, false));
+    let made = running.shown().iter().filter(|it| it.starts_with("compaction_end")).count();
+    assert_eq!(made, 1);
+    assert_eq!(running.prompt("on").await.final_text, "ok");
+}
+
+/// Answers like the script, and cannot summarize.
+struct Rules(ScriptModel);
+
+impl llm::Model for Rules {
+    fn info(&self) -> &ModelInfo {
+        self.0.info()
+    }
+    fn stream(
+        &self,
+        request: llm::Request,
+        cancel: tokio_util::sync::CancellationToken,
+    ) -> llm::MessageStream {
+        self.0.stream(request, cancel)
+    }
+    fn can_summarize(&self) -> bool {
+        false
+    }
+}
+
+#[tokio::test]
+async fn without_a_model_that_can_and_when_it_fails_the_summary_is_an_extract() {
+    let script = [text("1"), text("ok")].map(|it| format!("{it}\n")).concat();
+    let model = Rules(ScriptModel::parse("t", &script).unwrap());
+    let session = Session::builder(Arc::new(model), Registry::default()).limits(keeping(1)).build();
+    session.prompt(long("rename it").as_str()).await;
+    assert!(session.compact("").await.unwrap() || session.messages().await.unwrap().len() == 2);
+    session.append(Message::user("next")).await.unwrap();
+    let failing = setup(&[text("1"), text("2"), json!({"error": "down"})]).limits(keeping(1)).start();
+    failing.prompt(&long("rename it")).await;
+    failing.prompt("and this").await;
+    assert!(failing.session.compact("").await.unwrap());
+    let summary = failing.session.messages().await.unwrap()[0].text();
+    assert!(summary.contains("## Goal\n- rename it"), "{summary}");
+    assert!(failing.shown().contains(&"notice".to_owned()), "it says that it is an extract");
+}
+
+#[test]
+fn the_limits_are_those_of_the_design() {
+    let limits = compaction::Limits::default();
+    assert_eq!((limits.window, limits.reserve, limits.keep), (128_000, 16_384, 20_000));
+    let retries = Retries::default();
+    assert_eq!((retries.max, retries.delay.as_secs(), retries.max_delay.as_secs()), (3, 2, 60));
+}

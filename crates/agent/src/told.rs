@@ -1,0 +1,48 @@
+//! Asks the person, and tells the surfaces that it does.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+use workspace::{Answer, Approver, Question, QuestionKind};
+
+use crate::emitter::Emitter;
+use crate::event::{Event, PermissionAnswer};
+
+/// An approver whose questions are events as well.
+pub(crate) struct ToldApprover {
+    pub approver: Arc<dyn Approver>,
+    pub events: Emitter,
+}
+
+impl Approver for ToldApprover {
+    fn ask<'a>(&'a self, question: Question, cancel: &'a CancellationToken) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let request_id = uuid::Uuid::now_v7().to_string();
+            let kind = match question.kind {
+                QuestionKind::Read => "read",
+                QuestionKind::Write => "write",
+                QuestionKind::Trust => "trust",
+                QuestionKind::Exec => "exec",
+            };
+            let request = Event::PermissionRequest {
+                request_id: request_id.clone(),
+                kind: kind.to_owned(),
+                title: question.title.clone(),
+                detail: question.detail.clone(),
+                files: question.files.clone(),
+            };
+            self.events.emit(request, cancel).await;
+            let answer = self.approver.ask(question, cancel).await;
+            let told = match &answer {
+                Answer::Once => PermissionAnswer::Once,
+                Answer::Session => PermissionAnswer::Session,
+                Answer::Always => PermissionAnswer::Always,
+                Answer::No { .. } | Answer::Refused { .. } | Answer::Dismissed => PermissionAnswer::No,
+                Answer::Nobody => PermissionAnswer::Nobody,
+            };
+            self.events.send(Event::PermissionResolved { request_id, answer: told }).await;
+            answer
+        })
+    }
+}

@@ -1,0 +1,158 @@
+//! The messages of a session, in memory and in its file, and the events that tell of them. One task owns it.
+
+use llm::Message;
+use serde_json::Value;
+
+use crate::discovery::Toolset;
+use crate::event::{Event, MessageRole};
+use crate::messages::Messages;
+use crate::run::{RunCx, RunError};
+use crate::store::{ContextItem, SessionFile};
+
+/// The messages of a session, in memory and in its file.
+pub(crate) struct Transcript {
+    messages: Messages,
+    /// The entry of each message.
+    ids: Vec<String>,
+    /// So many of the messages were there when the context was last put into fewer words: what they say of its size is old.
+    measured_from: usize,
+    /// What the run that is going on added.
+    made: Vec<Message>,
+    file: Option<SessionFile>,
+    next_id: u64,
+}
+
+impl Transcript {
+    pub fn new(items: Vec<ContextItem>, file: Option<SessionFile>) -> Transcript {
+        let mut transcript = Transcript {
+            messages: Messages::default(),
+            ids: Vec::new(),
+            measured_from: 0,
+            made: Vec::new(),
+            file,
+            next_id: 0,
+        };
+        transcript.set(items);
+        transcript
+    }
+
+    fn set(&mut self, items: Vec<ContextItem>) {
+        let measured_from = items.iter().take_while(|item| item.before_compaction).count();
+        let (ids, messages): (Vec<_>, Vec<_>) =
+            items.into_iter().map(|item| (item.entry_id, item.message)).unzip();
+        (self.ids, self.messages, self.measured_from) = (ids, messages.into(), measured_from);
+    }
+
+    pub fn messages(&self) -> &Messages {
+        &self.messages
+    }
+
+    pub fn measured_from(&self) -> usize {
+        self.measured_from
+    }
+
+    pub fn file(&mut self) -> Option<&mut SessionFile> {
+        self.file.as_mut()
+    }
+
+    /// What was added since this was asked last.
+    pub fn take_made(&mut self) -> Vec<Message> {
+        std::mem::take(&mut self.made)
+    }
+
+    /// Writes down which tools the model came to know since this was done last.
+    pub fn note_tools(&mut self, tools: &Toolset) -> Result<(), RunError> {
+        let new = tools.take_new();
+        if let Some(file) = &mut self.file
+            && !new.is_empty()
+        {
+            file.append_tool_activation(&new)?;
+        }
+        Ok(())
+    }
+
+    /// An id for the next message; the entry in the file will have it.
+    pub fn new_id(&mut self) -> String {
+        match &mut self.file {
+            Some(file) => file.new_id(),
+            None => {
+                self.next_id += 1;
+                format!("{:08x}", self.next_id)
+            }
+        }
+    }
+
+    /// Adds a whole message, with its two events; returns its id.
+    pub async fn add(&mut self, cx: &RunCx, message: Message) -> Result<String, RunError> {
+        let message_id = self.new_id();
+        let role = MessageRole::of(&message);
+        let start =
+            Event::MessageStart { message_id: message_id.clone(), role, message: Some(message.clone()) };
+        cx.emit(start).await;
+        self.end(cx, &message_id, message).await?;
+        Ok(message_id)
+    }
+
+    /// Adds a message whose start was told, with its end event.
+    pub async fn end(&mut self, cx: &RunCx, message_id: &str, message: Message) -> Result<(), RunError> {
+        let written = self.append(message_id, &message);
+        self.made.push(message.clone());
+        let event = Event::MessageEnd { message_id: message_id.to_owned(), message };
+        cx.events.emit_with(event, Some(self.messages.clone()), &cx.cancel).await;
+        written
+    }
+
+    /// Adds a message without telling anybody.
+    pub fn append(&mut self, message_id: &str, message: &Message) -> Result<(), RunError> {
+        self.messages.push(message.clone());
+        self.ids.push(message_id.to_owned());
+        match &mut self.file {
+            Some(file) => Ok(file.append_message(message_id, message)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps a message that no model is sent; returns its id.
+    pub fn append_custom(&mut self, kind: &str, data: &Value) -> Result<String, RunError> {
+        let id = self.new_id();
+        if let Some(file) = &mut self.file {
+            file.append_custom(&id, kind, data)?;
+        }
+        Ok(id)
+    }
+
+    /// Leaves a message out of the context from now on; it stays in the file. A response that failed is left out of requests
+    /// in any case, so it stays in memory.
+    pub fn omit(&mut self, message_id: &str) -> Result<(), RunError> {
+        match &mut self.file {
+            Some(file) => Ok(file.append_omission(message_id)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts `summary` in the place of all but the newest `kept` messages.
+    pub fn compact(&mut self, summary: &Message, kept: usize, tokens_before: u64) -> Result<(), RunError> {
+        let cut = self.messages.len() - kept.min(self.messages.len());
+        let text = summary.text();
+        let id = match &mut self.file {
+            Some(file) => {
+                file.append_compaction(&text, self.ids.get(cut).map(String::as_str), tokens_before)?
+            }
+            None => self.new_id(),
+        };
+        let mut items = vec![ContextItem { entry_id: id, message: summary.clone(), before_compaction: true }];
+        self.messages.look(|messages| {
+            for (entry_id, message) in self.ids[cut..].iter().zip(&messages[cut..]) {
+                let entry_id = entry_id.clone();
+                items.push(ContextItem { entry_id, message: message.clone(), before_compaction: true });
+            }
+        });
+        self.set(items);
+        Ok(())
+    }
+
+    /// Another transcript in its place, as the session's file has it at another entry.
+    pub fn replace(&mut self, items: Vec<ContextItem>) {
+        self.set(items);
+    }
+}

@@ -1,0 +1,202 @@
+//! A session as a document: text for the terminal, Markdown, or one page of HTML that loads nothing. Pure.
+
+use agent::store::{EntryBody, LoadedSession};
+use llm::{Content, Message};
+use serde_json::Value;
+
+/// As what it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people and for other programs that read it.
+    Markdown,
+    /// One page.
+    Html,
+    /// The session's own file.
+    Jsonl,
+}
+
+/// Something that is shown, and who it is from.
+struct Part {
+    who: String,
+    blocks: Vec<Block>,
+}
+
+enum Block {
+    Text(String),
+    Thinking(String),
+    /// What a program or a tool was given or wrote.
+    Code(String),
+    Note(String),
+}
+
+/// What is shown of a session: every message on the way to where it is, those that were put into fewer words too.
+fn parts(session: &LoadedSession) -> Vec<Part> {
+    session.path().into_iter().filter_map(|entry| part(session.body(entry).ok()?)).collect()
+}
+
+fn part(body: EntryBody) -> Option<Part> {
+    let text = |who: &str, text: String| Part { who: who.to_owned(), blocks: vec![Block::Text(text)] };
+    Some(match body {
+        EntryBody::Message(message) => message_part(&message),
+        EntryBody::Command { command, output, .. } => {
+            Part { who: "command".to_owned(), blocks: vec![Block::Code(command), Block::Code(output)] }
+        }
+        EntryBody::Compaction { summary, .. } => text("put into fewer words for the model", summary),
+        EntryBody::BranchSummary { summary, .. } => text("from a branch that was left", summary),
+        EntryBody::CustomMessage { kind, content, display: true } => {
+            Part { who: kind, blocks: content.iter().map(block).collect() }
+        }
+        _ => return None,
+    })
+}
+
+fn message_part(message: &Message) -> Part {
+    let who = match message {
+        Message::User(_) => "person".to_owned(),
+        Message::Assistant(message) => message.model.clone(),
+        Message::ToolResult(result) if result.is_error => format!("{} failed", result.tool_name),
+        Message::ToolResult(result) => result.tool_name.clone(),
+    };
+    let mut blocks: Vec<Block> = message.content().iter().map(block).collect();
+    match message {
+        Message::ToolResult(_) => {
+            for block in &mut blocks {
+                if let Block::Text(text) = block {
+                    *block = Block::Code(std::mem::take(text));
+                }
+            }
+        }
+        Message::Assistant(message) => {
+            blocks.extend(message.error_message.clone().map(Block::Note));
+        }
+        Message::User(_) => {}
+    }
+    Part { who, blocks }
+}
+
+fn block(content: &Content) -> Block {
+    match content {
+        Content::Text { text, .. } => Block::Text(text.trim_end().to_owned()),
+        Content::Thinking { thinking, .. } => Block::Thinking(thinking.trim_end().to_owned()),
+        Content::ToolCall(call) => {
+            Block::Code(format!("{} {}", call.name, Value::Object(call.arguments.clone())))
+        }
+        Content::Image { mime_type, .. } => Block::Note(format!("a picture, {mime_type}")),
+    }
+}
+
+fn heading(session: &LoadedSession) -> String {
+    let header = &session.header;
+    let name = session.name().unwrap_or_else(|| header.id.clone());
+    format!("Session {name} in {} ({})", header.cwd, header.timestamp)
+}
+
+/// For the terminal.
+pub fn text(session: &LoadedSession) -> String {
+    let mut out = heading(session) + "\n";
+    for Part { who, blocks } in parts(session) {
+        out.push_str(&format!("\n[{who}]\n"));
+        for block in blocks {
+            match block {
+                Block::Text(text) => out.push_str(&format!("{text}\n")),
+                Block::Code(text) => out.push_str(&format!("→ {}\n", text.trim_end())),
+                Block::Thinking(text) | Block::Note(text) => out.push_str(&format!("({text})\n")),
+            }
+        }
+    }
+    out
+}
+
+/// As Markdown: code in fences that are longer than any in it.
+pub fn markdown(session: &LoadedSession) -> String {
+    let mut out = format!("# {}\n", heading(session));
+    for Part { who, blocks } in parts(session) {
+        out.push_str(&format!("\n## {who}\n"));
+        for block in blocks {
+            match block {
+                Block::Text(text) => out.push_str(&format!("\n{text}\n")),
+                Block::Thinking(text) | Block::Note(text) => {
+                    let quoted: Vec<String> = text.lines().map(|line| format!("> {line}")).collect();
+                    out.push_str(&format!("\n{}\n", quoted.join("\n")));
+                }
+                Block::Code(text) => {
+                    let longest = text.split(|it| it != '`').map(str::len).max().unwrap_or(0);
+                    let fence = "`".repeat(longest.max(2) + 1);
+                    out.push_str(&format!("\n{fence}\n{}\n{fence}\n", text.trim_end()));
+                }
+            }
+        }
+    }
+    out
+}
+
+/// As one page: no script, nothing loaded, everything that was said is text.
+pub fn html(session: &LoadedSession) -> String {
+    const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}\
+        h2{font-size:1rem;margin:2rem 0 .5rem;color:#666}pre{white-space:pre-wrap;background:#f4f4f4;padding:.6rem;\
+        overflow-wrap:anywhere}.said{white-space:pre-wrap}.aside{color:#777;font-style:italic;white-space:pre-wrap}";
+    let heading = escaped(&heading(session));
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{heading}</title>\
+         <style>{STYLE}</style></head><body>\n<h1>{heading}</h1>\n"
+    );
+    for Part { who, blocks } in parts(session) {
+        out.push_str(&format!("<h2>{}</h2>\n", escaped(&who)));
+        for block in blocks {
+            out.push_str(&match block {
+                Block::Text(text) => format!("<div class=\"said\">{}</div>\n", escaped(&text)),
+                Block::Code(text) => format!("<pre>{}</pre>\n", escaped(text.trim_end())),
+                Block::Thinking(text) | Block::Note(text) => {
+                    format!("<div class=\"aside\">{}</div>\n", escaped(&text))
+                }
+            });
+        }
+    }
+    out.push_str("</body></html>\n");
+    out
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session() -> LoadedSession {
+        let text = concat!(
+            r#"{"type":"session","version":3,"id":"s","timestamp":"t","cwd":"/p"}"#,
+            "\n",
+            r#"{"type":"message","id":"a","parentId":null,"timestamp":"t","message":{"role":"user","content":"<script>alert(1)</script> & \"so\""}}"#,
+            "\n",
+            r#"{"type":"message","id":"b","parentId":"a","timestamp":"t","message":{"role":"toolResult","toolCallId":"c","toolName":"read","content":"```\nfence\n```"}}"#,
+            "\n",
+            r#"{"type":"session_info","id":"c","parentId":"b","timestamp":"t","name":"A name"}"#,
+            "\n"
+        );
+        agent::store::parse("f", text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn what_was_said_is_text_in_html_and_fenced_in_markdown() {
+        let page = html(&session());
+        assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;so&quot;"), "{page}");
+        assert!(!page.contains("<script>"));
+        let document = markdown(&session());
+        assert!(document.starts_with("# Session A name in /p (t)\n\n## person\n"));
+        assert!(document.contains("\n````\n```\nfence\n```\n````\n"), "{document}");
+        assert!(text(&session()).contains("[read]\n→ ```\nfence\n```\n"));
+    }
+}
