@@ -1,6 +1,7 @@
 //! How long one edit of one hunk takes, from the patch as text to the plan.
 //!
-//! Started by `cargo xtask bench hashline`. Figures only. What is measured: *plain* is the engine alone, reading the patch
+//! Started by `cargo xtask bench hashline`; `cargo bench -p hashline --bench edits -- "rs, warm" 20000` measures only
+//! what has these words in its name, and sizes. Figures only. What is measured: *plain* is the engine alone, reading the patch
 //! included, with the text that was read recorded before; *fresh* means that nothing changed since, *stale* that five
 //! places did, far from the edit, and nobody recorded how. The gate, in a language: *warm*, the tree of the text that is
 //! edited is at hand; *full*, it is parsed first; *window*, the lines around the edit are. *cold* adds what a process with
@@ -39,8 +40,10 @@ impl Syntax for Gate {
     fn judge(&self, path: &str, before: &Arc<str>, edits: &[TextEdit]) -> Option<Judgement> {
         let language = Language::of(path, before)?;
         let after = text::apply(before, edits).ok()?;
-        let whole =
-            |tree: &Tree| Comparison::of(tree, before, edits, &after, Stop::NEVER).ok().map(|(_, it)| it);
+        let whole = |tree: &Tree| match tree.surely_parses(before, edits, Stop::NEVER) {
+            Ok(true) => Some(Comparison { was_broken: false, new_errors: Vec::new() }),
+            _ => Comparison::of(tree, before, edits, &after, Stop::NEVER).ok().map(|(_, it)| it),
+        };
         let comparison = match self {
             Gate::Warm(tree) => whole(tree)?,
             Gate::Full => whole(&Tree::parse(language, before, Stop::NEVER).ok()?)?,
@@ -143,6 +146,13 @@ fn now() -> Duration {
 struct Times(Vec<Duration>);
 
 impl Times {
+    /// Measures what was asked for, and prints it.
+    fn row(figure: &str, lines: usize, aim: &str, once: impl FnMut() -> Duration) {
+        if is_asked(figure, lines) {
+            println!("{figure:<28} {lines:>8} {}  {aim}", Self::of(once).show());
+        }
+    }
+
     fn of(mut once: impl FnMut() -> Duration) -> Times {
         let started = Instant::now();
         let mut times = Vec::new();
@@ -176,8 +186,13 @@ fn once(
     black_box(made);
 }
 
-fn row(figure: &str, lines: usize, aim: &str, times: &Times) {
-    println!("{figure:<28} {lines:>8} {}  {aim}", times.show());
+/// By the arguments: numbers are sizes, words are parts of names; without any, all.
+fn is_asked(figure: &str, lines: usize) -> bool {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let (sizes, names): (Vec<&String>, Vec<&String>) =
+        args.iter().partition(|arg| arg.parse::<usize>().is_ok());
+    (sizes.is_empty() || sizes.iter().any(|size| **size == lines.to_string()))
+        && (names.is_empty() || names.iter().any(|name| figure.contains(name.as_str())))
 }
 
 fn main() {
@@ -199,12 +214,11 @@ fn main() {
         {
             let (mut store, tag) = read("f.txt", &text);
             let patch = patch("f.txt", tag, line, &new);
-            let times = Times::of(|| {
+            Times::row(name, lines, aim(aims), || {
                 let started = now();
                 once(&mut store, "f.txt", &patch, current, None, name.ends_with("stale"));
                 now() - started
             });
-            row(name, lines, aim(aims), &times);
         }
         for ending in LANGUAGES {
             let path = format!("f.{ending}");
@@ -216,26 +230,27 @@ fn main() {
             };
             let warm = ["", "2", "12", "120"];
             for (name, current, aims) in [("warm, fresh", &text, warm), ("warm, stale", &stale, warm)] {
+                if !is_asked(&format!("{ending}, {name}"), lines) {
+                    continue;
+                }
                 let (mut store, tag) = read(&path, &text);
                 let (gate, patch) = (tree(current), patch(&path, tag, line, &new));
-                let times = Times::of(|| {
+                Times::row(&format!("{ending}, {name}"), lines, aim(aims), || {
                     let started = now();
                     once(&mut store, &path, &patch, current, Some(&gate), name.ends_with("stale"));
                     now() - started
                 });
-                row(&format!("{ending}, {name}"), lines, aim(aims), &times);
             }
             for (name, gate, aims) in [
                 ("cold, full", Gate::Full, ["", "20", "150", "1500"]),
                 ("cold, window", Gate::Window, ["30", "30", "30", "30"]),
             ] {
-                let times = Times::of(|| {
+                Times::row(&format!("{ending}, {name}"), lines, aim(aims), || {
                     let started = now();
                     let (mut store, tag) = read(&path, &text);
                     once(&mut store, &path, &patch(&path, tag, line, &new), &text, Some(&gate), false);
                     now() - started
                 });
-                row(&format!("{ending}, {name}"), lines, aim(aims), &times);
             }
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! - `window`: edits that parse and edits that break, judged whole and from the lines around them.
 //! - `incremental`: whether parsing again after an edit finds the errors that parsing anew finds.
+//! - `parts`: how often the constructs around an edit prove that the text parses; whether it does.
 //! - `speed`: parsing whole, after an edit, and around it; memory. In time of the processor, not of the clock.
 #![expect(
     clippy::print_stdout,
@@ -27,8 +28,9 @@ fn main() {
     match what.as_str() {
         "window" => window(&files),
         "incremental" => incremental(&files),
+        "parts" => parts(&files),
         "speed" => speed(&files),
-        _ => println!("window, incremental or speed, then files"),
+        _ => println!("window, incremental, parts or speed, then files"),
     }
 }
 
@@ -259,6 +261,95 @@ fn incremental(files: &[PathBuf]) {
             "{language}: {all} edits; broken or not differs {broken}; errors differ {differ}; good edit of a broken text accused {accused}"
         );
     }
+}
+
+fn parts(files: &[PathBuf]) {
+    let mut counts: BTreeMap<&str, [usize; 5]> = BTreeMap::new();
+    for path in files {
+        let Some((language, text)) = load(path).filter(|(_, text)| (8_000..400_000).contains(&text.len()))
+        else {
+            continue;
+        };
+        let count = counts.entry(language.name()).or_default();
+        if count[0] >= 300 {
+            continue;
+        }
+        let starts = line_starts(&text);
+        let tree = Tree::parse(language, &text, Stop::NEVER).unwrap();
+        if tree.is_broken(&text) {
+            continue;
+        }
+        count[0] += 1;
+        let mut random = Random(text.len() as u64);
+        for at in 0..24 {
+            let two = at % 8 > 5;
+            let mut edits: Vec<TextEdit> = (0..1 + usize::from(two))
+                .filter_map(|_| match at % 4 {
+                    0 | 1 => good(&tree, &text, &starts, &mut random),
+                    2 => bad(&text, &starts, &mut random),
+                    _ => other(&text, &starts, &mut random),
+                })
+                .collect();
+            edits.sort_by_key(|edit| edit.range.start);
+            if edits.is_empty() || edits.windows(2).any(|two| two[0].range.end >= two[1].range.start) {
+                continue;
+            }
+            let after = text::apply(&text, &edits).unwrap();
+            let told = tree.surely_parses(&text, &edits, Stop::NEVER).unwrap();
+            let broken = Tree::parse(language, &after, Stop::NEVER).unwrap().is_broken(&after);
+            count[if broken { 3 } else { 1 }] += 1;
+            count[if broken { 4 } else { 2 }] += usize::from(told);
+            if told && broken {
+                println!("{} {edits:?}", path.display());
+            }
+        }
+    }
+    for (language, [files, good, told, bad, wrong]) in counts {
+        println!(
+            "{language}: {files} files; parses {good}, told {told}; broken {bad}, told to parse {wrong}"
+        );
+    }
+}
+
+/// An edit of which nothing is known: a piece of the text, as of any kind, anywhere else.
+fn other(text: &str, starts: &[usize], random: &mut Random) -> Option<TextEdit> {
+    let lines = |random: &mut Random, most: usize| {
+        let first = random.below(starts.len());
+        let last = (first + random.below(most)).min(starts.len() - 1);
+        starts[first]..line_of(text, starts, last).end
+    };
+    let (at, from) = (lines(random, 4), lines(random, 12));
+    Some(match random.below(3) {
+        0 => TextEdit::insert(at.start, text[from].to_owned()),
+        1 => TextEdit::replace(at, text[from].to_owned()),
+        _ => {
+            let words = [
+                "/*",
+                "*/",
+                "\"\"\"",
+                "`",
+                "'",
+                "#if X\n",
+                "#endif\n",
+                "\\\n",
+                "@a\n",
+                "r#\"",
+                "${",
+                "//",
+                "#",
+                "\n    x\n",
+                "else {\n",
+                "else:\n",
+                "async\n",
+                "<<",
+            ];
+            let word = words[random.below(words.len())];
+            TextEdit::insert(
+                if random.below(2) == 0 { at.start } else { at.end.saturating_sub(1) },
+                word.to_owned(),
+            )
+        }
+    })
 }
 
 fn speed(files: &[PathBuf]) {

@@ -33,6 +33,25 @@ pub(crate) fn is_transparent(language: Language, node: Node<'_>) -> bool {
     }
 }
 
+/// Whether a node is a list of constructs on lines of their own, any number of them, each as good a
+/// member wherever it stands and whatever stands beside it.
+pub(crate) fn lists(language: Language, node: Node<'_>) -> bool {
+    use Language::*;
+    let kind = node.kind();
+    match language {
+        Rust => matches!(kind, "source_file" | "declaration_list" | "block"),
+        Python => matches!(kind, "module" | "block"),
+        TypeScript | Tsx | JavaScript => matches!(kind, "program" | "class_body" | "statement_block"),
+        Java => matches!(kind, "program" | "class_body" | "interface_body" | "block"),
+        C | Cpp => matches!(
+            kind,
+            "translation_unit" | "declaration_list" | "field_declaration_list" | "compound_statement"
+        ),
+        Go => kind == "source_file",
+        _ => false,
+    }
+}
+
 /// What a node of this kind, with this text, is to the construct after it.
 pub(crate) fn leading(language: Language, kind: &str, text: &str) -> Leading {
     use Language::*;

@@ -7,7 +7,7 @@
 //! - [`Language::of`] tells the grammar of a path; a grammar costs nothing until it is used.
 //! - [`Tree::parse`] and [`Tree::reparse`]: the latter follows edits and parses only what changed.
 //! - [`Comparison`]: the errors that a text has and the text before it had not.
-//!   [`Comparison::of_window`] tells it from the lines around the edits, for texts too large to parse.
+//!   [`Tree::surely_parses`] tells sooner that there are none, [`Comparison::of_window`] tells it from the lines around the edits, for texts too large to parse.
 //! - [`Tree::block`]: the one construct that begins on a line. [`Tree::folds`]: an outline.
 //!   [`Tree::names`]: what a file declares.
 //! - [`Tree::is_comment`]: whether a place is in a comment.
@@ -37,6 +37,7 @@ mod kinds;
 mod language;
 mod names;
 mod outline;
+mod parts;
 mod tree;
 mod window;
 

@@ -162,19 +162,19 @@ impl LineIndex {
 /// The starts of the lines that begin after an end within `window`.
 fn push_starts(text: &str, window: Range<usize>, ends: LineEnds, starts: &mut Vec<usize>) {
     let bytes = text.as_bytes();
-    let mut at = window.start;
-    while at < window.end {
-        let width = match bytes[at] {
-            b'\r' if ends == LineEnds::Any && bytes.get(at + 1) == Some(&b'\n') => 2,
-            b'\r' if ends == LineEnds::Any => 1,
-            b'\n' => 1,
-            _ => {
-                at += 1;
-                continue;
-            }
-        };
-        at += width;
-        starts.push(at);
+    let inside = &bytes[window.clone()];
+    if ends != LineEnds::Any || memchr::memchr(b'\r', inside).is_none() {
+        starts.extend(memchr::memchr_iter(b'\n', inside).map(|at| window.start + at + 1));
+        return;
+    }
+    let mut next = window.start;
+    for at in memchr::memchr2_iter(b'\n', b'\r', inside).map(|at| window.start + at) {
+        // The `\n` of a `\r\n` went with it.
+        if at >= next {
+            let is_pair = bytes[at] == b'\r' && bytes.get(at + 1) == Some(&b'\n');
+            next = at + if is_pair { 2 } else { 1 };
+            starts.push(next);
+        }
     }
 }
 

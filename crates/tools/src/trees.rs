@@ -1,11 +1,11 @@
 //! Syntax trees of the texts that were shown, made before an edit asks for them and kept for the
 //! next one.
 //!
-//! At most 64 MiB of them by estimate, least used out. Large trees take milliseconds to drop, so
-//! that is done elsewhere too. A tree that is not there costs time and nothing else: whoever asks
-//! gets on without.
+//! At most 64 MiB of them by estimate, least used out. Large trees take milliseconds to drop and to
+//! follow an edit, so that is done elsewhere too. A tree that is not there costs time and nothing
+//! else: whoever asks gets on without.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hashline::{Block, Broken, Judgement, Lines, NoBlock, Syntax};
@@ -24,6 +24,9 @@ const MAX_PARSE: Duration = Duration::from_millis(20);
 const DEADLINE: Duration = Duration::from_secs(2);
 /// The longest that an edit waits for the parse of a large text that has no window.
 const MAX_WAIT: Duration = Duration::from_millis(300);
+/// The longest that an edit waits for a tree that is being made; a text parsed for this one edit takes
+/// as long.
+const MAX_WAIT_FOR_TREE: Duration = MAX_PARSE;
 /// Trees made at one time.
 const MAX_MAKING: usize = 2;
 
@@ -33,7 +36,7 @@ type Key = (Language, ContentHash);
 /// Trees by text, for all tools of a session.
 #[derive(Debug, Default)]
 pub struct Trees {
-    cache: Arc<Mutex<Cache>>,
+    cache: Arc<(Mutex<Cache>, Condvar)>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -51,23 +54,35 @@ impl Trees {
     /// Does not wait.
     pub fn prepare(&self, path: &str, text: &Arc<str>) {
         let Some(language) = Language::of(path, text) else { return };
+        let whole = Arc::clone(text);
+        self.make(language, text, move |stop| Tree::parse(language, &whole, stop).ok());
+    }
+
+    /// Has `work` make the tree of a text.
+    fn make(
+        &self,
+        language: Language,
+        text: &str,
+        work: impl FnOnce(Stop<'_>) -> Option<Tree> + Send + 'static,
+    ) {
         let Ok(runtime) = Handle::try_current() else { return };
-        let key = key(language, text);
+        let (key, size) = (key(language, text), size(language, text));
         let mut cache = lock(&self.cache);
         let known = cache.get(key).is_some() || cache.making.contains(&key);
-        let fits = size(language, text) <= MAX_BYTES && cache.making.len() < MAX_MAKING;
+        let fits = size <= MAX_BYTES && cache.making.len() < MAX_MAKING;
         if known || !fits || self.tasks.is_closed() {
             return;
         }
         cache.making.push(key);
         drop(cache);
-        let (cache, stop, text) = (Arc::clone(&self.cache), self.stop.clone(), Arc::clone(text));
+        let (cache, stop) = (Arc::clone(&self.cache), self.stop.clone());
         self.tasks.spawn_blocking_on(
             move || {
-                let tree = Tree::parse(language, &text, Stop(&|| stop.is_cancelled()));
+                let tree = work(Stop(&|| stop.is_cancelled()));
                 let mut kept = lock(&cache);
                 kept.making.retain(|making| *making != key);
-                let out = tree.map_or_else(|_| Vec::new(), |tree| kept.put(key, tree, size(language, &text)));
+                let out = tree.map_or_else(Vec::new, |tree| kept.put(key, tree, size));
+                cache.1.notify_all();
                 // Dropped here, where nobody waits, and after the lock.
                 drop(kept);
                 drop(out);
@@ -103,8 +118,13 @@ impl Trees {
         self.tasks.wait().await;
     }
 
+    /// The tree that is there, or will be in a moment.
     fn get(&self, key: Key) -> Option<Tree> {
-        lock(&self.cache).get(key)
+        let made = self
+            .cache
+            .1
+            .wait_timeout_while(lock(&self.cache), MAX_WAIT_FOR_TREE, |cache| cache.making.contains(&key));
+        made.unwrap_or_else(PoisonError::into_inner).0.get(key)
     }
 
     fn put(&self, key: Key, tree: Tree, bytes: usize) {
@@ -154,8 +174,8 @@ impl Cache {
     }
 }
 
-fn lock(cache: &Mutex<Cache>) -> std::sync::MutexGuard<'_, Cache> {
-    cache.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(cache: &(Mutex<Cache>, Condvar)) -> std::sync::MutexGuard<'_, Cache> {
+    cache.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn key(language: Language, text: &str) -> Key {
@@ -177,7 +197,19 @@ fn takes_long(language: Language, text: &str) -> bool {
 #[derive(Debug)]
 pub struct Grammars<'a> {
     trees: &'a Trees,
-    made: Mutex<Vec<(Key, Tree, usize)>>,
+    made: Mutex<Vec<(Key, Made)>>,
+}
+
+/// What an edit brought about that the next one can use.
+#[derive(Debug)]
+enum Made {
+    Tree(Tree),
+    /// Of a text that was told to parse from a part of it: its tree is to be made of the one before.
+    Edit {
+        tree: Tree,
+        before: Arc<str>,
+        edits: Vec<TextEdit>,
+    },
 }
 
 impl<'a> Grammars<'a> {
@@ -186,46 +218,72 @@ impl<'a> Grammars<'a> {
         Self { trees, made: Mutex::default() }
     }
 
-    /// The edit was made, and this is what a file holds now: its tree is kept, or made.
+    /// The edit was made, and this is what a file holds now: its tree is kept, or made. Does not wait.
     pub(crate) fn keep(&self, path: &str, text: &Arc<str>) {
         let Some(language) = Language::of(path, text) else { return };
         let key = key(language, text);
-        let mut made = self.made();
-        match made.iter().position(|(made, ..)| *made == key) {
-            Some(at) => {
-                let (key, tree, bytes) = made.swap_remove(at);
-                drop(made);
-                self.trees.put(key, tree, bytes);
+        let made = {
+            let mut made = self.made();
+            made.iter().position(|(made, _)| *made == key).map(|at| made.swap_remove(at).1)
+        };
+        match made {
+            Some(Made::Tree(tree)) => self.trees.put(key, tree, size(language, text)),
+            Some(Made::Edit { tree, before, edits }) => {
+                let after = Arc::clone(text);
+                self.trees.make(language, text, move |stop| tree.reparse(&before, &edits, &after, stop).ok());
             }
-            None => {
-                drop(made);
-                self.trees.prepare(path, text);
-            }
+            None => self.trees.prepare(path, text),
         }
     }
 
-    fn made(&self) -> std::sync::MutexGuard<'_, Vec<(Key, Tree, usize)>> {
+    fn made(&self) -> std::sync::MutexGuard<'_, Vec<(Key, Made)>> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The tree of a text that is at hand, or was made for this edit.
     fn at_hand(&self, key: Key) -> Option<Tree> {
-        let made = self.made().iter().find(|(made, ..)| *made == key).map(|(_, tree, _)| tree.clone());
+        let made = self.made().iter().find_map(|(made, what)| match what {
+            Made::Tree(tree) if *made == key => Some(tree.clone()),
+            _ => None,
+        });
         made.or_else(|| self.trees.get(key))
     }
 
     fn parsed(&self, language: Language, text: &str, deadline: Duration) -> Option<Tree> {
         let start = Instant::now();
         let tree = Tree::parse(language, text, Stop(&|| start.elapsed() > deadline)).ok()?;
-        self.made().push((key(language, text), tree.clone(), size(language, text)));
+        self.made().push((key(language, text), Made::Tree(tree.clone())));
         Some(tree)
+    }
+
+    /// What edits break, told from the tree of the text before them. A part of the text is asked first.
+    fn compare(
+        &self,
+        tree: Tree,
+        before: &Arc<str>,
+        edits: &[TextEdit],
+        after: &str,
+        stop: Stop<'_>,
+    ) -> Option<Comparison> {
+        let key = key(tree.language(), after);
+        if tree.surely_parses(before, edits, stop).ok()? {
+            let made = Made::Edit { tree, before: Arc::clone(before), edits: edits.to_vec() };
+            self.made().push((key, made));
+            return Some(Comparison { was_broken: false, new_errors: Vec::new() });
+        }
+        let (new, comparison) = Comparison::of(&tree, before, edits, after, stop).ok()?;
+        self.made().push((key, Made::Tree(new)));
+        Some(comparison)
     }
 }
 
 impl Drop for Grammars<'_> {
     fn drop(&mut self) {
         let made = std::mem::take(&mut *self.made());
-        self.trees.drop_elsewhere(made.into_iter().map(|(_, tree, _)| tree).collect());
+        let trees = made.into_iter().map(|(_, made)| match made {
+            Made::Tree(tree) | Made::Edit { tree, .. } => tree,
+        });
+        self.trees.drop_elsewhere(trees.collect());
     }
 }
 
@@ -245,9 +303,7 @@ impl Syntax for Grammars<'_> {
         if comparison.is_none() {
             let deadline = if takes_long(language, before) { MAX_WAIT } else { DEADLINE };
             tree = tree.or_else(|| self.parsed(language, before, deadline));
-            let (new, whole) = Comparison::of(&tree?, before, edits, &after, Stop(&late)).ok()?;
-            self.made().push((key(language, &after), new, size(language, &after)));
-            comparison = Some(whole);
+            comparison = Some(self.compare(tree?, before, edits, &after, Stop(&late))?);
         }
         let Comparison { was_broken, new_errors } = comparison?;
         let mut broken = Vec::new();
@@ -324,6 +380,35 @@ mod tests {
         trees.tree("a.rs", &text).await.unwrap();
         let whole = Grammars::new(&trees).judge("a.rs", &text, &edits).unwrap();
         assert_eq!(whole, Judgement { nearby: false, ..judged });
+    }
+
+    #[tokio::test]
+    async fn the_tree_after_an_edit_told_from_a_part_is_made_beside() {
+        let (trees, text) = (Trees::default(), source(3_000));
+        trees.tree("a.rs", &text).await.unwrap();
+        let edits = edit(&text, "g(1500)", "h(1500)");
+        let after: Arc<str> = text::apply(&text, &edits).unwrap().into();
+        let grammars = Grammars::new(&trees);
+        assert_eq!(grammars.judge("a.rs", &text, &edits), Some(Judgement::default()));
+        assert!(matches!(grammars.made()[..], [(_, Made::Edit { .. })]));
+        grammars.keep("a.rs", &after);
+        drop(grammars);
+        trees.tasks.close();
+        trees.tasks.wait().await;
+        let tree = trees.get(key(Language::Rust, &after)).unwrap();
+        assert!(tree.text_len() == after.len() && !tree.is_broken(&after));
+    }
+
+    #[tokio::test]
+    async fn a_text_whose_tree_is_too_large_to_keep_is_judged_nearby_each_time() {
+        let (trees, text) = (Trees::default(), source(100_000));
+        assert!(size(Language::Rust, &text) > MAX_BYTES);
+        trees.prepare("a.rs", &text);
+        assert!(trees.tasks.is_empty(), "nothing is made that cannot be kept");
+        for (to, broken) in [("h(5000)", 0), ("h(5000", 1)] {
+            let judged = Grammars::new(&trees).judge("a.rs", &text, &edit(&text, "g(5000)", to)).unwrap();
+            assert!(judged.nearby && judged.broken.len() == broken, "{judged:?}");
+        }
     }
 
     #[tokio::test]

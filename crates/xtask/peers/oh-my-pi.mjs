@@ -1,7 +1,7 @@
 // The edit engine of oh-my-pi (MIT) behind the JSON lines of `pilcrow edit --batch`, to be measured beside ours.
 //
 //   npm install --prefix FOLDER bun @oh-my-pi/pi-natives@18.2.3
-//   cargo xtask replay --engine 'FOLDER/node_modules/.bin/bun crates/xtask/peers/oh-my-pi.mjs FOLDER'
+//   cargo xtask replay --beside 'FOLDER/node_modules/.bin/bun crates/xtask/peers/oh-my-pi.mjs FOLDER'
 //   cargo xtask bench hashline --engine THE_SAME
 //
 // It reads the text as it is now from a file, so each row has one; writing it is not in `micros`.

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// Measure the dev build, which takes less time to make; its figures are not those of a release.
     #[arg(long)]
     dev: bool,
-    /// For hashline: another engine to be shown side by side, a command line for `sh` that answers the rows of
+    /// For hashline: another engine to be measured beside it too, a command line for `sh` that answers the rows of
     /// `pilcrow edit --batch`. Nothing is installed for it.
     #[arg(long, value_name = "CMD")]
     engine: Option<String>,
@@ -54,17 +54,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The edit engine in process, and what line checks are worth.
+/// The edit engine in process, what line checks are worth, and another engine where there is one.
 fn hashline(args: &Args, steps: &mut Steps) -> Result<()> {
-    if let Some(engine) = &args.engine {
-        let (profile, folder) = if args.dev { ("dev", "debug") } else { ("release", "release") };
-        steps.run(&format!("build pilcrow ({profile})"), || {
-            exec::show_ok(&mut cargo(&["build", "--package", "pilcrow", "--profile", profile]), DEADLINE)?;
-            Ok(((), String::new()))
-        })?;
-        return side_by_side::run(engine, folder);
-    }
-    benches("hashline", &["edits", "line_checks"], args)
+    benches("hashline", &["edits", "line_checks"], args)?;
+    let Some(engine) = &args.engine else {
+        println!("no other engine beside it: --engine; crates/xtask/peers/oh-my-pi.mjs says how to get one");
+        return Ok(());
+    };
+    let (profile, folder) = if args.dev { ("dev", "debug") } else { ("release", "release") };
+    steps.run(&format!("build pilcrow ({profile})"), || {
+        exec::show_ok(&mut cargo(&["build", "--package", "pilcrow", "--profile", profile]), DEADLINE)?;
+        Ok(((), String::new()))
+    })?;
+    side_by_side::run(engine, folder)
 }
 
 /// Measurements in process, each with the load of the machine.

@@ -72,6 +72,22 @@ proptest! {
     }
 
     #[test]
+    fn what_a_part_tells_to_parse_parses(
+        which in 0..Language::ALL.len(),
+        changes in prop::collection::vec((any::<u8>(), any::<usize>(), any::<usize>()), 1..3),
+    ) {
+        let language = Language::ALL[which];
+        let text = sample(language, 300);
+        let mut edits: Vec<TextEdit> = changes.into_iter().map(|change| edit_of(&text, change)).collect();
+        edits.sort_by_key(|edit| edit.range.start);
+        edits.dedup_by(|b, a| b.range.start <= a.range.end);
+        let after = text::apply(&text, &edits).unwrap();
+        if parse(language, &text).surely_parses(&text, &edits, Stop::NEVER).unwrap() {
+            prop_assert!(!parse(language, &after).is_broken(&after), "{} {:?}", language.name(), edits);
+        }
+    }
+
+    #[test]
     fn a_window_holds_nothing_against_what_parses(
         which in 0..Language::ALL.len(),
         change in (any::<u8>(), any::<usize>(), any::<usize>()),
@@ -134,6 +150,73 @@ fn deep_nesting_is_walked_without_recursion() {
 fn a_parse_can_be_stopped() {
     let text = sample(Language::Rust, 5_000);
     assert_eq!(Tree::parse(Language::Rust, &text, Stop(&|| true)).unwrap_err(), Stopped);
+}
+
+#[track_caller]
+fn surely(language: Language, text: &str, from: &str, to: &str) -> bool {
+    let at = text.find(from).unwrap();
+    let edits = [TextEdit::replace(at..at + from.len(), to)];
+    parse(language, text).surely_parses(text, &edits, Stop::NEVER).unwrap()
+}
+
+#[test]
+fn a_part_tells_that_a_text_parses() {
+    for language in [
+        Language::Rust,
+        Language::Python,
+        Language::TypeScript,
+        Language::Tsx,
+        Language::JavaScript,
+        Language::Java,
+        Language::C,
+        Language::Cpp,
+        Language::Go,
+    ] {
+        let text = sample(language, 1_000);
+        // A line of the middle that begins a construct, twice.
+        let tree = parse(language, &text);
+        let middle = text.lines().count() / 2;
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let told = (middle..middle + 40).filter(|line| {
+            let Ok(block) = tree.block(&text, *line) else { return false };
+            let start: usize = lines[..block.lines.start() - 1].iter().map(|line| line.len()).sum();
+            let end: usize = lines[..*block.lines.end()].iter().map(|line| line.len()).sum();
+            let edits = [TextEdit::insert(end, &text[start..end])];
+            tree.surely_parses(&text, &edits, Stop::NEVER).unwrap()
+        });
+        assert!(told.count() > 0, "{}", language.name());
+    }
+    let members: String =
+        (0..2_000).map(|at| format!("    fn f{at}() {{\n        g({at});\n    }}\n")).collect();
+    let text = format!("impl A {{\n{members}}}\n");
+    assert!(surely(Language::Rust, &text, "g(1000);", "h();"), "in a list within");
+    assert!(!surely(Language::Rust, &text, "g(1000);", "h(;"));
+    assert!(surely(Language::Rust, &text, "    fn f0()", "    const A: u8 = 0;\n    fn f0()"));
+    assert!(!surely(Language::Rust, &text, "impl A {", "impl A"));
+}
+
+#[test]
+fn a_part_says_nothing_of_what_reaches_beyond_it() {
+    let items: String = (0..2_000).map(|at| format!("fn f{at}() {{\n    g({at});\n}}\n")).collect();
+    for (from, to) in [
+        ("g(1000);", "/* g(1000);"),
+        ("g(1000);", "g(r#\"1000);"),
+        ("fn f1000() {", "mod m {\nfn f1000() {"),
+        ("fn f1000() {", "fn f1000() {{"),
+        ("g(1000);\n}\n", "g(1000);\n"),
+    ] {
+        assert!(!surely(Language::Rust, &items, from, to), "{to}");
+        // Though it is closed far below.
+        let closed = items.replacen("fn f1500() {", "fn f1500() {/* \"# }*/", 1);
+        assert!(!surely(Language::Rust, &closed, from, to), "{to}");
+    }
+    let broken = items.replacen("fn f1500() {", "fn f1500() {{", 1);
+    assert!(!surely(Language::Rust, &broken, "g(1000);", "h(1000);"), "it is broken elsewhere");
+    let items: String = (0..2_000).map(|at| format!("def f{at}():\n    g({at})\n\n")).collect();
+    assert!(surely(Language::Python, &items, "    g(1000)\n", "    if a:\n        g(1000)\n"));
+    for to in ["    \"\"\"\n", "    g(1000\n"] {
+        assert!(!surely(Language::Python, &items, "    g(1000)\n", to), "{to}");
+    }
 }
 
 #[test]

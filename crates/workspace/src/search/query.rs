@@ -9,6 +9,8 @@ use grep_matcher::{LineTerminator, Matcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 
+/// A longer pattern is refused: looking for one takes its length times that of a line.
+const MAX_PATTERN_BYTES: usize = 2_000;
 /// A regex may grow to this size.
 const MAX_REGEX_BYTES: usize = 20 << 20;
 /// And its tables, in each thread.
@@ -40,6 +42,14 @@ pub enum QueryError {
     /// There is none.
     #[error("the pattern is empty; name what is to be found")]
     Empty,
+    /// It is longer than 2,000 bytes.
+    #[error(
+        "the pattern has {bytes} bytes, and {MAX_PATTERN_BYTES} is the most; look for a part of it that is nowhere else"
+    )]
+    TooLong {
+        /// How long it is.
+        bytes: usize,
+    },
     /// Not a regex.
     #[error(
         "`{pattern}` is not a regex of Rust's kind: {reason}; put \\ before a character meant as itself, or search for the text as it is with literal"
@@ -72,6 +82,9 @@ impl Query {
     pub fn new(pattern: &str, options: QueryOptions) -> Result<Self, QueryError> {
         if pattern.is_empty() {
             return Err(QueryError::Empty);
+        }
+        if pattern.len() > MAX_PATTERN_BYTES {
+            return Err(QueryError::TooLong { bytes: pattern.len() });
         }
         let build = |across_lines: bool| {
             let mut builder = RegexMatcherBuilder::new();
@@ -247,5 +260,11 @@ mod tests {
             assert!(!error.contains('\n'), "{error}");
         }
         assert_eq!(Query::new("", PLAIN).unwrap_err(), QueryError::Empty);
+        for literal in [false, true] {
+            let error = Query::new(&"é".repeat(1_001), QueryOptions { literal, ..PLAIN }).unwrap_err();
+            assert_eq!(error, QueryError::TooLong { bytes: 2_002 });
+            assert!(error.to_string().contains("2002 bytes, and 2000"), "{error}");
+        }
+        assert!(Query::new(&"x".repeat(2_000), PLAIN).is_ok());
     }
 }

@@ -43,6 +43,10 @@ pub(crate) struct Args {
     /// Another engine: a command line for `sh` that answers the same JSON lines.
     #[arg(long, value_name = "CMD")]
     engine: Option<String>,
+    /// A second engine that is asked the same, shown beside the first; what it does wrong fails nothing.
+    /// How to get one: the first lines of crates/xtask/peers/oh-my-pi.mjs.
+    #[arg(long, value_name = "CMD")]
+    beside: Option<String>,
     /// Test the dev build of pilcrow, which is there sooner.
     #[arg(long)]
     dev: bool,
@@ -63,9 +67,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(command) => Engine::start(command)?,
         None => own(args.dev, &mut steps)?,
     };
+    let mut peer = args.beside.as_deref().map(Engine::start).transpose()?;
     if let Some(count) = args.synthetic {
         let cases = synthetic::cases(count, args.seed)?;
-        return play(&format!("synthetic, seed {}", args.seed), cases, &mut engine, args, &mut steps);
+        let title = format!("synthetic, seed {}", args.seed);
+        return play(&title, cases, &mut engine, peer.as_mut(), args, &mut steps);
     }
     let own = [tidy::root()];
     let repos = if args.repos.is_empty() { &own[..] } else { &args.repos };
@@ -73,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for repo in repos {
         let title = repo.file_name().unwrap_or(repo.as_os_str()).to_string_lossy().into_owned();
         let cases = history::cases(repo, args.limit)?;
-        if let Err(error) = play(&title, cases, &mut engine, args, &mut steps) {
+        if let Err(error) = play(&title, cases, &mut engine, peer.as_mut(), args, &mut steps) {
             eprintln!("{error:#}");
             failed.push(title);
         }
@@ -85,10 +91,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// The project's own history with the dev build: a part of `cargo xtask test`.
 pub(crate) fn own_history(steps: &mut Steps) -> Result<()> {
     let mut engine = own(true, steps)?;
-    let args =
-        Args { repos: Vec::new(), limit: 600, engine: None, dev: true, synthetic: None, seed: 1, keep: None };
-    play("this project", history::cases(&tidy::root(), args.limit)?, &mut engine, &args, steps)?;
-    play("synthetic, seed 1", synthetic::cases(300, 1)?, &mut engine, &args, steps)
+    let args = Args {
+        repos: Vec::new(),
+        limit: 600,
+        engine: None,
+        beside: None,
+        dev: true,
+        synthetic: None,
+        seed: 1,
+        keep: None,
+    };
+    play("this project", history::cases(&tidy::root(), args.limit)?, &mut engine, None, &args, steps)?;
+    play("synthetic, seed 1", synthetic::cases(300, 1)?, &mut engine, None, &args, steps)
 }
 
 fn own(dev: bool, steps: &mut Steps) -> Result<Engine> {
@@ -114,6 +128,7 @@ fn play(
     title: &str,
     cases: impl Iterator<Item = Result<Case>>,
     engine: &mut Engine,
+    mut peer: Option<&mut Engine>,
     args: &Args,
     steps: &mut Steps,
 ) -> Result<()> {
@@ -124,8 +139,8 @@ fn play(
         }
         None => None,
     };
-    let report = steps.run(&format!("replay {title}"), || {
-        let mut report = Report::default();
+    let (report, beside) = steps.run(&format!("replay {title}"), || {
+        let (mut report, mut beside) = (Report::default(), Report::default());
         for case in cases {
             let case = case?;
             let Some(patch) = &case.patch else {
@@ -144,11 +159,18 @@ fn play(
                 writeln!(keep, "{row}")?;
             }
             report.add(&case, outcome, &answer);
+            if let Some(peer) = &mut peer {
+                let answer = peer.ask(&case.path, &case.base, &case.current, patch)?;
+                beside.add(&case, Outcome::of(&case, &answer), &answer);
+            }
         }
         let said = format!("{} cases", report.cases());
-        Ok((report, said))
+        Ok(((report, beside), said))
     })?;
     println!("\n{title}\n{report}");
+    if peer.is_some() {
+        println!("{}", report.beside(&beside));
+    }
     if report.wrong() > 0 {
         bail!("{} wrong results: {}", report.wrong(), report.wrong_names());
     }

@@ -86,6 +86,37 @@ impl Report {
         self.classes.iter().filter(|((_, outcome), _)| bad.contains(outcome)).map(|(_, count)| count).sum()
     }
 
+    fn count(&self, class: Class, outcome: Outcome) -> usize {
+        self.classes.get(&(class, outcome)).copied().unwrap_or(0)
+    }
+
+    /// Both reports of the same cases in one table, the other's time as a multiple of this one's.
+    pub(crate) fn beside(&self, other: &Report) -> String {
+        let mut table = format!("  side by side {:>7}", "cases");
+        for outcome in Outcome::ALL {
+            table.push_str(&format!(" {:>15}", format!("{}/peer", outcome.as_str())));
+        }
+        for class in Class::ALL {
+            let total: usize = Outcome::ALL.into_iter().map(|outcome| self.count(class, outcome)).sum();
+            table.push_str(&format!("\n  {:<12} {total:>7}", class.as_str()));
+            for outcome in Outcome::ALL {
+                let both = format!("{}/{}", self.count(class, outcome), other.count(class, outcome));
+                table.push_str(&format!(" {both:>15}"));
+            }
+        }
+        let (own, peers) = (self.micros_at(50), other.micros_at(50));
+        let ratio = peers as f64 / own.max(1) as f64;
+        table.push_str(&format!("\n  microseconds, median: {own}/{peers}, {ratio:.1} times ours"));
+        table
+    }
+
+    fn micros_at(&self, part: usize) -> u64 {
+        let mut micros = self.micros.clone();
+        micros.sort_unstable();
+        let at = (micros.len() * part / 100).min(micros.len().saturating_sub(1));
+        micros.get(at).copied().unwrap_or(0)
+    }
+
     pub(crate) fn wrong_names(&self) -> String {
         self.wrong.iter().take(20).cloned().collect::<Vec<_>>().join(", ")
     }
@@ -97,7 +128,7 @@ impl fmt::Display for Report {
         Outcome::ALL.iter().try_for_each(|outcome| write!(f, " {:>8}", outcome.as_str()))?;
         writeln!(f, " {:>9}", "correct")?;
         for class in Class::ALL {
-            let count = |outcome| self.classes.get(&(class, outcome)).copied().unwrap_or(0);
+            let count = |outcome| self.count(class, outcome);
             let total: usize = Outcome::ALL.into_iter().map(count).sum();
             write!(f, "  {:<12} {total:>7}", class.as_str())?;
             Outcome::ALL.into_iter().try_for_each(|outcome| write!(f, " {:>8}", count(outcome)))?;
@@ -112,15 +143,7 @@ impl fmt::Display for Report {
         for ((class, how, outcome), count) in &self.strategies {
             writeln!(f, "    {:<12} {:<9} by {how:<16} {count:>7}", class.as_str(), outcome.as_str())?;
         }
-        let mut micros = self.micros.clone();
-        micros.sort_unstable();
-        let at = |part: usize| micros.get(micros.len() * part / 100).copied().unwrap_or(0);
-        write!(
-            f,
-            "  microseconds: median {}, p95 {}, most {}",
-            at(50),
-            at(95),
-            micros.last().copied().unwrap_or(0)
-        )
+        let [median, p95, most] = [50, 95, 100].map(|part| self.micros_at(part));
+        write!(f, "  microseconds: median {median}, p95 {p95}, most {most}")
     }
 }
