@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-pub use documents::OpenDocument;
+pub use documents::{Documents, OpenDocument};
 pub use script::{Script, Step};
 pub use serve::{Ended, Record, serve};
 
