@@ -69,8 +69,8 @@ fn python(server: &'static str, programs: &'static [&'static str]) -> New {
         files: PYTHON,
         known: ("a.py", "greet"),
         file: "fresh.py",
-        wrong: ("from a import greet\n\ngreet(1)\n", "fresh.py:3: error:"),
-        right: "from a import greet\n\ngreet(\"x\")\n",
+        wrong: ("from a import greet\n\nprint(greet(1))\n", "fresh.py:3: error:"),
+        right: "from a import greet\n\nprint(greet(\"x\"))\n",
     }
 }
 
