@@ -40,7 +40,10 @@ fn check(test: &str, new: &New) {
         loop {
             let answer = batch.call("write", &json!({"path": new.file, "content": text}));
             let said = answer.text();
-            let in_vain = said.contains("in time") || said.contains("not known before or after") || said.contains("text moved") || said.contains("busy");
+            let in_vain = said.contains("in time")
+                || said.contains("not known before or after")
+                || said.contains("text moved")
+                || said.contains("busy");
             if !in_vain || started.elapsed() > Duration::from_secs(90) {
                 return answer;
             }
