@@ -291,7 +291,7 @@ fn an_error_that_an_edit_makes_in_a_file_nobody_opened_is_told_and_its_end_too()
     let mut batch = Batch::start(&sandbox);
     batch.call("lsp", &lsp("hover", "a.py", "greet")).ok();
     let said = replace(&mut batch, "a.py", after);
-    assert!(said.contains("introduced: 1 errors") && said.contains("b.py:3: error:"), "{said}");
+    assert!(said.contains("introduced: 1 error,") && said.contains("b.py:3: error:"), "{said}");
     assert!(said.contains("basedpyright"), "{said}");
     let said = replace(&mut batch, "a.py", before);
     assert!(said.contains("no new errors") && said.contains("fixed: "), "{said}");
