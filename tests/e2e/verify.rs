@@ -81,6 +81,107 @@ fn what_is_pending_comes_with_the_next_result() {
     assert!(!said.contains("earlier edit"), "it is told once: {said}");
 }
 
+#[test]
+fn what_was_not_known_before_an_edit_is_asked_for_after_it() {
+    let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n")]);
+    let place = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
+    let item = |message: &str| json!({"range": place, "severity": 1, "message": message, "code": "E1"});
+    let full = |items: Value| json!({"result": {"kind": "full", "items": items}});
+    // Silent before the edit; asked after it about the new text, then about the old one.
+    let script = script(json!([
+        ["never"],
+        [full(json!([item("x was bad"), item("x is bad")]))],
+        [full(json!([item("x was bad"), item("x is gone")]))],
+    ]));
+    let scripted = Scripted::install(&mut sandbox, &[script]);
+    sandbox.variables.insert("PILCROW_EDIT_DIAGNOSTICS_WAIT".to_owned(), "4s".to_owned());
+    let mut batch = Batch::start(&sandbox);
+    batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
+    let said = replace(&mut batch, "a.py", "x = 2\n");
+    assert!(said.contains("introduced: 1 error, 0 warnings in 1 file (basedpyright)"), "{said}");
+    assert!(said.contains("a.py:1: error: x is bad") && said.contains("a.py:1: error: x is gone"), "{said}");
+    assert!(!said.contains("x was bad"), "{said}");
+    tests::wait_for(Duration::from_secs(20), || scripted.got("textDocument/didChange") >= 3);
+    let texts: Vec<Value> = scripted.sent("textDocument/didChange");
+    let texts: Vec<&Value> = texts.iter().map(|sent| &sent["contentChanges"][0]["text"]).collect();
+    assert_eq!(texts, ["x = 2\n", "x = 1\n", "x = 2\n"], "made, the old text shown, and taken back");
+    assert_eq!(sandbox.read("a.py"), "x = 2\n");
+}
+
+/// A command that changes `a.py` and `b.py` in two edits, of which a third file hears.
+fn command() -> (Sandbox, Scripted) {
+    let place =
+        |line: u32| json!({"start": {"line": line, "character": 0}, "end": {"line": line, "character": 1}});
+    let edit = |file: &str, text: &str| {
+        let edits = json!([{"range": {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 0}}, "newText": text}]);
+        json!({"changes": {format!("${{root}}/{file}"): edits}})
+    };
+    let asks = |id: &str, edit: Value, count: u32| {
+        json!([
+            {"request": {"id": id, "method": "workspace/applyEdit", "params": {"edit": edit}}},
+            {"wait_for": {"method": "response", "count": count}},
+        ])
+    };
+    let mut steps = Vec::new();
+    for part in
+        [asks("1", edit("a.py", "def hello():\n"), 1), asks("2", edit("b.py", "from a import hello\n"), 2)]
+    {
+        steps.extend(part.as_array().expect("steps").clone());
+    }
+    steps.push(json!({"result": null}));
+    // About each text what is wrong with it, by what the text holds.
+    let items = json!([{"range": place(0), "severity": 1, "message": "about ${text}", "code": "E1"}]);
+    let mut sandbox = Sandbox::with(&[
+        ("a.py", "def greet():\n    return 1\n"),
+        ("b.py", "from a import greet\n"),
+        ("c.py", "import a\na.greet()\n"),
+    ]);
+    let scripted = Scripted::install(
+        &mut sandbox,
+        &[json!({
+            "capabilities": {"codeActionProvider": true, "executeCommandProvider": {"commands": ["x.go"]}},
+            "methods": {
+                "textDocument/documentSymbol": [[{"result": []}]],
+                "textDocument/codeAction": [[{"result": [{"title": "Go", "command": "x.go", "arguments": []}]}]],
+                "textDocument/diagnostic": [[{"result": {"kind": "full", "items": items}}]],
+                "workspace/executeCommand": [steps],
+            },
+        })],
+    );
+    (sandbox, scripted)
+}
+
+#[test]
+fn what_the_edits_of_a_command_broke_is_told_in_all_files_they_concern() {
+    let (sandbox, _) = command();
+    let mut batch = Batch::start(&sandbox);
+    let ask = json!({"action": "code_actions", "file": "a.py", "title": "Go", "apply": true});
+    let answer = batch.call("lsp", &ask);
+    let said = answer.ok();
+    assert_eq!(sandbox.read("b.py"), "from a import hello\n");
+    // The old texts are shown after the command, so what was wrong with them is known too.
+    assert!(said.contains("in 3 files, 1 of them not changed themselves (basedpyright)"), "{said}");
+    assert!(said.contains("introduced: 2 errors") && said.contains("fixed: 2"), "{said}");
+    assert!(
+        said.contains("about from a import hello") && said.contains("about from a import greet"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_edits_of_a_command_are_tried_where_they_can_be_and_it_is_said_where_not() {
+    let (mut sandbox, _) = command();
+    sandbox.variables.insert("PILCROW_EDIT_VERIFY".to_owned(), "before".to_owned());
+    let mut batch = Batch::start(&sandbox);
+    let ask = json!({"action": "code_actions", "file": "a.py", "title": "Go", "apply": true});
+    let answer = batch.call("lsp", &ask);
+    let said = answer.ok();
+    let why = "not tried on basedpyright: basedpyright is carrying out a command";
+    assert_eq!(said.matches(why).count(), 2, "{said}");
+    let tried = &answer.value["details"]["commits"][0]["diagnostics"]["tried"]["not_tried"][0]["server"];
+    assert_eq!(tried, "basedpyright", "{:#}", answer.value);
+}
+
 /// `x = 1` becomes `x = 2` after a trial in which a server found a new error.
 fn tried_with(policy: &str) -> (Sandbox, Scripted, Batch) {
     let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n")]);
@@ -133,10 +234,10 @@ fn an_edit_that_would_bring_errors_is_told_asked_about_or_not_made() {
 }
 
 #[test]
-fn what_cannot_be_tried_is_made_and_says_so() {
+fn a_new_file_is_tried_and_what_cannot_be_is_made_and_says_so() {
     let (sandbox, _, mut batch) = tried_with("no_new_errors");
     let said = batch.call("write", &json!({"path": "new.py", "content": "x\n"})).ok().to_owned();
-    assert!(said.contains("not tried on basedpyright: ") && said.contains("not there yet"), "{said}");
+    assert!(said.contains("tried before it was made:\nno new errors or warnings in 1 file"), "{said}");
     let moved = batch.call("lsp", &json!({"action": "rename_file", "file": "a.py", "to": "b.py"}));
     let said = moved.text();
     assert!(said.contains("not tried: files are moved or removed"), "{said}");

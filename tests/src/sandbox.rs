@@ -141,7 +141,10 @@ impl Sandbox {
         }
         // The executable may lie in a folder that only root can enter.
         let copy = self.folder.path().join("pilcrow");
-        fs::copy(built::pilcrow(), &copy).unwrap();
+        // By another process: had ours the copy open for writing while another test starts a program, that
+        // one would have it open too for a moment, and the copy could not be started ("text file busy").
+        let copied = Command::new("cp").arg(built::pilcrow()).arg(&copy).status().unwrap();
+        assert!(copied.success(), "the executable can be copied");
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
         let mut pending = vec![self.folder.path().to_owned()];
         while let Some(path) = pending.pop() {

@@ -1,6 +1,7 @@
 //! What is answered: places, symbols and problems in bytes of a document's text.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde_json::Value;
 use workspace::{AbsPath, Version};
@@ -91,7 +92,33 @@ pub struct Diagnostic {
     /// The definition's name.
     pub server: String,
     /// As it came, to be sent back when code actions are asked for.
-    pub raw: Value,
+    pub raw: RawJson,
+}
+
+/// A piece of a message, read only when it is needed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawJson(Arc<str>);
+
+impl RawJson {
+    /// Anything that a message holds.
+    pub fn new(raw: &serde_json::value::RawValue) -> Self {
+        Self(raw.get().into())
+    }
+
+    /// An empty list.
+    pub(crate) fn empty_list() -> Self {
+        Self("[]".into())
+    }
+
+    /// Its text.
+    pub fn get(&self) -> &str {
+        &self.0
+    }
+
+    /// Read; null where it cannot be.
+    pub fn value(&self) -> Value {
+        serde_json::from_str(&self.0).unwrap_or_default()
+    }
 }
 
 /// The problems of exactly one version of a document.

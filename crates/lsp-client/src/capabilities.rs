@@ -117,7 +117,7 @@ pub(crate) fn client(over: &Value) -> Value {
                 "dataSupport": true,
                 "tagSupport": {"valueSet": [1, 2]},
             },
-            "diagnostic": {"dynamicRegistration": false, "relatedDocumentSupport": false},
+            "diagnostic": {"dynamicRegistration": false, "relatedDocumentSupport": true},
         },
         "window": {
             "workDoneProgress": true,

@@ -13,6 +13,7 @@ use crate::documents::{OpenDocuments, SyncRule};
 use crate::features::Inbox;
 use crate::host::Host;
 use crate::loading::Loading;
+use crate::reports::Reports;
 use crate::sweep::Sweep;
 use crate::traffic::Traffic;
 
@@ -33,6 +34,7 @@ pub(crate) struct Core {
     pub commanding: Semaphore,
     capabilities: Mutex<Capabilities>,
     documents: Mutex<OpenDocuments>,
+    reports: Mutex<Reports>,
     edits: Mutex<Option<Inbox>>,
 }
 
@@ -54,6 +56,7 @@ impl Core {
             edits: Mutex::default(),
             capabilities: Mutex::default(),
             documents: Mutex::default(),
+            reports: Mutex::default(),
             definition,
             root,
             folders: Mutex::new(folders),
@@ -70,6 +73,11 @@ impl Core {
 
     pub fn documents(&self) -> MutexGuard<'_, OpenDocuments> {
         self.documents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it answered when it was asked for diagnostics. Taken alone.
+    pub fn reports(&self) -> MutexGuard<'_, Reports> {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where edits of the server go while a question is open that may cause some.

@@ -45,6 +45,8 @@ pub struct ServerDefinition {
     pub needs: BTreeMap<Feature, Vec<String>>,
     /// It mends what refers to a file only when the file keeps its folder: other moves are refused.
     pub moves_within_folder: bool,
+    /// Endings of files that are two sides of one module (`py` and its stub `pyi`).
+    pub twins: Vec<Vec<String>>,
     /// How it is told where a symbol is to be moved.
     pub move_symbol: Option<MoveRule>,
     /// How it is started.
@@ -381,6 +383,8 @@ struct File {
     #[serde(default)]
     moves_within_folder: bool,
     #[serde(default)]
+    twins: Vec<Vec<String>>,
+    #[serde(default)]
     move_symbol: Option<MoveRule>,
     command: CommandRule,
     #[serde(default)]
@@ -469,6 +473,7 @@ impl ServerDefinition {
             tries_new_files: file.tries_new_files,
             needs: file.needs,
             moves_within_folder: file.moves_within_folder,
+            twins: file.twins,
             move_symbol: file.move_symbol,
             command: file.command,
             features: file.features,

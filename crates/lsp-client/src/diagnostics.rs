@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use workspace::AbsPath;
 
+use crate::answer::RawJson;
 use crate::definition::DiagnosticsRule;
 use crate::documents::Synced;
 
@@ -68,7 +69,7 @@ struct Push {
     number: u64,
     at: Instant,
     version: Option<i32>,
-    items: Value,
+    items: RawJson,
 }
 
 impl PushedDiagnostics {
@@ -86,7 +87,7 @@ impl PushedDiagnostics {
     }
 
     /// `textDocument/publishDiagnostics`.
-    pub fn push(&self, path: AbsPath, version: Option<i32>, items: Value) {
+    pub fn push(&self, path: AbsPath, version: Option<i32>, items: RawJson) {
         {
             let mut state = self.state();
             state.settle();
@@ -167,7 +168,7 @@ impl PushedDiagnostics {
 
     /// The diagnostics of exactly the text that was sent, waiting for them until `until`; `None` when
     /// they are not known by then. Cancel-safe.
-    pub async fn wait(&self, path: &AbsPath, synced: &Synced, until: Instant, told: Told) -> Option<Value> {
+    pub async fn wait(&self, path: &AbsPath, synced: &Synced, until: Instant, told: Told) -> Option<RawJson> {
         let mut changed = self.changed.subscribe();
         loop {
             changed.mark_unchanged();

@@ -104,11 +104,14 @@ impl OpenDocuments {
             open.used = used;
             let same = Arc::ptr_eq(&open.state.view.text, &document.text);
             if !same && *open.state.view.text != *document.text {
-                let (view, edits) = followed(&open.state.view, &document.text);
-                let view = Arc::new(view);
-                let changes = changes(rule, &open.state.view, &view, &edits);
+                let edit = one_place(&open.state.view.text, &document.text);
+                let edits = match &edit {
+                    Some(edit) => std::slice::from_ref(edit),
+                    None => &text::diff_edits(&open.state.view.text, &document.text),
+                };
+                let changes = changes(rule, &open.state.view, &document.text, edits);
                 open.state.number += 1;
-                open.state.view = view;
+                follow(&mut open.state.view, &document.text, edit.as_ref());
                 open.state.pushes_before = pushes;
                 let params = json!({
                     "textDocument": {"uri": open.state.uri, "version": open.state.number},
@@ -157,9 +160,9 @@ impl OpenDocuments {
 
 /// The changes from one text to another, last place first, so that each speaks of positions that those
 /// before it in the list have not moved.
-fn changes(rule: SyncRule, old: &View, new: &View, edits: &[TextEdit]) -> Vec<Value> {
+fn changes(rule: SyncRule, old: &View, new: &str, edits: &[TextEdit]) -> Vec<Value> {
     if !rule.incremental {
-        return vec![json!({"text": &*new.text})];
+        return vec![json!({"text": new})];
     }
     edits
         .iter()
@@ -173,15 +176,25 @@ fn changes(rule: SyncRule, old: &View, new: &View, edits: &[TextEdit]) -> Vec<Va
         .collect()
 }
 
-/// A text after changes, and the edits that lead to it. One place that changed costs little, whatever
-/// the size of the text.
-fn followed(old: &View, new: &Arc<str>) -> (View, Vec<TextEdit>) {
-    if let Some(edit) = one_place(&old.text, new) {
-        let mut index = old.index.clone();
-        index.edit(new, edit.range.clone(), edit.new_text.len());
-        return (View { text: Arc::clone(new), index }, vec![edit]);
+/// Makes a view one of the text after a change. One place that changed costs little, whatever the size
+/// of the text; less still when no question holds the view.
+fn follow(view: &mut Arc<View>, new: &Arc<str>, edit: Option<&TextEdit>) {
+    let Some(edit) = edit else {
+        *view = Arc::new(View::new(Arc::clone(new)));
+        return;
+    };
+    let (range, length) = (edit.range.clone(), edit.new_text.len());
+    match Arc::get_mut(view) {
+        Some(view) => {
+            view.text = Arc::clone(new);
+            view.index.edit(new, range, length);
+        }
+        None => {
+            let mut index = view.index.clone();
+            index.edit(new, range, length);
+            *view = Arc::new(View { text: Arc::clone(new), index });
+        }
     }
-    (View::new(Arc::clone(new)), text::diff_edits(&old.text, new))
 }
 
 /// The one edit between two texts, if what differs is a small part of them.
@@ -241,9 +254,16 @@ mod tests {
             for (from, to) in pieces.iter().flat_map(|from| pieces.iter().map(move |to| (from, to))) {
                 let old: Arc<str> = format!("{before}{from}{after}").into();
                 let new: Arc<str> = format!("{before}{to}{after}").into();
-                let (view, edits) = followed(&View::new(Arc::clone(&old)), &new);
-                assert_eq!(text::apply(&old, &edits).unwrap(), *new, "{old:?} {new:?}");
-                assert_eq!(view.index, LineIndex::new(&new), "{old:?} {new:?}");
+                let edit = one_place(&old, &new).unwrap();
+                assert_eq!(text::apply(&old, std::slice::from_ref(&edit)).unwrap(), *new, "{old:?} {new:?}");
+                let mut view = Arc::new(View::new(Arc::clone(&old)));
+                let held = Arc::clone(&view);
+                follow(&mut view, &new, Some(&edit));
+                assert_eq!((&view.index, &*view.text), (&LineIndex::new(&new), &*new), "{old:?} {new:?}");
+                assert_eq!((&held.index, &*held.text), (&LineIndex::new(&old), &*old), "{old:?} {new:?}");
+                let mut alone = Arc::new(View::new(Arc::clone(&old)));
+                follow(&mut alone, &new, Some(&edit));
+                assert_eq!((&alone.index, &*alone.text), (&LineIndex::new(&new), &*new), "{old:?} {new:?}");
             }
         }
     }

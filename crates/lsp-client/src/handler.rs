@@ -12,12 +12,13 @@ use tokio::sync::oneshot;
 use wire::{Handler, IncomingRequest, Peer, RpcError};
 use workspace::AbsPath;
 
+use crate::answer::RawJson;
 use crate::core::Core;
 use crate::definition;
 use crate::edit::Converter;
 use crate::features::Arrived;
 use crate::host::{MessageType, ShowDocument};
-use crate::protocol::RawWorkspaceEdit;
+use crate::protocol::{Published, RawWorkspaceEdit};
 
 /// What a server is told whose edit comes when the question that caused it is over.
 const LATE: &str = "the request that caused this edit has ended";
@@ -31,17 +32,14 @@ fn value(params: Option<&RawValue>) -> Value {
 impl Handler for ServerHandler {
     fn notification(&self, _: &Peer, method: &str, params: Option<&RawValue>) {
         let core = &self.0;
+        if method == "textDocument/publishDiagnostics" {
+            return published(core, params);
+        }
         let params = value(params);
         match method {
             "$/progress" => {
                 core.loading.progress(&params);
                 core.diagnostics.progress(&params);
-            }
-            "textDocument/publishDiagnostics" => {
-                let uri = params["uri"].as_str().unwrap_or_default();
-                let Some(path) = workspace::uri_to_path(uri).and_then(AbsPath::new) else { return };
-                let version = params["version"].as_i64().map(|version| version as i32);
-                core.diagnostics.push(path, version, params["diagnostics"].clone());
             }
             "window/logMessage" | "window/showMessage" => {
                 let text = params["message"].as_str().unwrap_or_default();
@@ -131,6 +129,18 @@ impl Handler for ServerHandler {
             wire::raw(&answer).map_err(|error| RpcError::new(wire::codes::INTERNAL_ERROR, error.to_string()))
         })
     }
+}
+
+/// `textDocument/publishDiagnostics`. The list stays as it came until somebody asks for it.
+fn published(core: &Core, params: Option<&RawValue>) {
+    let read = params.map(|params| serde_json::from_str::<Published<'_>>(params.get()));
+    let Some(Ok(Published { uri, version, diagnostics })) = read else {
+        tracing::debug!(server = core.definition.name, "published diagnostics cannot be read");
+        return;
+    };
+    let Some(path) = workspace::uri_to_path(&uri).and_then(AbsPath::new) else { return };
+    let version = version.and_then(|version| version.as_i64()).map(|version| version as i32);
+    core.diagnostics.push(path, version, diagnostics.map_or_else(RawJson::empty_list, RawJson::new));
 }
 
 fn configuration(core: &Core, params: &Value) -> Value {

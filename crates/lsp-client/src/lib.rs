@@ -24,6 +24,7 @@ mod install;
 mod loading;
 mod pool;
 mod protocol;
+mod reports;
 mod server;
 mod snippet;
 mod sweep;
@@ -32,7 +33,7 @@ mod trial;
 mod usage;
 mod view;
 
-pub use answer::{Answer, Diagnostic, Diagnostics, Location, Severity, Symbol};
+pub use answer::{Answer, Diagnostic, Diagnostics, Location, RawJson, Severity, Symbol};
 pub use definition::{
     CleanRule, CommandRule, DefinitionError, DiagnosticsRule, FORMAT, Feature, Language, MoveRule, Prefer,
     ReadyRule, RootRule, ServerDefinition, Verified,

@@ -3,10 +3,12 @@
 //!
 //! `lsp_types` is named in no other file, so that it can be replaced in one place.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::snippet;
 
@@ -211,6 +213,31 @@ pub(crate) struct Options {
     pub ignore_if_exists: Option<bool>,
     pub ignore_if_not_exists: Option<bool>,
     pub recursive: Option<bool>,
+}
+
+/// `PublishDiagnosticsParams`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Published<'a> {
+    #[serde(borrow)]
+    pub uri: Cow<'a, str>,
+    #[serde(default)]
+    pub version: Option<Value>,
+    #[serde(default, borrow)]
+    pub diagnostics: Option<&'a RawValue>,
+}
+
+/// `DocumentDiagnosticReport`, and those of related documents by their URI.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Report<'a> {
+    #[serde(default, borrow)]
+    pub kind: Option<Cow<'a, str>>,
+    #[serde(default)]
+    pub result_id: Option<Value>,
+    #[serde(default, borrow)]
+    pub items: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    pub related_documents: Option<HashMap<String, Report<'a>>>,
 }
 
 /// A diagnostic, in the parts that are shown; the whole goes back to the server in code actions.

@@ -427,6 +427,15 @@ impl Server {
         serde_json::from_str(raw.get()).map_err(|error| self.protocol(method, error.to_string()))
     }
 
+    /// Reads an answer of which parts stay as they came.
+    pub fn read_borrowed<'a, T: serde::Deserialize<'a>>(
+        &self,
+        method: &str,
+        raw: &'a RawValue,
+    ) -> Result<T, ServerError> {
+        serde_json::from_str(raw.get()).map_err(|error| self.protocol(method, error.to_string()))
+    }
+
     pub fn protocol(&self, method: &str, reason: String) -> ServerError {
         ServerError::Protocol { server: self.name().to_owned(), method: method.to_owned(), reason }
     }

@@ -15,10 +15,11 @@ use tokio_util::task::TaskTracker;
 use wire::{Closed, RequestError, codes};
 use workspace::{AbsPath, Document, ErrorCode, ReadError};
 
-use crate::answer::Diagnostic;
+use crate::answer::{Diagnostic, RawJson};
 use crate::diagnostics::Told;
 use crate::documents::Synced;
 use crate::features::{Extra, METHOD, pulled, question, read};
+use crate::protocol::Report;
 use crate::server::{Clock, Server};
 
 /// The longest that others wait for a trial, from when it asks to be alone.
@@ -239,14 +240,16 @@ impl Trial {
         let late = || Err("it did not answer in time".to_owned());
         let items = match pulled(server) {
             Some(options) => {
-                let params = question(Some(&shown.synced), &options);
+                // Under no name: what is answered here is nobody else's.
+                let params = question(Some(&shown.synced), &options, None);
                 let cancel = CancellationToken::new();
                 let mut tries = 0;
                 loop {
                     let left = until.saturating_duration_since(Instant::now());
                     match server.peer.request(METHOD, &params, left, &cancel).await {
-                        Ok(raw) => match server.read::<serde_json::Value>(METHOD, &raw) {
-                            Ok(report) => break report["items"].clone(),
+                        Ok(raw) => match server.read_borrowed::<Option<Report<'_>>>(METHOD, &raw) {
+                            Ok(Some(Report { items: Some(items), .. })) => break RawJson::new(items),
+                            Ok(_) => return (path, Err("it gave no report".to_owned())),
                             Err(error) => return (path, Err(error.to_string())),
                         },
                         Err(RequestError::Rpc { error, .. })
@@ -269,7 +272,7 @@ impl Trial {
                 None => return (path, late()),
             },
         };
-        let found = read(server, &shown.synced, items).map_err(|error| error.to_string());
+        let found = read(server, &shown.synced, &items).map_err(|error| error.to_string());
         (path, found)
     }
 

@@ -262,6 +262,11 @@ impl Config {
         self.set("lsp.max_warm").size()
     }
 
+    /// `lsp.max_memory`: bytes that all servers may hold together.
+    pub fn max_memory(&self) -> u64 {
+        (self.set("lsp.max_memory").size() as u64) << 20
+    }
+
     /// `run.turn_limit`: answers of the model in one run.
     pub fn turn_limit(&self) -> usize {
         self.set("run.turn_limit").size()

@@ -257,7 +257,8 @@ fn kit(
 
 fn pool(homes: &Homes, config: &Config, options: PoolOptions) -> Arc<ServerPool> {
     let (search, idle, warm) = (search_path(homes), config.idle_stop(), config.max_warm());
-    ServerPool::with_limits(options, PoolLimits { search, idle, warm, ..PoolLimits::default() })
+    let memory = config.max_memory();
+    ServerPool::with_limits(options, PoolLimits { search, idle, warm, memory, ..PoolLimits::default() })
 }
 
 /// Debug sessions with every adapter there is: ours, the person's, and a trusted project's.

@@ -158,7 +158,7 @@ pub(crate) async fn commit(kit: &Kit, cx: &ToolCx, plan: Plan, again: bool) -> R
     })?;
     kit.servers.did_commit(&commit).await;
     shown::keep_in_step(kit, &plan);
-    let mut verdict = baseline.compare(kit, &plan, cx).await;
+    let mut verdict = baseline.compare(kit, cx).await;
     if !tried.text.is_empty() {
         verdict.text.insert_str(0, &tried.text);
         verdict.details = match verdict.details {
@@ -170,6 +170,19 @@ pub(crate) async fn commit(kit: &Kit, cx: &ToolCx, plan: Plan, again: bool) -> R
         };
     }
     Ok(Committed { commit, plan, verdict })
+}
+
+/// Tries a plan where the person wants that, for who commits it by itself.
+///
+/// # Errors
+/// A failure when the policy does not let it be made, or a text moved.
+pub(crate) async fn tried(kit: &Kit, cx: &ToolCx, plan: Plan) -> Result<(Plan, Verdict), Failure> {
+    if kit.settings.verify == Verify::After {
+        return Ok((plan, Verdict::nothing()));
+    }
+    let baseline = Baseline::take(kit, &plan, cx).await;
+    let Trial { plan, told } = baseline.try_first(kit, plan, true, cx).await?;
+    Ok((plan, told))
 }
 
 fn summary(kit: &Kit, plan: &Plan, change: &Change<'_>, server: Option<&str>) -> String {

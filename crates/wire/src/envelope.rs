@@ -130,11 +130,35 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
+/// A message that came; of a notification nothing is copied.
+pub(crate) enum Incoming<'a> {
+    /// Wants no answer.
+    Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
+    /// Wants an answer under its id.
+    Request { id: Id, method: String, params: Option<Box<RawValue>> },
+    /// The answer to a request of ours.
+    Response { id: Option<Id>, outcome: Result<Box<RawValue>, RpcError> },
+}
+
 /// Reads one body.
 ///
 /// # Errors
 /// [`Malformed`] for what is no JSON object, or has neither a method nor an outcome.
 pub fn parse(body: &[u8]) -> Result<Envelope, Malformed> {
+    Ok(match read(body)? {
+        Incoming::Request { id, method, params } => Envelope::Request { id, method, params },
+        Incoming::Response { id, outcome } => Envelope::Response { id, outcome },
+        Incoming::Notification { method, params } => {
+            Envelope::Notification { method: method.into_owned(), params: params.map(RawValue::to_owned) }
+        }
+    })
+}
+
+/// Reads one body, leaving where it is what need not be kept.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn read(body: &[u8]) -> Result<Incoming<'_>, Malformed> {
     let bad = |reason: String, id: Option<Id>| Malformed { reason, id };
     let raw: Raw<'_> = serde_json::from_slice(body).map_err(|error| bad(error.to_string(), None))?;
     let id = match raw.id.map(RawValue::get) {
@@ -143,24 +167,25 @@ pub fn parse(body: &[u8]) -> Result<Envelope, Malformed> {
             Some(parse_id(text).ok_or_else(|| bad(format!("id {text} is neither number nor string"), None))?)
         }
     };
-    let params = raw.params.map(RawValue::to_owned);
     if let Some(method) = raw.method {
-        let method = method.into_owned();
-        return Ok(match id {
-            Some(id) => Envelope::Request { id, method, params },
-            None if raw.id.is_some() => return Err(bad(format!("request {method} with id null"), None)),
-            None => Envelope::Notification { method, params },
-        });
+        return match id {
+            Some(id) => {
+                let (method, params) = (method.into_owned(), raw.params.map(RawValue::to_owned));
+                Ok(Incoming::Request { id, method, params })
+            }
+            None if raw.id.is_some() => Err(bad(format!("request {method} with id null"), None)),
+            None => Ok(Incoming::Notification { method, params: raw.params }),
+        };
     }
     if let Some(error) = raw.error {
         let error = serde_json::from_str(error.get())
             .unwrap_or_else(|_| RpcError::new(codes::INTERNAL_ERROR, error.get().to_owned()));
-        return Ok(Envelope::Response { id, outcome: Err(error) });
+        return Ok(Incoming::Response { id, outcome: Err(error) });
     }
     match raw.result {
-        Some(result) => Ok(Envelope::Response { id, outcome: Ok(result.to_owned()) }),
+        Some(result) => Ok(Incoming::Response { id, outcome: Ok(result.to_owned()) }),
         // Some servers leave out `result: null`; an id and nothing else can only mean that.
-        None if id.is_some() => Ok(Envelope::Response { id, outcome: Ok(null()) }),
+        None if id.is_some() => Ok(Incoming::Response { id, outcome: Ok(null()) }),
         None => Err(bad("it has no method, no result and no error".to_owned(), id)),
     }
 }

@@ -21,7 +21,7 @@ use tokio_util::codec::FramedRead;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::envelope::{self, Envelope, Id, RpcError, codes};
+use crate::envelope::{self, Envelope, Id, Incoming, RpcError, codes};
 use crate::framing::{Frame, Framing, Limits, MessageCodec};
 use crate::outbox::{Gone, Outbox, Place};
 use crate::pending::{Outcome, Pending};
@@ -237,11 +237,18 @@ impl Peer {
         let this = peer.clone();
         tracker.spawn(async move {
             let mut frames = FramedRead::with_capacity(reader, codec, 64 * 1024);
+            let closed = this.shared.closed.clone().cancelled_owned();
+            tokio::pin!(closed);
             let reason = loop {
+                // What is there is taken first, which costs no wait; a flood does not hide the end.
+                if this.shared.closed.is_cancelled() {
+                    return;
+                }
                 let frame = tokio::select! {
+                    biased;
                     // Dropping `next` loses nothing: what was read stays in `frames`.
-                    () = this.shared.closed.cancelled() => return,
                     frame = frames.next() => frame,
+                    () = &mut closed => return,
                 };
                 match frame {
                     None => break CloseReason::EndOfStream,
@@ -382,24 +389,24 @@ impl Peer {
         if let Some(observer) = &self.shared.observer {
             observer.message(Direction::Received, body);
         }
-        match envelope::parse(body) {
+        match envelope::read(body) {
             Err(malformed) => self.skipped(&malformed),
-            Ok(Envelope::Response { id, outcome }) => self.take_answer(id, outcome),
-            Ok(Envelope::Notification { method, params }) => {
-                if Some(&method) == self.shared.cancel_method.as_ref() {
-                    self.cancel_incoming(params.as_deref());
+            Ok(Incoming::Notification { method, params }) => {
+                if Some(&*method) == self.shared.cancel_method.as_deref() {
+                    self.cancel_incoming(params);
                     return;
                 }
-                let call = AssertUnwindSafe(|| handler.notification(self, &method, params.as_deref()));
+                let call = AssertUnwindSafe(|| handler.notification(self, &method, params));
                 if std::panic::catch_unwind(call).is_err() {
                     tracing::error!(
                         peer = self.shared.name,
-                        method,
+                        %method,
                         "the handler of a notification panicked"
                     );
                 }
             }
-            Ok(Envelope::Request { id, method, params }) => {
+            Ok(Incoming::Response { id, outcome }) => self.take_answer(id, outcome),
+            Ok(Incoming::Request { id, method, params }) => {
                 self.take_request(IncomingRequest { id, method, params }, handler);
             }
         }

@@ -51,6 +51,12 @@ impl Table {
         }
     }
 
+    /// Bytes of memory that `pid` and everything below it hold; what they share counts for each.
+    pub(crate) fn resident(&self, pid: u32) -> u64 {
+        let below = self.descendants(pid).into_iter().map(|entry| entry.pid);
+        std::iter::once(pid).chain(below).filter_map(resident).sum()
+    }
+
     /// The direct children of `pid`.
     pub(crate) fn children(&self, pid: u32) -> impl Iterator<Item = &Entry> {
         self.0.iter().filter(move |entry| entry.parent == pid)
@@ -112,6 +118,14 @@ impl Entry {
     pub(crate) fn kill(&self) {}
 }
 
+/// `VmRSS` of a process.
+fn resident(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
 /// Whether `mark` names `name`, a child (`ID.N`) or all children of one Pilcrow (`ID`).
 pub(crate) fn mark_names(mark: &str, name: &str) -> bool {
     mark.split(',')
@@ -152,5 +166,6 @@ mod tests {
         let me = std::process::id();
         let table = Table::read();
         assert!(table.entries().iter().any(|entry| entry.pid == me && !entry.zombie));
+        assert!(table.resident(me) > 1 << 20);
     }
 }

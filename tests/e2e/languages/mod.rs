@@ -7,6 +7,7 @@
 mod data;
 pub(crate) mod lab;
 mod monorepo;
+mod new_files;
 mod python;
 mod systems;
 mod web;

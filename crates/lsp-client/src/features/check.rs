@@ -75,7 +75,10 @@ impl ServerPool {
                     (Ok(items), false)
                 }
                 Ok(None) => {
-                    let why = server.note().unwrap_or_else(|| "it has not answered yet".to_owned());
+                    let why = match server.core.edits().is_some() {
+                        true => "it is carrying out a command".to_owned(),
+                        false => server.note().unwrap_or_else(|| "it has not answered yet".to_owned()),
+                    };
                     (Err(why), true)
                 }
                 Err(error @ ServerError::Timeout { .. }) => (Err(error.to_string()), true),
@@ -104,6 +107,10 @@ async fn one(
     clock: Clock<'_>,
 ) -> Result<Option<Vec<Diagnostic>>, ServerError> {
     let loading = &server.core.loading;
+    // It may wait for us to make an edit, and answer nothing until then.
+    if server.core.edits().is_some() {
+        return Ok(None);
+    }
     if look == Look::Itself {
         server.open(doc, clock).await?;
         loading.opened();

@@ -70,9 +70,9 @@ impl CodeAction {
 
     /// Whether it says that it mends `diagnostic`; `None` when it does not say what it mends.
     pub fn mends(&self, diagnostic: &Diagnostic) -> Option<bool> {
-        let same = |raw: &Value| {
-            ["range", "message", "code"].iter().all(|key| raw.get(key) == diagnostic.raw.get(key))
-        };
+        let known = diagnostic.raw.value();
+        let same =
+            |raw: &Value| ["range", "message", "code"].iter().all(|key| raw.get(key) == known.get(key));
         (!self.mends.is_empty()).then(|| self.mends.iter().any(same))
     }
 }
@@ -217,7 +217,7 @@ async fn offered(
 ) -> Result<(Vec<CodeAction>, Option<String>), ServerError> {
     server.wait_ready(Some(doc), clock).await?;
     let own = query.diagnostics.iter().filter(|item| item.server == server.name());
-    let own: Vec<&Value> = own.map(|item| &item.raw).collect();
+    let own: Vec<Value> = own.map(|item| item.raw.value()).collect();
     let ask = server.ask(Some(doc), "textDocument/codeAction", clock, |synced, encoding| {
         let range = synced.map(|synced| synced.view.protocol_range(&query.range, encoding));
         let mut context = json!({"diagnostics": own, "triggerKind": 1});

@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use workspace::Document;
 
 use super::commands::commands;
 use super::document;
-use crate::answer::{Answer, Diagnostic, Diagnostics, Severity};
+use crate::answer::{Answer, Diagnostic, Diagnostics, RawJson, Severity};
 use crate::definition::{Feature, expand};
 use crate::diagnostics::Told;
 use crate::documents::Synced;
 use crate::error::ServerError;
 use crate::pool::{RequestCx, ServerPool};
-use crate::protocol::RawDiagnostic;
+use crate::protocol::{RawDiagnostic, Report};
 use crate::server::{Clock, Server};
 
 pub(crate) const METHOD: &str = "textDocument/diagnostic";
@@ -89,11 +90,17 @@ pub(super) async fn of_loaded(
 ) -> Result<Option<Vec<Diagnostic>>, ServerError> {
     let (synced, items) = match pulled(server) {
         Some(options) => {
-            let ask = server.ask(Some(doc), METHOD, clock, |synced, _| question(synced, &options));
+            let known = server.core.reports().id(&doc.path);
+            let ask = server
+                .ask(Some(doc), METHOD, clock, |synced, _| question(synced, &options, known.as_deref()));
             let asked = ask.await?;
-            let report: Value = server.read(METHOD, &asked.raw)?;
+            let report: Option<Report<'_>> = server.read_borrowed(METHOD, &asked.raw)?;
             let Some(synced) = asked.snapshot.get(&doc.path).cloned() else { return Ok(None) };
-            (synced, report["items"].clone())
+            // No report at all is none about this text.
+            let items =
+                report.and_then(|report| server.core.reports().take(&doc.path, known.as_deref(), &report));
+            let Some(items) = items else { return Ok(None) };
+            (synced, items)
         }
         None => {
             // Held while it is waited: no trial comes between.
@@ -107,7 +114,7 @@ pub(super) async fn of_loaded(
                 () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
                 _ = server.peer.closed() => return Err(server.crashed("waiting for diagnostics").await),
                 pushed = server.core.diagnostics.wait(&doc.path, &synced, clock.until, Told::All) => pushed,
-                true = is_clean(server, doc, &synced, clock) => Some(json!([])),
+                true = is_clean(server, doc, &synced, clock) => Some(RawJson::empty_list()),
             };
             let Some(items) = pushed else { return Ok(None) };
             (synced, items)
@@ -117,7 +124,7 @@ pub(super) async fn of_loaded(
     if *synced.view.text != *doc.text {
         return Ok(None);
     }
-    read(server, &synced, items).map(Some)
+    read(server, &synced, &items).map(Some)
 }
 
 /// Whether the server, asked as its definition says, finds nothing wrong with exactly this text. `false`
@@ -145,20 +152,28 @@ async fn is_clean(server: &Server, doc: &Document, synced: &Synced, clock: Clock
 }
 
 /// `DocumentDiagnosticParams`.
-pub(crate) fn question(synced: Option<&Synced>, options: &Value) -> Value {
+pub(crate) fn question(synced: Option<&Synced>, options: &Value, known: Option<&str>) -> Value {
     let mut params = json!({"textDocument": document(synced)});
     if let Some(identifier) = options.get("identifier").filter(|it| it.is_string()) {
         params["identifier"] = identifier.clone();
     }
+    if let Some(known) = known {
+        params["previousResultId"] = known.into();
+    }
     params
 }
 
-pub(crate) fn read(server: &Server, synced: &Synced, items: Value) -> Result<Vec<Diagnostic>, ServerError> {
+pub(crate) fn read(
+    server: &Server,
+    synced: &Synced,
+    items: &RawJson,
+) -> Result<Vec<Diagnostic>, ServerError> {
     let encoding = server.core.capabilities().encoding();
     let mut out = Vec::new();
-    for raw in items.as_array().cloned().unwrap_or_default() {
-        let item: RawDiagnostic = serde_json::from_value(raw.clone())
-            .map_err(|error| server.protocol("diagnostics", error.to_string()))?;
+    let bad = |error: serde_json::Error| server.protocol("diagnostics", error.to_string());
+    let items: Option<Vec<&RawValue>> = serde_json::from_str(items.get()).map_err(bad)?;
+    for raw in items.unwrap_or_default() {
+        let item: RawDiagnostic = serde_json::from_str(raw.get()).map_err(bad)?;
         let Some(range) = synced.view.range(item.range, encoding) else { continue };
         let text = |value: Value| match value {
             Value::String(text) => text,
@@ -178,7 +193,7 @@ pub(crate) fn read(server: &Server, synced: &Synced, items: Value) -> Result<Vec
             source: item.source,
             message: text(item.message),
             server: server.name().to_owned(),
-            raw,
+            raw: RawJson::new(raw),
         });
     }
     Ok(out)

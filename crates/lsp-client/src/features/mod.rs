@@ -16,6 +16,7 @@ mod raw;
 mod rename;
 mod symbols;
 mod tried;
+mod twins;
 
 pub(crate) use check::Extra;
 pub use check::{Checked, Look};

@@ -61,6 +61,8 @@ impl ServerPool {
             server.close_all(opened).await;
         }
         let edit = again?;
+        // What it did not have open is looked at by `fits` below; a module's other file is given to it.
+        let edit = self.with_twins(&server, edit, (&old_name, new_name), cx).await?;
         if let Some(path) = closed.iter().find(|path| !self.fits(&edit, path, &old_name, new_name)) {
             let reason = format!("its places in {path} do not hold {old_name}");
             return Err(server.protocol("textDocument/rename", reason));
@@ -186,7 +188,7 @@ impl ServerPool {
 }
 
 /// Asks once.
-async fn renamed(
+pub(super) async fn renamed(
     server: &Server,
     doc: &Document,
     offset: usize,
@@ -204,7 +206,7 @@ async fn renamed(
     asked.workspace_edit(server, raw.unwrap_or_default(), format!("rename {old_name} to {new_name}"))
 }
 
-fn edited(edit: &WorkspaceEdit) -> impl Iterator<Item = (&AbsPath, &Vec<text::TextEdit>)> {
+pub(super) fn edited(edit: &WorkspaceEdit) -> impl Iterator<Item = (&AbsPath, &Vec<text::TextEdit>)> {
     edit.operations.iter().filter_map(|operation| match operation {
         Operation::Edit { path, edits, .. } => Some((path, edits)),
         _ => None,

@@ -1,4 +1,4 @@
-//! How many servers run at once, and for how long unused.
+//! How many servers run at once, how much memory they hold together, and for how long unused.
 //!
 //! What must stay true: a server that a question uses is never stopped here, so there may be more than
 //! the budget while questions need them.
@@ -31,6 +31,42 @@ impl ServerPool {
         }
     }
 
+    /// Stops unused servers, the least recently used first, until all together hold no more memory than
+    /// they may; the one that was used last stays.
+    async fn shed(&self) {
+        let mut warm: Vec<(Duration, u32, Arc<Slot>)> = self
+            .slots()
+            .into_iter()
+            .filter_map(|slot| {
+                let server = slot.running()?;
+                Some((server.usage.unused(), server.process.id(), slot))
+            })
+            .collect();
+        if warm.len() < 2 {
+            return;
+        }
+        warm.sort_by_key(|(unused, ..)| std::cmp::Reverse(*unused));
+        let ids: Vec<u32> = warm.iter().map(|(_, id, _)| *id).collect();
+        let look = tokio::task::spawn_blocking(move || workspace::process_memory(&ids));
+        let Ok(held) = look.await else { return };
+        let mut all: u64 = held.iter().sum();
+        warm.pop();
+        for ((_, id, slot), held) in warm.iter().zip(held) {
+            if all <= self.limits.memory {
+                return;
+            }
+            // Another may run here by now.
+            let Some(server) = slot.evict(|server| server.process.id() != *id) else { continue };
+            all = all.saturating_sub(held);
+            tracing::info!(
+                server = server.name(),
+                mebibytes = held >> 20,
+                "stopped, the servers hold more memory than they may"
+            );
+            server.shutdown(Duration::from_secs(2)).await;
+        }
+    }
+
     /// One task that stops idle servers and those beyond the budget; begins with the first server.
     pub(super) fn start_janitor(self: &Arc<Self>) {
         self.janitor.call_once(|| {
@@ -53,6 +89,7 @@ impl ServerPool {
                     }
                     // What one question needed at once the next one may need again soon.
                     this.shrink(this.limits.warm.max(1), pause).await;
+                    this.shed().await;
                 }
             });
         });

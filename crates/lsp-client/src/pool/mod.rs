@@ -61,17 +61,21 @@ pub struct PoolLimits {
     /// Servers that run at once; the least recently used is stopped for a new one. Those that questions
     /// are using are not, so there are more for as long as they are needed at once.
     pub warm: usize,
+    /// Bytes of memory that all servers may hold together, each with what it started; beyond that the
+    /// least recently used are stopped, but not those that questions are using, nor the last one.
+    pub memory: u64,
     /// How long a server may take to answer `initialize`.
     pub start: Duration,
 }
 
 impl Default for PoolLimits {
-    /// Programs as the environment says, 10 minutes, 4 servers, 60 seconds.
+    /// Programs as the environment says, 10 minutes, 4 servers, 2 GiB, 60 seconds.
     fn default() -> Self {
         Self {
             search: SearchPath::from_env(),
             idle: Duration::from_secs(600),
             warm: 4,
+            memory: 2 << 30,
             start: Duration::from_secs(60),
         }
     }

@@ -161,3 +161,63 @@ async fn what_was_clean_stays_clean_only_when_the_server_says_so() {
         assert_eq!(ask(&bench, SHORT).await, "(pending scripted)", "{unknown}");
     }
 }
+
+/// What a server that names its reports was asked with: file, name.
+fn named(bench: &Bench) -> Vec<(String, Value)> {
+    let asked = bench.got("scripted", "textDocument/diagnostic").into_iter();
+    asked
+        .map(|params| {
+            let uri = params["textDocument"]["uri"].as_str().unwrap_or_default().to_owned();
+            (uri.rsplit('/').next().unwrap_or_default().to_owned(), params["previousResultId"].clone())
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_report_has_a_name_and_unchanged_means_the_one_that_was_named() {
+    let full = |id: &str, message: &str| {
+        Step::Result(
+            json!({"kind": "full", "resultId": id, "items": [{"range": range(0, 0, 1), "message": message}]}),
+        )
+    };
+    let unchanged = |id: &str| Step::Result(json!({"kind": "unchanged", "resultId": id}));
+    let script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
+        .on("textDocument/diagnostic", [unchanged("0")])
+        .on("textDocument/diagnostic", [full("1", "one")])
+        .on("textDocument/diagnostic", [unchanged("1")])
+        .on("textDocument/diagnostic", [full("2", "two")])
+        .on("textDocument/diagnostic", [Step::Result(Value::Null)])
+        .on("textDocument/diagnostic", [unchanged("2")]);
+    let bench = bench(&[("a.txt", "abc")], script);
+    let mut told = Vec::new();
+    for _ in 0..6 {
+        told.push(ask(&bench, LONG).await);
+    }
+    // What was never told cannot be unchanged, and no report says nothing: neither is clean.
+    let unknown = told[0].clone();
+    assert!(unknown.contains("scripted"), "{unknown}");
+    assert_eq!(told[4], unknown);
+    assert!(told[1].contains("one") && told[1] == told[2] && told[3].contains("two"), "{told:?}");
+    assert_eq!(told[5], told[3]);
+    let names: Vec<Value> = named(&bench).into_iter().map(|(_, name)| name).collect();
+    assert_eq!(names, [Value::Null, Value::Null, json!("1"), json!("1"), json!("2"), json!("2")]);
+}
+
+#[tokio::test]
+async fn what_is_told_of_related_documents_is_their_report() {
+    let item = |message: &str| json!([{"range": range(0, 0, 1), "message": message}]);
+    let related = json!({"${root}/b.txt": {"kind": "full", "resultId": "b1", "items": item("of b")}});
+    let first = json!({"kind": "full", "items": item("of a"), "relatedDocuments": related});
+    let script =
+        Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {"interFileDependencies": true}}))
+            .on("textDocument/diagnostic", [Step::Result(first)])
+            .on("textDocument/diagnostic", [Step::Result(json!({"kind": "unchanged", "resultId": "b1"}))]);
+    let bench = bench(&[("a.txt", "abc"), ("b.txt", "abc")], script);
+    let of = async |name: &str| {
+        let answer = bench.pool.diagnostics(&bench.doc(name), &cx(LONG)).await.unwrap().value;
+        answer.items.into_iter().map(|item| item.message).collect::<Vec<_>>()
+    };
+    assert_eq!(of("a.txt").await, ["of a"]);
+    assert_eq!(of("b.txt").await, ["of b"]);
+    assert_eq!(named(&bench), [("a.txt".to_owned(), Value::Null), ("b.txt".to_owned(), json!("b1"))]);
+}

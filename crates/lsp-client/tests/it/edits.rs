@@ -380,3 +380,44 @@ async fn files_that_hold_the_name_and_are_left_are_named_where_the_server_may_mi
         }
     }
 }
+
+/// `a.one` and `a.two` declare `old` in `Box`; the server renames in the file that it is asked about.
+async fn renamed_in_two_sides(two: &str, answers: [Value; 2]) -> Result<Vec<String>, String> {
+    let symbol = |line: u32| {
+        json!({"name": "Box", "kind": 5, "range": range(0, 0, 3), "selectionRange": range(0, 0, 3), "children": [
+            {"name": "old", "kind": 6, "range": range(line, 0, 3), "selectionRange": range(line, 0, 3)}
+        ]})
+    };
+    let [first, second] = answers;
+    let script =
+        Script::new(json!({"textDocumentSync": 2, "renameProvider": true, "documentSymbolProvider": true}))
+            .on("textDocument/documentSymbol", [Step::Result(json!([symbol(1)]))])
+            .on("textDocument/documentSymbol", [Step::Result(json!([symbol(2)]))])
+            .on("textDocument/rename", [Step::Result(json!({"changes": first}))])
+            // Asked about the other side.
+            .on("textDocument/rename", [Step::Result(json!({"changes": second}))]);
+    let more =
+        "twins = [[\"one\", \"two\"]]\n[[languages]]\nid = \"sides\"\npatterns = [\"*.one\", \"*.two\"]\n";
+    let files = [("a.one", "Box\nold\n"), ("a.two", two)];
+    let bench = build(&files, vec![("scripted", script, more)], |_| ());
+    match bench.pool.rename(&bench.doc("a.one"), 4, "new", &cx(LONG)).await {
+        Ok(answer) => Ok(bench.outcome(answer.value)),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[tokio::test]
+async fn both_sides_of_a_module_are_renamed_in_or_none() {
+    let place = |line: u32| json!([{"range": range(line, 0, 3), "newText": "new"}]);
+    let one = json!({"${root}/a.one": place(1)});
+    let two = json!({"${root}/a.two": place(2)});
+    let both = renamed_in_two_sides("Box\n\nold\n", [one.clone(), two]).await;
+    assert_eq!(both.unwrap(), ["a.one: Box\nnew\n", "a.two: Box\n\nnew\n"]);
+    let refused = renamed_in_two_sides("Box\n\nold\n", [one.clone(), json!({})]).await.unwrap_err();
+    assert!(
+        refused.contains("a.two declares old too") && refused.contains("nothing is renamed"),
+        "{refused}"
+    );
+    let alone = renamed_in_two_sides("Box\n\nolder\n", [one, json!({})]).await;
+    assert_eq!(alone.unwrap(), ["a.one: Box\nnew\n"], "the other does not declare it");
+}

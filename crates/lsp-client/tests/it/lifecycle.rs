@@ -137,6 +137,35 @@ async fn the_servers_of_one_question_make_no_room_for_each_other() {
 }
 
 #[tokio::test]
+async fn servers_that_hold_too_much_memory_together_are_stopped_but_the_last() {
+    let servers = vec![
+        ("one", hovers(), "[features]\nhover = 50\n"),
+        ("two", hovers(), "[features]\ndefinition = 50\n"),
+    ];
+    let bench = build(&[("a.txt", "abc")], servers, |limits| {
+        (limits.memory, limits.idle) = (1 << 20, Duration::from_secs(30));
+    });
+    let running = async || {
+        let status = bench.pool.status().await.into_iter();
+        status.filter(|it| it.pid.is_some()).map(|it| it.name).collect::<Vec<_>>()
+    };
+    bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    bench.pool.definition(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
+    let started = Instant::now();
+    while running().await != ["two"] {
+        assert!(started.elapsed() < LONG, "{:?}", running().await);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // It comes back when it is asked, and then the other goes.
+    bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    let started = Instant::now();
+    while running().await != ["one"] {
+        assert!(started.elapsed() < LONG, "{:?}", running().await);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
 async fn a_server_is_warm_for_its_own_package_alone() {
     let files = [("p/mark", ""), ("p/a.txt", "p"), ("q/mark", ""), ("q/a.txt", "q")];
     let warm = async |script: Script, more: &str| {

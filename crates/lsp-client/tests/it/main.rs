@@ -11,6 +11,7 @@ mod actions;
 mod answers;
 mod bench;
 mod check;
+mod complaint_list;
 mod complaints;
 mod declared;
 mod diagnostics;

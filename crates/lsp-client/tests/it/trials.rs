@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use lsp_client::{CommandEdits, NotTried, RequestCx, TrialFile, Tried};
 use serde_json::{Value, json};
-use testing::language_server::{Script, Step};
+use testing::language_server::{Documents, Script, Step};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use workspace::{
@@ -137,6 +137,28 @@ impl Bench {
             format!("{name} {}: {}", it["version"], it["text"].as_str().unwrap())
         };
         documents.into_iter().map(row).collect()
+    }
+
+    /// By what the server was sent: the trial texts that it has still, and the questions that came while
+    /// it had one.
+    fn tried_texts(&self) -> (Vec<String>, Vec<String>) {
+        let mut documents = Documents::default();
+        let mut met = Vec::new();
+        let tried = |documents: &Documents| -> Vec<String> {
+            let texts = documents.open.values().map(|it| it.text.clone());
+            texts.filter(|text| text.contains("TRIAL")).collect()
+        };
+        for message in self.record("scripted") {
+            let method = message["method"].as_str().unwrap_or_default();
+            if method == "initialize" {
+                documents = Documents::default();
+            }
+            documents.take(method, &message["params"]);
+            if method == "textDocument/hover" {
+                met.extend(tried(&documents));
+            }
+        }
+        (tried(&documents), met)
     }
 
     /// Methods about documents, in the order in which they came.
@@ -433,6 +455,14 @@ async fn whatever_happens_at_once_nobody_reads_a_trial_and_the_server_has_the_tr
         for task in tasks {
             task.await.unwrap();
         }
+        // The last word is a trial's, and no question follows that would show the server the truth.
+        let (a, b) = (cx(LONG), cx(LONG));
+        let left =
+            tokio::time::timeout(Duration::from_millis(numbers.below(8)), bench.try_in(&a, "TRIAL left"));
+        tokio::join!(async { drop(left.await) }, async { drop(bench.try_in(&b, "TRIAL last").await) });
+        let seen = Arc::clone(&bench);
+        until(move || seen.tried_texts().0.is_empty(), "the end of all trials in the server").await;
+        assert_eq!(bench.tried_texts().1, Vec::<String>::new(), "a question met a trial, seed {seed}");
         for name in ["a.txt", "b.txt", "c.txt"] {
             assert_eq!(bench.hover(name).await, &*bench.doc(name).text, "seed {seed}");
         }

@@ -188,6 +188,14 @@ pub const KEYS: &[Key] = &[
         doc: "How many language servers run at once; the least used is stopped first.",
     },
     Key {
+        name: "lsp.max_memory",
+        class: Class::Free,
+        kind: Kind::Integer { least: 64, most: 1_048_576 },
+        default: Some("2048"),
+        variable: Some("PILCROW_LSP_MAX_MEMORY"),
+        doc: "Memory in MiB that the language servers may hold together, with what they start; beyond it the least used is stopped, the last one never.",
+    },
+    Key {
         name: "run.turn_limit",
         class: Class::Free,
         kind: Kind::Integer { least: 1, most: 100_000 },

@@ -19,17 +19,27 @@ pub struct OpenDocument {
     pub text: String,
 }
 
+/// The documents that a server has, by what it was sent.
 #[derive(Debug)]
-pub(super) struct Documents {
+pub struct Documents {
+    /// What positions count.
     pub encoding: PositionEncoding,
+    /// By URI.
     pub open: BTreeMap<String, OpenDocument>,
 }
 
-impl Documents {
-    pub fn new() -> Self {
+impl Default for Documents {
+    /// None open, positions in UTF-16.
+    fn default() -> Self {
         Self { encoding: PositionEncoding::Utf16, open: BTreeMap::new() }
     }
+}
 
+impl Documents {
+    /// Follows one message; those that are about no document change nothing.
+    ///
+    /// # Panics
+    /// When it does not fit: a document is opened twice, or changed while it is closed.
     pub fn take(&mut self, method: &str, params: &Value) {
         let document = &params["textDocument"];
         let uri = document["uri"].as_str().unwrap_or_default().to_owned();

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-pub use documents::OpenDocument;
+pub use documents::{Documents, OpenDocument};
 pub use script::{Script, Step};
 pub use serve::{Ended, Record, serve};
 
@@ -37,14 +37,20 @@ pub(crate) fn build(name: &str) -> PathBuf {
             cargo.env_remove(&variable);
         }
     }
+    let mut profile: &[&str] = &[];
+    // A test binary lies in `<target>/<profile>/deps`; one that measures in that of the release.
+    let test = std::env::current_exe().expect("a running program has a path");
+    if test.ancestors().any(|folder| folder.ends_with("release")) {
+        profile = &["--profile", "bench"];
+    }
     let output = cargo
-        .args(["build", "--quiet", "--bin", name, "--manifest-path"])
+        .args(["build", "--quiet"])
+        .args(profile)
+        .args(["--bin", name, "--manifest-path"])
         .arg(manifest)
         .output()
         .expect("cargo can be started");
     assert!(output.status.success(), "cargo build: {}", String::from_utf8_lossy(&output.stderr));
-    // A test binary lies in `<target>/<profile>/deps`.
-    let test = std::env::current_exe().expect("a running program has a path");
     test.ancestors()
         .map(|folder| folder.join(&file))
         .find(|path| path.is_file())

@@ -81,7 +81,7 @@ pub async fn serve(
 ) -> Ended {
     let (out, mut outgoing) = mpsc::unbounded_channel();
     let state =
-        State { documents: Documents::new(), root: Value::Null, turns: HashMap::new(), shut_down: false };
+        State { documents: Documents::default(), root: Value::Null, turns: HashMap::new(), shut_down: false };
     let stay = script.stay;
     let start = script.start.clone();
     let counts = watch::channel(HashMap::new()).0;

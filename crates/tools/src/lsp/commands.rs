@@ -1,7 +1,6 @@
 //! Code actions: listed, or one of them carried out. Its edit is made like any other; so are the
 //! edits that arrive from the server while a command of it runs.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +14,7 @@ use workspace::{AbsPath, Commit, Document, ErrorCode, Plan, WorkspaceEdit};
 
 use super::{Arguments, carried, needs, report, target};
 use crate::change::{self, Change, Proposed};
-use crate::verify::{self, Verdict};
+use crate::verify::{Baseline, Verdict};
 use crate::{Failure, Kit, counted};
 
 /// At most this many actions are listed.
@@ -257,7 +256,7 @@ async fn carry_out(
         if let Some(to) = to {
             kit.servers.set_move_target(&mut command, to);
         }
-        let before = (!has_edit).then_some((&offer.document, offer.before));
+        let before = (!has_edit).then_some(offer.before).flatten().map(|items| (&offer.document, items));
         let ran = run(kit, cx, &title, &command, before, request).await?;
         said.push_str(&ran.text);
         match out.details.as_object_mut() {
@@ -275,7 +274,7 @@ async fn run(
     cx: &ToolCx,
     title: &str,
     command: &ServerCommand,
-    before: Option<(&Document, Option<Vec<Diagnostic>>)>,
+    before: Option<(&Document, Vec<Diagnostic>)>,
     request: &RequestCx,
 ) -> Result<Verdict, Failure> {
     let committer = Committer::new(kit, cx, title);
@@ -293,10 +292,10 @@ async fn run(
         }
         Ok(_) => {}
     }
-    if let (Some((document, before)), true) = (before, changed) {
-        let verdict = verify::since(kit, document, before, committer.others(document), cx).await;
-        text.push_str(&verdict.text);
-        details["diagnostics"] = verdict.details;
+    let broken = committer.broken(before).await;
+    text.push_str(&broken.text);
+    if changed {
+        details["diagnostics"] = broken.details;
     }
     Ok(Verdict { text, details })
 }
@@ -307,12 +306,14 @@ pub(super) struct Committer<'a> {
     cx: &'a ToolCx,
     label: &'a str,
     made: Mutex<Vec<(Plan, Arc<Commit>)>>,
+    /// What was found when they were tried.
+    tried: Mutex<Vec<Verdict>>,
     failed: Mutex<Option<Failure>>,
 }
 
 impl<'a> Committer<'a> {
     pub fn new(kit: &'a Kit, cx: &'a ToolCx, label: &'a str) -> Self {
-        Self { kit, cx, label, made: Mutex::default(), failed: Mutex::default() }
+        Self { kit, cx, label, made: Mutex::default(), tried: Mutex::default(), failed: Mutex::default() }
     }
 
     /// What was changed; an empty text when nothing was.
@@ -320,24 +321,35 @@ impl<'a> Committer<'a> {
         let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = String::new();
         let mut list = Vec::new();
-        for (plan, commit) in made.iter() {
+        let tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        for (at, (plan, commit)) in made.iter().enumerate() {
             let (files, added, removed) = plan.counts();
             let label = self.label;
             text.push_str(&format!("{label}: +{added} -{removed} lines in {}\n", counted(files, "file")));
             for file in plan.changes() {
                 text.push_str(&format!("  {}\n", self.kit.shown(&file.path)));
             }
-            list.push(change::details(self.kit, plan, Some((commit, Value::Null))));
+            let found = tried.get(at).map_or(Value::Null, |tried| {
+                text.push_str(&tried.text);
+                tried.details.clone()
+            });
+            list.push(change::details(self.kit, plan, Some((commit, json!({ "tried": found })))));
         }
         Verdict { text, details: json!({ "commits": list }) }
     }
 
-    /// How many files besides `document` were changed.
-    fn others(&self, document: &Document) -> usize {
-        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let files: BTreeSet<&AbsPath> =
-            made.iter().flat_map(|(plan, _)| plan.changes()).map(|file| &file.path).collect();
-        files.into_iter().filter(|path| **path != document.path).count()
+    /// What the edits broke or mended, in all; asked when the command is over, since until then the
+    /// server is busy with it. `before`: what was wrong with a document before the first of them.
+    pub async fn broken(&self, before: Option<(&Document, Vec<Diagnostic>)>) -> Verdict {
+        let plans: Vec<Plan> = {
+            let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+            made.iter().map(|(plan, _)| plan.clone()).collect()
+        };
+        let mut baseline = Baseline::of(self.kit, &plans, self.cx).await;
+        if let Some((document, items)) = before {
+            baseline = baseline.with(document, items);
+        }
+        baseline.compare(self.kit, self.cx).await
     }
 
     /// Why an edit was not made, if one was not.
@@ -352,11 +364,13 @@ impl<'a> Committer<'a> {
         if plan.is_empty() {
             return Ok(());
         }
+        // Tried on the others; the server itself is busy with the command, and that is said.
+        let (plan, told) = change::tried(kit, cx, plan).await?;
         let permit = cx.permit(&plan).await?;
-        // What it breaks is asked about after the command: the server is busy with it now.
         let commit = kit.workspace.commit(plan.clone(), permit, &cx.run).await?;
         kit.servers.did_commit(&commit).await;
         crate::shown::keep_in_step(kit, &plan);
+        self.tried.lock().unwrap_or_else(PoisonError::into_inner).push(told);
         self.made.lock().unwrap_or_else(PoisonError::into_inner).push((plan, commit));
         Ok(())
     }

@@ -7,8 +7,8 @@ use lsp_client::{Completion, Highlight};
 use serde_json::{Value, json};
 use text::LineIndex;
 
-use super::{Arguments, needs, report, target};
-use crate::{Failure, Kit, counted, shown};
+use super::{Arguments, bound, needs, report, target};
+use crate::{Failure, Kit, counted};
 
 /// At most this many lines with hints are shown.
 const MAX_HINTED: usize = 200;
@@ -62,7 +62,7 @@ pub(super) async fn highlights(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Resu
     let mut lines: Vec<usize> = found.iter().map(|it| it.line).collect();
     lines.dedup();
     if !lines.is_empty() {
-        text.push_str(&shown::lines(kit, &target.document, &lines));
+        text.push_str(&bound::lines(kit, &target.document, &lines));
     }
     let list: Vec<Value> = found
         .iter()

@@ -2,6 +2,7 @@
 //! through the one commit path.
 
 mod batch;
+mod bound;
 mod carried;
 mod commands;
 mod diagnostics;
@@ -178,7 +179,7 @@ impl Tool for Lsp {
             let told = tell_waiting(&self.kit, cx);
             tokio::select! {
                 biased;
-                result = run => result.unwrap_or_else(ToolResult::from),
+                result = run => bound::bounded(result.unwrap_or_else(ToolResult::from)),
                 // It owns nothing, and never ends.
                 never = told => match never {},
             }

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use text::{LineIndex, occurrences};
 use workspace::{AbsPath, Document, Version};
 
-use super::may_read;
+use super::{bound, may_read};
 use crate::words::Holding;
-use crate::{Kit, counted, shown};
+use crate::{Kit, counted};
 
 /// At most this many places are shown with their lines.
 const MAX_PLACES: usize = 100;
@@ -56,7 +56,7 @@ pub(super) fn locations(kit: &Kit, places: &[Location], cx: &ToolCx) -> String {
             continue;
         }
         match is_inside.then(|| kit.workspace.document(path).ok()).flatten() {
-            Some(document) => out.push_str(&shown::lines(kit, &document, &lines)),
+            Some(document) => out.push_str(&bound::lines(kit, &document, &lines)),
             None => {
                 // Of another project or the language itself: shown, not to be edited.
                 for place in places.iter().filter(|place| place.path == *path) {

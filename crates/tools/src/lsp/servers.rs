@@ -87,7 +87,10 @@ pub(super) async fn request(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<
     let committer = Committer::new(kit, cx, method);
     let answer =
         kit.servers.request(method, params, place, args.server.as_deref(), &committer, &request).await?;
-    let changed = committer.told();
+    let mut changed = committer.told();
+    let broken = committer.broken(None).await;
+    changed.text.push_str(&broken.text);
+    changed.details["diagnostics"] = broken.details;
     let outcome = match answer.value.outcome {
         Ok(outcome) => outcome,
         // What was changed is said, whatever came after.

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use workspace::{ChangeKind, ContentHash, Document, ErrorCode, FileChange, Owner, Plan, Version};
 
+use super::compare::compare_tried;
 use super::verdict::Tally;
-use super::{Baseline, Verdict, compare_file};
+use super::{Baseline, Verdict};
 use crate::change::Refused;
 use crate::lsp::headline;
 use crate::{Failure, Kit};
@@ -98,8 +99,7 @@ impl Baseline {
             else {
                 continue;
             };
-            // What is not known of a trial comes with no later result.
-            drop(compare_file(&mut tally, before, &document, answers.clone()));
+            compare_tried(&mut tally, before, &document, answers.clone());
         }
         decide(kit, plan, tally, &tried.not_tried)
     }

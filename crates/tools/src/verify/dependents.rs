@@ -36,16 +36,17 @@ pub(super) struct Dependents {
     pub cut: bool,
 }
 
-/// What a plan may concern, of languages whose servers run, and of what may be shown.
-pub(super) async fn of(kit: &Kit, plan: &Plan, cx: &ToolCx) -> Dependents {
+/// What plans may concern, of languages whose servers run, and of what may be shown.
+pub(super) async fn of(kit: &Kit, plans: &[Plan], cx: &ToolCx) -> Dependents {
+    let changes: Vec<&FileChange> = plans.iter().flat_map(Plan::changes).collect();
     let mut names = BTreeSet::new();
-    for change in plan.changes() {
+    for change in &changes {
         if kit.servers.is_warm(source(change)) {
             names.extend(changed_names(kit, change).await);
         }
     }
     let changed: BTreeSet<AbsPath> =
-        plan.changes().iter().flat_map(|change| [change.path.clone(), source(change).clone()]).collect();
+        changes.iter().flat_map(|change| [change.path.clone(), source(change).clone()]).collect();
     let wanted =
         |path: &AbsPath| !changed.contains(path) && cx.policy().is_none_or(|policy| policy.may_read(path));
     let mut out = Dependents::default();

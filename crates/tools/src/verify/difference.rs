@@ -76,7 +76,6 @@ fn moved(range: &Range<usize>, edits: &[TextEdit]) -> Option<Range<usize>> {
 mod tests {
     use super::*;
     use lsp_client::Severity;
-    use serde_json::Value;
 
     fn item(range: Range<usize>, message: &str) -> Diagnostic {
         Diagnostic {
@@ -87,7 +86,7 @@ mod tests {
             source: Some("s".into()),
             message: message.into(),
             server: "one".into(),
-            raw: Value::Null,
+            raw: lsp_client::RawJson::new(serde_json::value::RawValue::NULL),
         }
     }
 

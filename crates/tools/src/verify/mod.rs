@@ -2,12 +2,15 @@
 //! files it changes and in those it may concern.
 //!
 //! Only languages whose servers run are asked about, within the time an edit may wait; what is not
-//! known by then is `pending`, never `clean`, and is told with the next result.
+//! known by then is `pending`, never `clean`, and is told with the next result. What a server had not
+//! said before the edit it is asked for after it: it is shown the old texts for that, as in a trial.
 
 mod before;
+mod compare;
 mod dependents;
 mod difference;
 mod late;
+mod then;
 mod verdict;
 
 pub(crate) use before::Trial;
@@ -17,17 +20,16 @@ pub use late::Pending;
 pub(crate) use late::Telling;
 pub(crate) use verdict::Verdict;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use agent::ToolCx;
-use lsp_client::{Checked, Diagnostic, Look, RequestCx, Severity};
-use text::{LineIndex, TextEdit};
-use tokio::time::Instant;
+use lsp_client::{Diagnostic, Look};
 use workspace::{AbsPath, ChangeKind, Document, Plan};
 
-use self::verdict::Tally;
+use self::compare::{ask, of, tally};
+use self::then::Then;
 use crate::Kit;
 
 /// At most this many changed files are compared.
@@ -48,219 +50,154 @@ pub(crate) struct Baseline {
 struct Before {
     /// Where the file will be.
     path: AbsPath,
-    text: Arc<str>,
     known: Known,
     /// Not changed itself.
     dependent: bool,
+    /// The texts before the edit, for servers that had not said in time what they say of them.
+    then: Option<Arc<Then>>,
+    /// How often it was asked for in vain what was wrong then.
+    tries: u8,
 }
 
 #[derive(Debug, Clone)]
 enum Known {
-    /// All there was, whoever says what there is now.
-    All(Vec<Diagnostic>),
-    /// What each server said; of others it is not known.
-    Of(BTreeMap<String, Vec<Diagnostic>>),
+    /// All there was, whoever says what there is now; nothing of a file that was not there.
+    All(Old),
+    /// What each server said; the others are asked for it afterwards.
+    Of(BTreeMap<String, Old>),
+    /// The same, of these servers alone: the others have been told of.
+    Only(BTreeMap<String, Option<Old>>),
 }
 
-/// What became of one file since `before` was known of it, whoever changed it; of `unchecked` others
-/// nothing is known.
-pub(crate) async fn since(
-    kit: &Kit,
-    document: &Document,
-    before: Option<Vec<Diagnostic>>,
-    unchecked: usize,
-    cx: &ToolCx,
-) -> Verdict {
-    let known = match before {
-        Some(items) => Known::All(items),
-        None => Known::Of(BTreeMap::new()),
-    };
-    let (path, text) = (document.path.clone(), Arc::clone(&document.text));
-    let file = Before { path, text, known, dependent: false };
-    Baseline { files: vec![file], unchecked, cut: false }.compared(kit, cx).await
+/// What one server said of a text.
+#[derive(Debug, Clone, Default)]
+struct Old {
+    text: Arc<str>,
+    items: Vec<Diagnostic>,
 }
 
 impl Baseline {
     /// Diagnostics of the files that `plan` changes or concerns, before it is committed.
     pub async fn take(kit: &Kit, plan: &Plan, cx: &ToolCx) -> Self {
         let ends = Instant::now() + kit.settings.diagnostics_wait;
-        let mut out = Self::default();
-        let mut asked = Vec::new();
-        for change in plan.changes() {
-            let from = match &change.kind {
-                ChangeKind::Renamed { from } => from,
-                _ => &change.path,
+        let mut out = Self::of(kit, std::slice::from_ref(plan), cx).await;
+        let asks = out.files.into_iter().map(|before| async move {
+            let from = before.then.as_ref().map_or(&before.path, |then| then.place(&before.path));
+            let (Known::Of(_), Ok(document)) = (&before.known, kit.workspace.document(from)) else {
+                return before;
             };
-            if change.after.is_none() || !kit.servers.is_warm(from) {
-                continue;
-            }
-            if asked.len() == MAX_FILES {
-                out.unchecked += 1;
-                continue;
-            }
-            let text = change.before.clone().unwrap_or_default();
-            asked.push((change.path.clone(), text, kit.workspace.document(from).ok(), Look::Itself));
-        }
-        if asked.is_empty() && !plan.changes().iter().any(|change| kit.servers.is_warm(&change.path)) {
-            return out;
-        }
-        let dependents = dependents::of(kit, plan, cx).await;
-        out.unchecked += dependents.unchecked;
-        out.cut = dependents.cut;
-        for document in dependents.documents {
-            asked.push((document.path.clone(), document.text.clone(), Some(document), Look::Dependent));
-        }
-        let asks = asked.into_iter().map(|(path, text, document, look)| async move {
-            let known = match document {
-                None => Known::All(Vec::new()),
-                Some(document) => {
-                    let answers = ask(kit, &document, look, ends, cx).await;
-                    let known = answers.into_iter().filter_map(|it| Some((it.server, it.known.ok()?)));
-                    Known::Of(known.collect())
-                }
-            };
-            Before { path, text, known, dependent: look == Look::Dependent }
+            let answers = ask(kit, &document, before.look(), ends, cx).await;
+            let known = answers.into_iter().filter_map(|it| {
+                let items = of(&it.known.ok()?, &it.server);
+                Some((it.server, Old { text: Arc::clone(&document.text), items }))
+            });
+            Before { known: Known::Of(known.collect()), ..before }
         });
         out.files = futures_util::future::join_all(asks).await;
         out
     }
 
+    /// The files that `plans` change or concern, before or after they are committed; of none is known
+    /// what was wrong with it.
+    pub async fn of(kit: &Kit, plans: &[Plan], cx: &ToolCx) -> Self {
+        let mut out = Self::default();
+        let then = Arc::new(Then::of(plans));
+        let mut changed = BTreeSet::new();
+        for change in plans.iter().flat_map(Plan::changes) {
+            let from = match &change.kind {
+                ChangeKind::Renamed { from } => from,
+                _ => &change.path,
+            };
+            if change.after.is_none()
+                || !(kit.servers.is_warm(from) || kit.servers.is_warm(&change.path))
+                || !changed.insert(change.path.clone())
+            {
+                continue;
+            }
+            if out.files.len() == MAX_FILES {
+                out.unchecked += 1;
+                continue;
+            }
+            let known = match then.made(&change.path) {
+                true => Known::All(Old::default()),
+                false => Known::Of(BTreeMap::new()),
+            };
+            let (path, then) = (change.path.clone(), Some(Arc::clone(&then)));
+            out.files.push(Before { path, known, dependent: false, then, tries: 0 });
+        }
+        let warm = |change: &workspace::FileChange| kit.servers.is_warm(&change.path);
+        if out.files.is_empty() && !plans.iter().flat_map(Plan::changes).any(warm) {
+            return out;
+        }
+        let dependents = dependents::of(kit, plans, cx).await;
+        out.unchecked += dependents.unchecked;
+        out.cut = dependents.cut;
+        out.files.extend(dependents.documents.into_iter().map(|document| Before {
+            path: document.path,
+            known: Known::Of(BTreeMap::new()),
+            dependent: true,
+            then: Some(Arc::clone(&then)),
+            tries: 0,
+        }));
+        out
+    }
+
+    /// With all that was known of one document.
+    pub fn with(mut self, document: &Document, items: Vec<Diagnostic>) -> Self {
+        if let Some(file) = self.files.iter_mut().find(|file| file.path == document.path) {
+            file.known = Known::All(Old { text: Arc::clone(&document.text), items });
+        }
+        self
+    }
+
     /// The same files after the commit, and those of which something was pending from before.
-    pub async fn compare(mut self, kit: &Kit, plan: &Plan, cx: &ToolCx) -> Verdict {
-        if plan.is_empty() {
+    pub async fn compare(mut self, kit: &Kit, cx: &ToolCx) -> Verdict {
+        if self.files.is_empty() && self.unchecked == 0 {
             return Verdict::nothing();
         }
         for earlier in kit.pending.take(None) {
             match self.files.iter_mut().find(|file| file.path == earlier.path) {
-                // What was not known before this edit, but before an earlier one, is compared with that.
-                Some(file) => {
-                    if let (Known::Of(now), Known::Of(then)) = (&file.known, &earlier.known)
-                        && !then.is_empty()
-                        && then.keys().any(|server| !now.contains_key(server))
-                    {
-                        *file = Before { dependent: file.dependent, ..earlier };
-                    }
-                }
+                Some(file) => file.with_earlier(earlier),
                 None => self.files.push(earlier),
             }
         }
-        self.compared(kit, cx).await
-    }
-
-    async fn compared(self, kit: &Kit, cx: &ToolCx) -> Verdict {
-        if self.files.is_empty() && self.unchecked == 0 {
-            return Verdict::nothing();
-        }
         let (unchecked, cut) = (self.unchecked, self.cut);
-        self.tally(kit, kit.settings.diagnostics_wait, cx).await.verdict(kit, unchecked, cut)
+        let wait = kit.settings.diagnostics_wait;
+        tally(self.files, kit, wait, wait, cx).await.verdict(kit, unchecked, cut)
     }
 
     /// What has become known of files that were pending; what has not stays so.
     async fn arrived(self, kit: &Kit, wait: Duration, cx: &ToolCx) -> Verdict {
-        let tally = self.tally(kit, wait, cx).await;
-        if tally.compared == 0 { Verdict::nothing() } else { tally.verdict(kit, 0, false) }
-    }
-
-    async fn tally(self, kit: &Kit, wait: Duration, cx: &ToolCx) -> Tally {
-        let ends = Instant::now() + wait;
-        let asks = self.files.into_iter().map(|before| async move {
-            let Ok(document) = kit.workspace.document(&before.path) else { return (before, None) };
-            let look = if before.dependent { Look::Dependent } else { Look::Itself };
-            let answers = ask(kit, &document, look, ends, cx).await;
-            (before, Some((document, answers)))
-        });
-        let mut tally = Tally::default();
-        for (before, now) in futures_util::future::join_all(asks).await {
-            match now {
-                Some((document, answers)) => {
-                    let waiting = compare_file(&mut tally, &before, &document, answers);
-                    waiting.into_iter().for_each(|file| kit.pending.put(file));
-                }
-                // Gone meanwhile; whoever removed it knows.
-                None => tally.incomparable += 1,
-            }
+        let tally = tally(self.files, kit, wait, then::LATER, cx).await;
+        if tally.compared.is_empty() && tally.incomparable.is_empty() {
+            Verdict::nothing()
+        } else {
+            tally.verdict(kit, 0, false)
         }
-        tally
     }
 }
 
-/// One file, server by server; what is to be asked about again.
-fn compare_file(
-    tally: &mut Tally,
-    before: &Before,
-    document: &Document,
-    answers: Vec<Checked>,
-) -> Option<Before> {
-    let edits: Vec<TextEdit> = match before.text == document.text {
-        true => Vec::new(),
-        false => text::diff_edits(&before.text, &document.text),
-    };
-    let mut pending = BTreeMap::new();
-    let (mut compared, mut waits, mut incomparable) = (false, false, answers.is_empty());
-    for Checked { server, known, pending: later, on_save } in answers {
-        tally.on_save.extend(on_save.into_iter().map(|source| (source, server.clone())));
-        let old = match &before.known {
-            Known::All(items) => Some(of(items, &server)),
-            Known::Of(known) => known.get(&server).map(|items| of(items, &server)),
+impl Before {
+    fn look(&self) -> Look {
+        if self.dependent { Look::Dependent } else { Look::Itself }
+    }
+
+    /// What was not known before this edit, but before an earlier one, is compared with that.
+    fn with_earlier(&mut self, earlier: Before) {
+        let (Known::Only(waiting), Known::Of(now)) = (earlier.known, &mut self.known) else { return };
+        let then = match (earlier.then, self.then.take()) {
+            (Some(earlier), Some(now)) => Some(Arc::new(earlier.and(&now))),
+            (earlier, now) => earlier.or(now),
         };
-        match (old, known) {
-            (Some(old), Ok(new)) => {
-                compared = true;
-                tally.servers.insert(server.clone());
-                let new = of(&new, &server);
-                let (introduced, fixed) =
-                    difference(&before.text, &edits, &old, &document.text, new, Same::Message);
-                let index = LineIndex::new(&document.text);
-                let placed = |item: Diagnostic| {
-                    let line = index.line_of(item.range.start) + 1;
-                    (before.path.clone(), line, item)
-                };
-                tally.new.extend(introduced.into_iter().map(placed));
-                let was = LineIndex::new(&before.text);
-                tally.fixed.extend(
-                    fixed
-                        .into_iter()
-                        .map(|item| (before.path.clone(), was.line_of(item.range.start) + 1, item.clone())),
-                );
+        let back = then.as_ref().is_some_and(|then| then.can_be_shown());
+        self.then = then;
+        for (server, old) in waiting {
+            match old {
+                Some(old) => drop(now.insert(server, old)),
+                // It is asked for the texts before the earlier edit, where they can be shown.
+                None if back => drop(now.remove(&server)),
+                None => {}
             }
-            (Some(old), Err(why)) if later => {
-                waits = true;
-                tally.why.insert(format!("{server}: {why}"));
-                pending.insert(server, old);
-            }
-            (Some(_), Err(why)) => {
-                tally.why.insert(format!("{server}: {why}"));
-                tally.unknown.insert(server);
-                incomparable = true;
-            }
-            (None, _) => {
-                tally.unknown.insert(server);
-                incomparable = true;
-            }
-        }
-    }
-    tally.compared += usize::from(compared);
-    tally.dependents += usize::from(compared && before.dependent);
-    tally.pending += usize::from(waits);
-    tally.incomparable += usize::from(incomparable);
-    (!pending.is_empty()).then(|| Before { known: Known::Of(pending), ..before.clone() })
-}
-
-/// Errors and warnings of one server.
-fn of(items: &[Diagnostic], server: &str) -> Vec<Diagnostic> {
-    let kept = items.iter().filter(|it| it.server == server && it.severity <= Severity::Warning);
-    kept.cloned().collect()
-}
-
-/// What each server says of a document in time; nothing when none can be asked.
-async fn ask(kit: &Kit, document: &Document, look: Look, ends: Instant, cx: &ToolCx) -> Vec<Checked> {
-    let deadline = ends.saturating_duration_since(Instant::now());
-    let request = RequestCx { deadline, cancel: cx.cancel.clone() };
-    match kit.servers.check(document, look, &request).await {
-        Ok(answers) => answers,
-        Err(error) => {
-            tracing::debug!(%error, "nothing is known of {}", document.path);
-            Vec::new()
         }
     }
 }

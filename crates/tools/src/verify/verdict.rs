@@ -33,12 +33,12 @@ pub(super) struct Tally {
     pub new: Vec<Placed>,
     pub fixed: Vec<Placed>,
     /// Files of which at least one server is known before and after …
-    pub compared: usize,
-    /// … and how many of them are not changed themselves.
-    pub dependents: usize,
-    pub pending: usize,
+    pub compared: BTreeSet<AbsPath>,
+    /// … and which of them are not changed themselves.
+    pub dependents: BTreeSet<AbsPath>,
+    pub pending: BTreeSet<AbsPath>,
     /// Files of which something will not become known.
-    pub incomparable: usize,
+    pub incomparable: BTreeSet<AbsPath>,
     /// Of which servers.
     pub unknown: BTreeSet<String>,
     pub why: BTreeSet<String>,
@@ -53,19 +53,19 @@ impl Tally {
         self.new.sort_by(by_place);
         self.fixed.sort_by(by_place);
         let mut lines = Vec::new();
-        if self.compared > 0 {
+        if !self.compared.is_empty() {
             self.differences(kit, &mut lines);
         }
         let files = |count: usize| counted(count, "file");
-        if self.pending > 0 {
+        if !self.pending.is_empty() {
             let why = self.why.iter().next().map(|why| format!(" ({why})")).unwrap_or_default();
             lines.push(format!(
                 "diagnostics pending for {}: not known within the wait{why}",
-                files(self.pending)
+                files(self.pending.len())
             ));
         }
-        if self.incomparable > 0 {
-            let count = files(self.incomparable);
+        if !self.incomparable.is_empty() {
+            let count = files(self.incomparable.len());
             let names: Vec<&str> = self.unknown.iter().map(String::as_str).collect();
             let of = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
             lines.push(format!("diagnostics not compared for {count}: not known before or after{of}"));
@@ -89,10 +89,13 @@ impl Tally {
     fn differences(&self, kit: &Kit, lines: &mut Vec<String>) {
         let by: Vec<&str> = self.servers.iter().map(String::as_str).collect();
         let by = by.join(", ");
-        let within = match self.dependents {
-            0 => counted(self.compared, "file"),
+        let within = match self.dependents.len() {
+            0 => counted(self.compared.len(), "file"),
             dependents => {
-                format!("{}, {dependents} of them not changed themselves", counted(self.compared, "file"))
+                format!(
+                    "{}, {dependents} of them not changed themselves",
+                    counted(self.compared.len(), "file")
+                )
             }
         };
         let errors = self.new.iter().filter(|(_, _, item)| item.severity == Severity::Error).count();
@@ -135,8 +138,8 @@ impl Tally {
         let on_save: Vec<&String> = self.on_save.iter().map(|(source, _)| source).collect();
         json!({
             "introduced": list(&self.new), "fixed": self.fixed.len(), "gone": list(&self.fixed),
-            "compared": self.compared, "dependents": self.dependents, "pending": self.pending,
-            "not_compared": self.incomparable, "not_checked": unchecked, "on_save": on_save,
+            "compared": self.compared.len(), "dependents": self.dependents.len(), "pending": self.pending.len(),
+            "not_compared": self.incomparable.len(), "not_checked": unchecked, "on_save": on_save,
             "servers": self.servers,
         })
     }

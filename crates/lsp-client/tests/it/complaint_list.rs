@@ -1,0 +1,268 @@
+//! What users of other agents' language-server tools complain about, each with the test of ours that
+//! holds it: so that a complaint is found by its number, and no test of the list can go unnoticed.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// A project, the number of its issue, what is complained about, and our tests of that.
+type Complaint = (&'static str, u32, &'static str, &'static [&'static str]);
+
+const LIST: &[Complaint] = &[
+    (
+        "oh-my-pi",
+        1648,
+        "servers are not found for files in subfolders",
+        &[
+            "omp_1648_servers_are_found_from_the_file_upward_not_in_the_current_folder_alone",
+            "every_file_of_a_monorepo_finds_its_root_and_its_server",
+        ],
+    ),
+    ("oh-my-pi", 2247, "OK though there are errors", &["omp_2247_errors_are_never_called_ok"]),
+    (
+        "oh-my-pi",
+        10701,
+        "a glob is OK after 400 ms",
+        &["omp_10701_a_glob_waits_for_each_file_and_what_is_not_known_is_pending"],
+    ),
+    ("oh-my-pi", 10702, "a glob means other files", &["omp_10702_a_glob_means_the_files_that_it_names"]),
+    (
+        "oh-my-pi",
+        10703,
+        "a glob looks at 20 files",
+        &["omp_10703_all_files_of_the_project_are_looked_at_not_twenty"],
+    ),
+    (
+        "oh-my-pi",
+        9624,
+        "a server that wants to be asked is not",
+        &["omp_9624_diagnostics_are_pulled_where_the_server_wants_to_be_asked"],
+    ),
+    (
+        "oh-my-pi",
+        11416,
+        "stale text after a change from outside",
+        &["omp_11416_a_change_from_outside_is_seen_before_the_next_answer"],
+    ),
+    (
+        "oh-my-pi",
+        3001,
+        "a lazy start hangs",
+        &["omp_3001_a_lazy_start_that_hangs_ends_with_the_deadline", "never_answers_initialize"],
+    ),
+    (
+        "oh-my-pi",
+        4910,
+        "an edit waits for ever on a server",
+        &["omp_4910_an_edit_does_not_wait_for_ever_on_a_server"],
+    ),
+    (
+        "oh-my-pi",
+        3029,
+        "a start that fails is not explained",
+        &["omp_3029_a_program_that_is_not_there_is_named_with_what_installs_it"],
+    ),
+    ("oh-my-pi", 3546, "settings are read once", &["omp_3546_a_reload_reads_the_definitions_anew"]),
+    (
+        "oh-my-pi",
+        4080,
+        "a server that cannot start",
+        &["a_server_that_cannot_start_says_why", "one_that_always_crashes_is_not_started_for_ever"],
+    ),
+    (
+        "oh-my-pi",
+        6369,
+        "processes are left",
+        &["omp_6369_a_reload_that_is_cancelled_is_no_success_and_leaves_nothing_behind"],
+    ),
+    ("oh-my-pi", 6800, "processes are left", &["omp_6800_nothing_that_was_started_is_left"]),
+    (
+        "oh-my-pi",
+        8380,
+        "a server that fails to follow a rename",
+        &["omp_8380_a_server_that_fails_to_follow_a_file_stops_the_move_with_its_name"],
+    ),
+    // 8382 to 8387 are one audit of rename, reload, idleness and restart.
+    ("oh-my-pi", 8382, "a restart", &["omp_8382_one_that_was_restarted_knows_the_documents_again"]),
+    ("oh-my-pi", 8383, "a reload", &["omp_a_reload_helps_a_server_that_gave_up_at_once"]),
+    ("oh-my-pi", 8384, "a rename of a file", &["a_file_moves_with_what_refers_to_it"]),
+    ("oh-my-pi", 8385, "a rename of a file", &["a_file_that_no_server_follows_moves_alone_and_says_so"]),
+    ("oh-my-pi", 8386, "idleness", &["an_idle_server_is_stopped_and_comes_back"]),
+    ("oh-my-pi", 8387, "a restart", &["a_server_killed_from_outside_comes_back"]),
+    ("oh-my-pi", 8390, "idleness", &["omp_8390_a_server_with_an_open_question_is_not_idle"]),
+    (
+        "oh-my-pi",
+        8571,
+        "a reload crashes some servers",
+        &["omp_8571_a_reload_is_a_new_start_and_not_a_message_that_some_crash_on"],
+    ),
+    (
+        "oh-my-pi",
+        2329,
+        "a format indents the whole file anew",
+        &["omp_2329_a_file_is_formatted_with_the_indentation_that_it_has"],
+    ),
+    (
+        "oh-my-pi",
+        983,
+        "an editor's own server is wanted",
+        &["omp_983_a_language_server_is_not_needed_to_read_and_edit"],
+    ),
+    (
+        "oh-my-pi",
+        1976,
+        "the wrong one of several servers",
+        &["omp_1976_the_server_of_each_job_is_chosen_by_the_definitions"],
+    ),
+    (
+        "opencode",
+        17287,
+        "eleven starts, no shutdown",
+        &["opencode_17287_eleven_questions_start_one_server_and_end_it"],
+    ),
+    ("opencode", 18632, "servers outlive the program", &["after_kill_9_the_servers_are_ended_too"]),
+    (
+        "opencode",
+        15037,
+        "servers outlive their sessions and fill the memory",
+        &[
+            "a_run_that_ends_well_leaves_no_process",
+            "servers_that_hold_too_much_memory_together_are_stopped_but_the_last",
+        ],
+    ),
+    (
+        "opencode",
+        18716,
+        "servers outlive the program",
+        &["ctrl_c_ends_a_run_in_two_seconds_and_leaves_no_process"],
+    ),
+    (
+        "opencode",
+        13796,
+        "servers fill the memory",
+        &["every_package_has_its_own_server_within_the_budget", "the_ring_is_bounded"],
+    ),
+    (
+        "serena",
+        725,
+        "a rename of nothing succeeds",
+        &["serena_725_a_rename_that_changes_nothing_is_no_success"],
+    ),
+    ("serena", 1833, "a hang after an edit", &["serena_1833_an_edit_during_a_question_holds_up_neither"]),
+    (
+        "serena",
+        927,
+        "a rename needs an open document",
+        &["serena_927_a_document_is_open_before_it_is_renamed_in"],
+    ),
+    (
+        "serena",
+        336,
+        "tools get stuck",
+        &["a_server_that_never_answers_costs_the_deadline_and_a_cancel_nothing"],
+    ),
+    (
+        "serena",
+        653,
+        "what reads the output dies",
+        &["serena_653_a_server_that_floods_its_output_before_it_speaks_is_understood"],
+    ),
+    ("zed", 60117, "diagnostics of the project never end", &["zed_60117_diagnostics_of_the_project_end"]),
+    ("zed", 63721, "a server is started twice", &["many_questions_start_one_server"]),
+    ("zed", 45685, "the first match wins", &["zed_45685_the_first_match_does_not_win"]),
+    ("zed", 55744, "a rename is not saved", &["zed_55744_a_rename_is_saved_and_counted_truly"]),
+    (
+        "hermes-agent",
+        66471,
+        "diagnostics of an older text",
+        &[
+            "a_push_for_an_older_version_is_never_shown",
+            "what_was_not_known_before_an_edit_is_asked_for_after_it",
+        ],
+    ),
+    (
+        "typescript-language-server",
+        1064,
+        "diagnostics are cleared before the new ones come",
+        &["typescript_language_server_1064_cleared_diagnostics_are_not_believed_too_early"],
+    ),
+    (
+        "intelephense",
+        3569,
+        "old diagnostics remain after many edits",
+        &["without_versions_only_what_came_after_our_change_counts"],
+    ),
+    (
+        "CodeBoarding",
+        459,
+        "nobody knows why it is slow",
+        &["codeboarding_459_a_slow_server_is_explained_by_method_progress_and_log"],
+    ),
+    (
+        "oh-my-claudecode",
+        768,
+        "servers outlive their sessions",
+        &["a_server_that_will_not_go_is_ended_with_its_children"],
+    ),
+    (
+        "oh-my-claudecode",
+        1429,
+        "servers outlive a killed program",
+        &["after_kill_9_the_servers_are_ended_too"],
+    ),
+];
+
+fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            sources(&path, out);
+        } else if path.extension().is_some_and(|it| it == "rs") && !path.ends_with("complaint_list.rs") {
+            out.push(path);
+        }
+    }
+}
+
+/// The names of all tests below `folders`.
+fn tests(folders: &[&str]) -> BTreeSet<String> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    folders.iter().for_each(|folder| sources(&here.join(folder), &mut files));
+    let mut names = BTreeSet::new();
+    for file in files {
+        let text = std::fs::read_to_string(file).unwrap();
+        let mut lines = text.lines().map(str::trim);
+        while let Some(line) = lines.next() {
+            if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+                let head = lines.find(|line| line.contains("fn ")).unwrap_or_default();
+                let name = head.split("fn ").nth(1).and_then(|rest| rest.split('(').next());
+                names.extend(name.map(str::to_owned));
+            }
+        }
+    }
+    names
+}
+
+#[test]
+fn every_complaint_has_its_test_and_every_such_test_its_complaint() {
+    let all = tests(&["src", "tests/it", "../../tests/e2e"]);
+    let mut seen = BTreeSet::new();
+    for (project, number, what, held_by) in LIST {
+        assert!(seen.insert((project, number)), "{project} {number} is listed twice");
+        assert!(!held_by.is_empty(), "{project} {number} ({what}) has no test");
+        for test in *held_by {
+            assert!(all.contains(*test), "{project} {number} ({what}): there is no test {test}");
+        }
+    }
+    // Those that are named after a number are on the list, under that number.
+    let prefixes = [("omp", "oh-my-pi"), ("opencode", "opencode"), ("serena", "serena"), ("zed", "zed")];
+    for name in &all {
+        let mut words = name.split('_');
+        let project = words.next().and_then(|word| prefixes.iter().find(|(prefix, _)| *prefix == word));
+        let number = words.next().and_then(|word| word.parse::<u32>().ok());
+        if let (Some((_, project)), Some(number)) = (project, number) {
+            let listed =
+                LIST.iter().any(|it| it.0 == *project && it.1 == number && it.3.contains(&name.as_str()));
+            assert!(listed, "{name} is not on the list");
+        }
+    }
+}

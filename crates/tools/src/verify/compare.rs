@@ -1,0 +1,213 @@
+//! Files now, compared with what was known of them: server by server, for as long as there is time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agent::ToolCx;
+use lsp_client::{Checked, Diagnostic, Look, RequestCx, Severity};
+use text::{LineIndex, TextEdit};
+use workspace::{AbsPath, Document};
+
+use super::then::Then;
+use super::verdict::Tally;
+use super::{Before, Known, Old, Same, difference};
+use crate::Kit;
+
+/// How often a server is shown an old text in vain.
+const MAX_TRIES: u8 = 3;
+
+/// What a server says now of a file of which it is not known what it said before.
+struct Unknown {
+    before: Before,
+    document: Document,
+    server: String,
+    now: Vec<Diagnostic>,
+}
+
+/// Compares, waiting at most `wait` for what there is now and `back` for what there was before; what is
+/// not known by then is pending.
+pub(super) async fn tally(
+    files: Vec<Before>,
+    kit: &Kit,
+    wait: Duration,
+    back: Duration,
+    cx: &ToolCx,
+) -> Tally {
+    let started = Instant::now();
+    let asks = files.into_iter().map(|before| async move {
+        let Ok(document) = kit.workspace.document(&before.path) else { return (before, None) };
+        let answers = ask(kit, &document, before.look(), started + wait, cx).await;
+        (before, Some((document, answers)))
+    });
+    let mut tally = Tally::default();
+    let mut unknown = Vec::new();
+    for (before, now) in futures_util::future::join_all(asks).await {
+        match now {
+            Some((document, answers)) => {
+                let waiting = compare_file(&mut tally, &before, &document, answers, &mut unknown);
+                waiting.into_iter().for_each(|file| kit.pending.put(file));
+            }
+            // Gone meanwhile; whoever removed it knows.
+            None => {
+                tally.incomparable.insert(before.path);
+            }
+        }
+    }
+    if !unknown.is_empty() {
+        ask_back(&mut tally, kit, unknown, started + wait.max(back), cx).await;
+    }
+    tally
+}
+
+/// Compares with what servers say of the old texts, which they are shown for it.
+async fn ask_back(tally: &mut Tally, kit: &Kit, unknown: Vec<Unknown>, ends: Instant, cx: &ToolCx) {
+    // Several edits may be pending: the texts before the first of them.
+    let mut then: Vec<&Then> = unknown.iter().filter_map(|it| it.before.then.as_deref()).collect();
+    then.sort_by_key(|then| then.at());
+    let Some(then) = then.into_iter().cloned().reduce(|all, then| all.and(&then)) else { return };
+    let wait = ends.saturating_duration_since(Instant::now());
+    let others = unknown.iter().map(|it| it.document.clone()).collect();
+    let (answers, mut why) = then.ask(kit, others, wait, cx).await;
+    let mut pending: BTreeMap<AbsPath, Before> = BTreeMap::new();
+    for Unknown { before, document, server, now } in unknown {
+        let said = answers.get(&before.path).and_then(|said| said.iter().find(|it| it.server == server));
+        match said.map(|it| &it.known) {
+            Some(Ok(items)) => {
+                let old = Old { text: then.text(&document), items: of(items, &server) };
+                compare_server(tally, &before, &document, &server, &old, now);
+            }
+            other => {
+                if let Some(Err(reason)) = other {
+                    why.insert(server.clone(), reason.clone());
+                }
+                let why = why.get(&server).map_or("it was not asked", String::as_str);
+                if before.tries >= MAX_TRIES {
+                    tally.unknown.insert(server);
+                    tally.incomparable.insert(before.path);
+                    continue;
+                }
+                tally.why.insert(format!("{server}, of the text before: {why}"));
+                tally.pending.insert(before.path.clone());
+                let file = pending.entry(before.path.clone()).or_insert_with(|| Before {
+                    known: Known::Only(BTreeMap::new()),
+                    tries: before.tries + 1,
+                    ..before
+                });
+                if let Known::Only(servers) = &mut file.known {
+                    servers.insert(server, None);
+                }
+            }
+        }
+    }
+    pending.into_values().for_each(|file| kit.pending.put(file));
+}
+
+/// One file, server by server, as far as both is known; what is to be asked about again. What a server
+/// said before and can be asked for still goes to `unknown`.
+fn compare_file(
+    tally: &mut Tally,
+    before: &Before,
+    document: &Document,
+    answers: Vec<Checked>,
+    unknown: &mut Vec<Unknown>,
+) -> Option<Before> {
+    let back = before.then.as_ref().is_some_and(|then| then.can_be_shown());
+    let mut pending = BTreeMap::new();
+    if answers.is_empty() {
+        tally.incomparable.insert(before.path.clone());
+    }
+    for Checked { server, known, pending: later, on_save } in answers {
+        let old = match &before.known {
+            Known::All(old) => Some(Old { items: of(&old.items, &server), ..old.clone() }),
+            Known::Of(known) => known.get(&server).cloned(),
+            Known::Only(known) => match known.get(&server) {
+                Some(old) => old.clone(),
+                None => continue,
+            },
+        };
+        tally.on_save.extend(on_save.into_iter().map(|source| (source, server.clone())));
+        match (old, known) {
+            (Some(old), Ok(now)) => compare_server(tally, before, document, &server, &old, now),
+            (None, Ok(now)) if back => {
+                unknown.push(Unknown { before: before.clone(), document: document.clone(), server, now })
+            }
+            (old, Err(why)) if later && (old.is_some() || back) => {
+                tally.why.insert(format!("{server}: {why}"));
+                tally.pending.insert(before.path.clone());
+                pending.insert(server, old);
+            }
+            (old, known) => {
+                if let (Some(_), Err(why)) = (old, known) {
+                    tally.why.insert(format!("{server}: {why}"));
+                }
+                tally.unknown.insert(server);
+                tally.incomparable.insert(before.path.clone());
+            }
+        }
+    }
+    (!pending.is_empty()).then(|| Before { known: Known::Only(pending), ..before.clone() })
+}
+
+fn compare_server(
+    tally: &mut Tally,
+    before: &Before,
+    document: &Document,
+    server: &str,
+    old: &Old,
+    now: Vec<Diagnostic>,
+) {
+    let edits: Vec<TextEdit> = match old.text == document.text {
+        true => Vec::new(),
+        false => text::diff_edits(&old.text, &document.text),
+    };
+    let now = of(&now, server);
+    let (introduced, fixed) = difference(&old.text, &edits, &old.items, &document.text, now, Same::Message);
+    let placed = |text: &Arc<str>, items: Vec<Diagnostic>| {
+        let index = LineIndex::new(text);
+        let path = &before.path;
+        let place = |item: Diagnostic| (path.clone(), index.line_of(item.range.start) + 1, item);
+        items.into_iter().map(place).collect::<Vec<_>>()
+    };
+    let fixed = fixed.into_iter().cloned().collect();
+    tally.new.extend(placed(&document.text, introduced));
+    tally.fixed.extend(placed(&old.text, fixed));
+    tally.servers.insert(server.to_owned());
+    tally.compared.insert(before.path.clone());
+    if before.dependent {
+        tally.dependents.insert(before.path.clone());
+    }
+}
+
+/// What a trial found, compared with what was known before it.
+pub(super) fn compare_tried(tally: &mut Tally, before: &Before, document: &Document, answers: Vec<Checked>) {
+    // What is not known of a trial comes with no later result.
+    let mut unknown = Vec::new();
+    let back = Before { then: None, ..before.clone() };
+    drop(compare_file(tally, &back, document, answers, &mut unknown));
+}
+
+/// Errors and warnings of one server.
+pub(super) fn of(items: &[Diagnostic], server: &str) -> Vec<Diagnostic> {
+    let kept = items.iter().filter(|it| it.server == server && it.severity <= Severity::Warning);
+    kept.cloned().collect()
+}
+
+/// What each server says of a document in time; nothing when none can be asked.
+pub(super) async fn ask(
+    kit: &Kit,
+    document: &Document,
+    look: Look,
+    ends: Instant,
+    cx: &ToolCx,
+) -> Vec<Checked> {
+    let deadline = ends.saturating_duration_since(Instant::now());
+    let request = RequestCx { deadline, cancel: cx.cancel.clone() };
+    match kit.servers.check(document, look, &request).await {
+        Ok(answers) => answers,
+        Err(error) => {
+            tracing::debug!(%error, "nothing is known of {}", document.path);
+            Vec::new()
+        }
+    }
+}

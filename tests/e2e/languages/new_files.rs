@@ -1,0 +1,121 @@
+//! Servers whose definition says `tries_new_files`: shown a file that is not there yet, they say of it what
+//! they say once it is there. The others are not shown it, and it is said so.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tests::{Batch, Sandbox, slow};
+
+use super::lab::give;
+
+struct New {
+    server: &'static str,
+    programs: &'static [&'static str],
+    files: &'static [(&'static str, &'static str)],
+    /// A file that makes the server start, and a name in it.
+    known: (&'static str, &'static str),
+    /// The new file, a text with an error, what is said of it, and a text without.
+    file: &'static str,
+    wrong: (&'static str, &'static str),
+    right: &'static str,
+}
+
+#[track_caller]
+fn check(test: &str, new: &New) {
+    if !slow(test) {
+        return;
+    }
+    let mut sandbox = Sandbox::with(new.files);
+    give(&mut sandbox, new.programs);
+    sandbox.variables.insert("PILCROW_EDIT_DIAGNOSTICS_WAIT".to_owned(), "60s".to_owned());
+    sandbox.variables.insert("PILCROW_EDIT_VERIFY".to_owned(), "before".to_owned());
+    sandbox.variables.insert("PILCROW_EDIT_VERIFY_POLICY".to_owned(), "no_new_errors".to_owned());
+    let mut batch = Batch::start(&sandbox);
+    let (file, symbol) = new.known;
+    batch.call("lsp", &json!({"action": "hover", "file": file, "symbol": symbol, "timeout": 120}));
+    batch.call("lsp", &json!({"action": "diagnostics", "file": file, "timeout": 120})).ok();
+    let mut write = |text: &str| {
+        // A trial has five seconds, which a busy machine may not have: then the file is made all the same.
+        let started = Instant::now();
+        loop {
+            let answer = batch.call("write", &json!({"path": new.file, "content": text}));
+            let said = answer.text();
+            let in_vain = said.contains("in time")
+                || said.contains("not known before or after")
+                || said.contains("text moved")
+                || said.contains("busy");
+            if !in_vain || started.elapsed() > Duration::from_secs(90) {
+                return answer;
+            }
+            std::fs::remove_file(sandbox.project().join(new.file)).expect("the file was made");
+        }
+    };
+    let (text, error) = new.wrong;
+    let refused = write(text);
+    let said = refused.fails("not_applied");
+    assert!(said.contains(error) && said.contains(new.server), "{said}");
+    let answer = write(new.right);
+    let said = answer.ok();
+    assert!(said.contains("tried before it was made:\nno new errors"), "{said}");
+    assert!(said.contains(new.server) && !said.contains("introduced: "), "{said}");
+}
+
+const PYTHON: &[(&str, &str)] = &[
+    ("pyproject.toml", "[project]\nname = \"x\"\nversion = \"0\"\n"),
+    ("a.py", "def greet(name: str) -> str:\n    return name\n"),
+];
+
+fn python(server: &'static str, programs: &'static [&'static str]) -> New {
+    New {
+        server,
+        programs,
+        files: PYTHON,
+        known: ("a.py", "greet"),
+        file: "fresh.py",
+        wrong: ("from a import greet\n\nprint(greet(1))\n", "fresh.py:3: error:"),
+        right: "from a import greet\n\nprint(greet(\"x\"))\n",
+    }
+}
+
+#[test]
+fn basedpyright_tries_new_files() {
+    check("basedpyright_tries_new_files", &python("basedpyright", &["basedpyright-langserver"]));
+}
+
+#[test]
+fn pyright_tries_new_files() {
+    check("pyright_tries_new_files", &python("pyright", &["pyright-langserver"]));
+}
+
+#[test]
+fn ty_tries_new_files() {
+    check("ty_tries_new_files", &python("ty", &["ty"]));
+}
+
+#[test]
+fn ruff_tries_new_files() {
+    let new = New {
+        wrong: ("print(nothing)\n", "Undefined name"),
+        right: "print(1)\n",
+        ..python("ruff", &["ruff"])
+    };
+    check("ruff_tries_new_files", &new);
+}
+
+#[test]
+fn clangd_tries_new_files() {
+    let new = New {
+        server: "clangd",
+        programs: &["clangd"],
+        files: &[
+            ("compile_flags.txt", "-xc\n"),
+            ("a.h", "int greet(int name);\n"),
+            ("a.c", "#include \"a.h\"\nint greet(int name) { return name; }\n"),
+        ],
+        known: ("a.c", "greet"),
+        file: "fresh.c",
+        wrong: ("#include \"a.h\"\nint fresh(void) { return greet(); }\n", "fresh.c:2: error:"),
+        right: "#include \"a.h\"\nint fresh(void) { return greet(1); }\n",
+    };
+    check("clangd_tries_new_files", &new);
+}
