@@ -20,7 +20,7 @@ pub mod store;
 mod tool;
 
 pub use call::call_tool;
-pub use cx::{Standalone, ToolCx};
+pub use cx::{Asker, Standalone, ToolCx};
 pub use discovery::{Found, Match, ToolDocument, ToolIndex, ToolSource, Toolset};
 pub use event::{
     Envelope, Event, EventSink, MessageRole, PermissionAnswer, TerminationReason, Update, UpdateKind,

@@ -70,6 +70,15 @@ impl Breakpoints {
         before - all.len()
     }
 
+    /// The same, as no adapter has seen them.
+    pub(crate) fn unplaced(mut self) -> Self {
+        let sources = self.sources.values_mut().flatten().map(|(_, placed)| placed);
+        sources
+            .chain(self.functions.iter_mut().map(|(_, placed)| placed))
+            .for_each(|it| *it = Placed::default());
+        self
+    }
+
     /// Adds one on a function.
     pub fn add_function(&mut self, name: &str) {
         if !self.functions.iter().any(|(it, _)| it.name == name) {

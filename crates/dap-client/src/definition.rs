@@ -100,6 +100,15 @@ pub struct Quirks {
     /// Words that its own output begins with, which say nothing about the program.
     #[serde(default)]
     pub chatter: Vec<String>,
+    /// The session that is launched runs no program itself: its child sessions do.
+    #[serde(default)]
+    pub launcher: bool,
+    /// Where in the configuration of a child session the port of its adapter stands, as a JSON pointer.
+    #[serde(default)]
+    pub child_port: Option<String>,
+    /// What is attached to by a port is the adapter itself: none is started.
+    #[serde(default)]
+    pub attach_connects: bool,
     /// Names of scopes that are not looked into for a snapshot.
     #[serde(default)]
     pub skip_scopes: Vec<String>,

@@ -25,6 +25,7 @@ use crate::definition::AdapterDefinition;
 use crate::error::DapError;
 use crate::handles::Handles;
 use crate::output::{Category, Output};
+use crate::reverse::Reverse;
 use crate::sessions::LaunchPlan;
 use crate::state::{Input, Machine, Need, State, Stop};
 use crate::transport::{Connection, with_tail};
@@ -69,6 +70,8 @@ pub struct Session {
     pub adapter: Arc<AdapterDefinition>,
     /// Whether the program was launched, and so ends with the session.
     pub launched: bool,
+    /// The session whose adapter asked for this one.
+    pub parent: Option<String>,
     client: Client,
     inner: Arc<Inner>,
     over: CancellationToken,
@@ -82,6 +85,9 @@ struct Inner {
     changes: broadcast::Sender<State>,
     /// Set by the event `terminated`, after which nothing more is to come.
     finished: CancellationToken,
+    reverse: Arc<Reverse>,
+    /// Rung at every change of any session.
+    bell: watch::Sender<u64>,
 }
 
 struct Core {
@@ -106,7 +112,13 @@ impl Inner {
             self.state.send_replace(state.clone());
             // An error means that nobody listens.
             drop(self.changes.send(state));
+            drop(core);
+            self.ring();
         }
+    }
+
+    fn ring(&self) {
+        self.bell.send_modify(|rung| *rung = rung.wrapping_add(1));
     }
 }
 
@@ -158,16 +170,20 @@ impl Handler for Inner {
                     && self.chatter.iter().any(|start| text.starts_with(start.as_str()));
                 if let Some(category) = category.filter(|_| !chatter) {
                     self.core().output.push(category, text);
+                    self.ring();
                 }
             }
             other => tracing::trace!(event = other, "an event that changes nothing here"),
         }
     }
 
-    fn request(&self, command: &str, _: Option<&RawValue>) -> BoxFuture<'static, Result<Value, String>> {
-        // Neither is announced as supported: the adapter is to start programs itself.
-        let refusal = format!("this client does not support {command}");
-        Box::pin(std::future::ready(Err(refusal)))
+    fn request(
+        &self,
+        command: &str,
+        arguments: Option<&RawValue>,
+    ) -> BoxFuture<'static, Result<Value, String>> {
+        let arguments = arguments.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default();
+        Arc::clone(&self.reverse).answer(command, arguments)
     }
 }
 
@@ -177,6 +193,9 @@ impl Session {
         id: String,
         plan: &LaunchPlan,
         connection: Connection,
+        reverse: Arc<Reverse>,
+        bell: watch::Sender<u64>,
+        parent: Option<&Session>,
         tracker: &TaskTracker,
     ) -> Arc<Self> {
         let core = Core {
@@ -193,8 +212,10 @@ impl Session {
             state: watch::channel(State::Launching).0,
             changes: broadcast::channel(CHANGES).0,
             finished: CancellationToken::new(),
+            reverse: Arc::clone(&reverse),
+            bell,
         });
-        let Connection { reader, writer, process } = connection;
+        let Connection { reader, writer, process, .. } = connection;
         let handler: Arc<dyn Handler> = Arc::<Inner>::clone(&inner);
         let client = Client::spawn(plan.adapter.name.clone(), reader, writer, handler, tracker);
         let session = Arc::new(Self {
@@ -202,10 +223,13 @@ impl Session {
             title: plan.title.clone(),
             adapter: Arc::clone(&plan.adapter),
             launched: plan.request == "launch",
+            parent: parent.map(|it| it.id.clone()),
             client,
             inner,
             over: CancellationToken::new(),
         });
+        // Nobody else sets it.
+        drop(reverse.session.set(Arc::downgrade(&session)));
         tracker.spawn(Arc::clone(&session).supervise(process));
         session
     }
@@ -216,7 +240,8 @@ impl Session {
             "clientID": "pilcrow", "clientName": "Pilcrow", "adapterID": plan.adapter.name, "locale": "en",
             "linesStartAt1": true, "columnsStartAt1": true, "pathFormat": "path",
             "supportsVariableType": true, "supportsVariablePaging": true,
-            "supportsRunInTerminalRequest": false, "supportsStartDebuggingRequest": false,
+            "supportsRunInTerminalRequest": true, "supportsStartDebuggingRequest": true,
+            "supportsMemoryReferences": true,
         });
         let capabilities = self.ask("initialize", hello, Need::NotTerminated, clock).await?;
         if capabilities["supportsCancelRequest"] == true {
@@ -293,6 +318,27 @@ impl Session {
     /// Where it is.
     pub fn state(&self) -> State {
         self.inner.core().machine.state().clone()
+    }
+
+    /// Grows with every resume: what was told of an earlier stop is of another epoch.
+    pub fn epoch(&self) -> u64 {
+        self.inner.core().machine.epoch()
+    }
+
+    /// Whether its program is run by its child sessions and not by itself.
+    pub fn adapter_launches_only(&self) -> bool {
+        self.parent.is_none() && self.adapter.quirks.launcher
+    }
+
+    /// Fires when nothing more is to come of it.
+    pub(crate) fn finished(&self) -> CancellationToken {
+        self.inner.finished.clone()
+    }
+
+    /// Adds to what its program wrote.
+    pub(crate) fn push_output(&self, category: Category, text: &str) {
+        self.inner.core().output.push(category, text);
+        self.inner.ring();
     }
 
     /// Every change of state from now on, in order.
@@ -425,15 +471,16 @@ impl Session {
         self.inner.finished.cancel();
     }
 
-    /// Watches until it is over, and ends what was started.
-    async fn supervise(self: Arc<Self>, process: Process) {
+    /// Watches until it is over, and ends what was started. A child has no process: its adapter is its
+    /// parent's.
+    async fn supervise(self: Arc<Self>, process: Option<Process>) {
         let mut states = self.inner.state.subscribe();
         let over = states.wait_for(|state| matches!(state, State::Terminated(_)));
         // Each may be dropped: what happened stays so and is asked again below.
         let told = tokio::select! {
             _ = over => true,
             _ = self.client.closed() => false,
-            _ = process.exited() => false,
+            _ = self.exit_status(process.as_ref()) => false,
         };
         if told {
             // After `exited` some adapters (gdb 18) still have the program's last output to tell.
@@ -442,17 +489,45 @@ impl Session {
             let clock = Clock::new(GOODBYE, &CancellationToken::new());
             self.goodbye("disconnect", json!({}), &clock).await;
         } else {
-            let both = async { tokio::join!(self.client.closed(), process.exited()) };
+            let both = async { (self.client.closed().await, self.exit_status(process.as_ref()).await) };
             let ended = tokio::time::timeout(LAST_WORDS, both).await;
             let why = match ended {
-                Ok((_, status)) => format!("it ended without a word ({status})"),
-                Err(_) => "it closed its stream".to_owned(),
+                Ok((_, Some(status))) => format!("it ended without a word ({status})"),
+                _ => "it closed its stream".to_owned(),
             };
             // Ignored where its last messages said that it is over.
-            self.give_up(&with_tail(&why, &process.stderr_tail()));
+            let tail = process.as_ref().map(Process::stderr_tail).unwrap_or_default();
+            self.give_up(&with_tail(&why, &tail));
         }
+        self.inner.finished.cancel();
         self.client.close("the session is over");
-        process.end(GRACE).await;
+        self.inner.reverse.end(&self).await;
+        if let Some(process) = process {
+            self.outlived().await;
+            process.end(GRACE).await;
+        }
         self.over.cancel();
+        self.inner.ring();
+    }
+
+    async fn exit_status(&self, process: Option<&Process>) -> Option<std::process::ExitStatus> {
+        match process {
+            Some(process) => Some(process.exited().await),
+            None => {
+                self.client.closed().await;
+                None
+            }
+        }
+    }
+
+    /// The adapter's process serves child sessions too: it is kept while they live.
+    async fn outlived(&self) {
+        let Some(sessions) = self.inner.reverse.sessions.upgrade() else { return };
+        for child in sessions.tree(self).iter().skip(1) {
+            if !crate::tree::is_over(child) {
+                self.over.cancel();
+            }
+            child.over().await;
+        }
     }
 }

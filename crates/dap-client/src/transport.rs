@@ -4,7 +4,7 @@
 //! Only the loopback is used. What must stay true: a wait ends when the deadline passes or the adapter
 //! ends, whichever is first; what was started is owned by the [`Process`] that is returned or dropped.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +27,45 @@ const HEAD: usize = 64 * 1024;
 pub(crate) struct Connection {
     pub reader: Box<dyn AsyncRead + Send + Unpin>,
     pub writer: Box<dyn AsyncWrite + Send + Unpin>,
-    pub process: Process,
+    /// The adapter, where it was started for this connection.
+    pub process: Option<Process>,
+    /// Where it is reached, and can be reached again.
+    pub address: Option<SocketAddr>,
+}
+
+/// Connects to an adapter that runs already, until `deadline`: its port may still be about to open.
+pub(crate) async fn reach(
+    adapter: &str,
+    host: &str,
+    port: u16,
+    deadline: Instant,
+) -> Result<Connection, DapError> {
+    let mut last = String::new();
+    let connect = async {
+        loop {
+            match TcpStream::connect((host, port)).await {
+                Ok(stream) => return stream,
+                Err(error) => last = error.to_string(),
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    };
+    match timeout_at(deadline, connect).await {
+        Ok(stream) => Ok(over_tcp(adapter, stream, None)),
+        Err(_) => {
+            let why = format!("nothing could be reached at {host}:{port} ({last})");
+            Err(DapError::Crashed { adapter: adapter.to_owned(), why })
+        }
+    }
+}
+
+fn over_tcp(adapter: &str, stream: TcpStream, process: Option<Process>) -> Connection {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(adapter, %error, "small messages may wait for each other");
+    }
+    let address = stream.peer_addr().ok();
+    let (reader, writer) = stream.into_split();
+    Connection { reader: Box::new(reader), writer: Box::new(writer), process, address }
 }
 
 /// Starts the adapter of `plan` and connects to it.
@@ -59,7 +97,8 @@ pub(crate) async fn open(
     };
     let stream = match &plan.adapter.transport {
         Transport::Stdio => {
-            return Ok(Connection { reader: Box::new(stdout), writer: Box::new(stdin), process });
+            let (reader, writer) = (Box::new(stdout), Box::new(stdin));
+            return Ok(Connection { reader, writer, process: Some(process), address: None });
         }
         Transport::Connect { announces } => {
             // It may live as long as its input is open.
@@ -76,11 +115,10 @@ pub(crate) async fn open(
     };
     match stream {
         Ok(stream) => {
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(adapter, %error, "small messages may wait for each other");
-            }
-            let (reader, writer) = stream.into_split();
-            Ok(Connection { reader: Box::new(reader), writer: Box::new(writer), process })
+            let mut connection = over_tcp(adapter, stream, Some(process));
+            // One that connected to us is not reached at the port that it came from.
+            connection.address = connection.address.filter(|_| plan.adapter.transport != Transport::Listen);
+            Ok(connection)
         }
         Err(why) => {
             let status = process.end(Duration::from_millis(200)).await;

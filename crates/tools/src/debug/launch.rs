@@ -1,9 +1,13 @@
 //! Starting sessions and setting breakpoints: what is asked of the person before a program runs.
 
-use agent::{ToolCx, ToolResult};
-use dap_client::{Breakpoints, Clock, LaunchSpec, Session, SourceBreakpoint, Target};
+use std::sync::Arc;
+
+use agent::{Asker, ToolCx, ToolResult};
+use dap_client::{Breakpoints, Clock, LaunchSpec, Runs, Session, SourceBreakpoint, Target};
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use workspace::{ErrorCode, SpawnRequest};
+use tokio_util::sync::CancellationToken;
+use workspace::{CommandLine, ErrorCode, SpawnGrant, SpawnRequest};
 
 use super::harmless::is_harmless;
 use super::{Arguments, Debug, Point, needs};
@@ -60,14 +64,15 @@ impl Debug {
             }
             None => cx.permit_debug(&format!("attach to {}", plan.title)).await?,
         }
-        let session = kit.debug.start(&plan, &grant, clock).await?;
+        let runs = Arc::new(Terminal(cx.asker()));
+        let session = kit.debug.start_with(&plan, &grant, runs, clock).await?;
         self.snapshot(&session, cx, clock).await
     }
 
     /// Lists, adds or removes breakpoints.
     pub(super) async fn breakpoints(
         &self,
-        session: &Session,
+        session: &Arc<Session>,
         args: &Arguments,
         cx: &ToolCx,
         clock: &Clock,
@@ -75,11 +80,13 @@ impl Debug {
         let path = args.file.as_deref().map(|file| self.kit.workspace.resolve(file)).transpose()?;
         let mut removed = 0;
         if args.remove {
+            let count = session.breakpoints().list().count();
             let change = |all: &mut Breakpoints| {
                 let paths = path.clone().map_or_else(|| all.paths(), |path| vec![path]);
-                removed = paths.iter().map(|path| all.remove(path, args.line)).sum();
+                paths.iter().for_each(|path| drop(all.remove(path, args.line)));
             };
-            session.change_breakpoints(change, clock).await?;
+            self.kit.debug.change_breakpoints(session, change, clock).await?;
+            removed = count - session.breakpoints().list().count();
         } else {
             let mut added = Breakpoints::default();
             self.add(&mut added, args, cx).await?;
@@ -88,7 +95,7 @@ impl Debug {
                 added.functions().iter().for_each(|(it, _)| all.add_function(&it.name));
                 all.exceptions = added.exceptions.clone().or(all.exceptions.take());
             };
-            session.change_breakpoints(change, clock).await?;
+            self.kit.debug.change_breakpoints(session, change, clock).await?;
         }
         let (mut text, list) = listed(&self.kit, &session.breakpoints());
         if args.remove {
@@ -111,6 +118,20 @@ impl Debug {
         args.functions.iter().for_each(|name| all.add_function(name));
         all.exceptions = args.exceptions.clone();
         Ok(())
+    }
+}
+
+/// Programs that an adapter wants run in a terminal are asked about as those of the person are.
+pub(super) struct Terminal(pub(super) Asker);
+
+impl Runs for Terminal {
+    fn grant(&self, adapter: &str, command: &CommandLine) -> BoxFuture<'static, Result<SpawnGrant, String>> {
+        let (asker, adapter, command) = (self.0.clone(), adapter.to_owned(), command.clone());
+        Box::pin(async move {
+            let cancel = CancellationToken::new();
+            let grant = asker.grant_run(&adapter, &command, &cancel).await;
+            grant.map_err(|denied| format!("it may not run: {denied}"))
+        })
     }
 }
 

@@ -243,7 +243,7 @@ impl Debug {
             "set_variable" => self.set_variable(&session, &args, cx, &clock).await,
             "output" => Ok(self.output(&session)),
             "terminate" => {
-                session.terminate(&clock).await;
+                self.kit.debug.terminate(&session, &clock).await;
                 self.snapshot(&session, cx, &clock).await
             }
             _ => {
@@ -256,7 +256,7 @@ impl Debug {
     /// Runs on, and shows where it came to.
     async fn go(
         &self,
-        session: &Session,
+        session: &Arc<Session>,
         command: &str,
         args: &Arguments,
         cx: &ToolCx,
@@ -271,14 +271,13 @@ impl Debug {
         let mut text = String::new();
         let mut list = Vec::new();
         for it in &sessions {
-            let state = it.state();
-            let shown = match &state {
+            let shown = match &it.state() {
                 State::Terminated(end) => snapshot::ended(end),
                 other => other.name().to_owned(),
             };
-            text.push_str(&format!("{}: {} ({}), {shown}\n", it.id, it.title, it.adapter.name));
-            list.push(json!({ "session": it.id, "title": it.title, "adapter": it.adapter.name,
-                "state": state.name() }));
+            let of = it.parent.as_ref().map(|parent| format!(", of {parent}")).unwrap_or_default();
+            text.push_str(&format!("{}: {} ({}{of}), {shown}\n", it.id, it.title, it.adapter.name));
+            list.push(self.kit.debug.describe(it));
         }
         if sessions.is_empty() {
             text = "no debug sessions; `launch` a program\n".to_owned();

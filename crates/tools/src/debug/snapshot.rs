@@ -4,7 +4,7 @@
 //! Bounded, and what was left out is said with the action that shows it.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use agent::{ToolCx, ToolResult};
 use dap_client::{Clock, End, Frame, Page, Session, Since, State, Stop, Variable};
@@ -33,15 +33,17 @@ impl Debug {
     /// Waits until the program is stopped or over, or the time is, and shows it.
     pub(super) async fn snapshot(
         &self,
-        session: &Session,
+        session: &Arc<Session>,
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
-        let state = session.settled(clock).await?;
+        let session = &self.kit.debug.settled(session, clock).await?;
+        let state = session.state();
         let before = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&session.id).cloned();
         let before = before.unwrap_or_default();
         let mut seen = Seen { output: before.output, ..Seen::default() };
-        let mut details = json!({ "session": session.id, "title": session.title, "state": state.name() });
+        let mut details = self.kit.debug.describe(session);
+        details["state"] = json!(state.name());
         let mut text = format!("{}: {}", session.id, session.title);
         match &state {
             State::Stopped(stop) => {
