@@ -6,7 +6,9 @@
 
 mod asks;
 mod data;
+mod more;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +33,7 @@ use crate::state::{Input, Machine, Need, State, Stop};
 use crate::transport::{Connection, with_tail};
 
 pub use data::{Frame, Page, Scope, Thread, Variable};
+pub use more::{ExceptionInfo, GotoTarget};
 
 /// How long the process of a closed stream may take to end, and a stream after its process.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -79,7 +82,7 @@ pub struct Session {
 
 /// What events change.
 struct Inner {
-    chatter: Vec<String>,
+    adapter: Arc<AdapterDefinition>,
     core: Mutex<Core>,
     state: watch::Sender<State>,
     changes: broadcast::Sender<State>,
@@ -97,6 +100,15 @@ struct Core {
     breakpoints: Breakpoints,
     frames: Handles,
     variables: Handles,
+    /// More of the frames that were handed out in one epoch, by our number.
+    details: HashMap<i64, Details>,
+    details_epoch: u64,
+}
+
+/// What is not shown of a frame and may be asked about.
+struct Details {
+    source: Value,
+    instruction: Option<String>,
 }
 
 impl Inner {
@@ -166,8 +178,13 @@ impl Handler for Inner {
             "output" => {
                 let text = body["output"].as_str().unwrap_or_default();
                 let category = Category::parse(body["category"].as_str());
+                let quirks = &self.adapter.quirks;
+                if let Some(code) = quirks.exit_code(text).filter(|_| category != Some(Category::Stdout)) {
+                    self.take(Input::Exited { code: Some(code) });
+                    return;
+                }
                 let chatter = category == Some(Category::Console)
-                    && self.chatter.iter().any(|start| text.starts_with(start.as_str()));
+                    && quirks.chatter.iter().any(|start| text.starts_with(start.as_str()));
                 if let Some(category) = category.filter(|_| !chatter) {
                     self.core().output.push(category, text);
                     self.ring();
@@ -205,9 +222,11 @@ impl Session {
             breakpoints: plan.breakpoints.clone(),
             frames: Handles::new("frame", "stack"),
             variables: Handles::new("variables_reference", "scopes"),
+            details: HashMap::new(),
+            details_epoch: 0,
         };
         let inner = Arc::new(Inner {
-            chatter: plan.adapter.quirks.chatter.clone(),
+            adapter: Arc::clone(&plan.adapter),
             core: Mutex::new(core),
             state: watch::channel(State::Launching).0,
             changes: broadcast::channel(CHANGES).0,
@@ -215,7 +234,7 @@ impl Session {
             reverse: Arc::clone(&reverse),
             bell,
         });
-        let Connection { reader, writer, process, .. } = connection;
+        let Connection { reader, writer, process, stdout, .. } = connection;
         let handler: Arc<dyn Handler> = Arc::<Inner>::clone(&inner);
         let client = Client::spawn(plan.adapter.name.clone(), reader, writer, handler, tracker);
         let session = Arc::new(Self {
@@ -228,6 +247,16 @@ impl Session {
             inner,
             over: CancellationToken::new(),
         });
+        if let Some(mut stdout) = stdout {
+            let inner = Arc::downgrade(&session.inner);
+            tracker.spawn(async move {
+                while let Some(text) = stdout.recv().await {
+                    let Some(inner) = inner.upgrade() else { break };
+                    inner.core().output.push(Category::Stdout, &text);
+                    inner.ring();
+                }
+            });
+        }
         // Nobody else sets it.
         drop(reverse.session.set(Arc::downgrade(&session)));
         tracker.spawn(Arc::clone(&session).supervise(process));
@@ -328,6 +357,10 @@ impl Session {
     /// Whether its program is run by its child sessions and not by itself.
     pub fn adapter_launches_only(&self) -> bool {
         self.parent.is_none() && self.adapter.quirks.launcher
+    }
+
+    pub(crate) fn started_with(&self) -> (LaunchPlan, workspace::SpawnGrant) {
+        (self.inner.reverse.plan.clone(), self.inner.reverse.grant.clone())
     }
 
     /// Fires when nothing more is to come of it.
@@ -505,6 +538,9 @@ impl Session {
         if let Some(process) = process {
             self.outlived().await;
             process.end(GRACE).await;
+            if self.adapter.quirks.output_of_program {
+                self.push_output(Category::Stderr, &process.stderr_tail());
+            }
         }
         self.over.cancel();
         self.inner.ring();

@@ -97,6 +97,10 @@ pub struct LaunchSpec {
     pub breakpoints: Breakpoints,
     /// Laid over the arguments that the adapter's definition gives.
     pub arguments: Option<Value>,
+    /// The runner of tests, where a test is run.
+    pub test: Option<String>,
+    /// Further variables of templates.
+    pub more: Map<String, Value>,
 }
 
 /// What would be started.
@@ -185,10 +189,11 @@ impl Sessions {
         });
         let (adapter, program) = found.ok_or_else(|| DapError::Missing {
             adapter: fitting.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(" or "),
-            hint: fitting.iter().map(|it| it.install.hint()).collect::<Vec<_>>().join("` or `"),
+            hint: fitting.iter().map(|it| it.install.hint(&it.name)).collect::<Vec<_>>().join("` or `"),
         })?;
         let attaches = matches!(spec.target, Target::Process(_) | Target::Port { .. });
         let template = if attaches { adapter.attach.as_ref() } else { Some(&adapter.launch) };
+        let laid_over = spec.test.as_deref().and_then(|it| adapter.tests.get(it)?.launch.as_ref());
         let template = template.ok_or_else(|| DapError::Unsupported {
             adapter: adapter.name.clone(),
             what: "attach to what runs already".to_owned(),
@@ -196,12 +201,28 @@ impl Sessions {
         })?;
         let variables = self.variables(&adapter, spec);
         let mut arguments = fill(template, &variables).unwrap_or_else(|| json!({}));
+        if let Some(over) = laid_over.and_then(|it| fill(it, &variables)) {
+            merge(&mut arguments, over);
+        }
         if let Some(over) = &spec.arguments {
             merge(&mut arguments, over.clone());
         }
         let env = adapter.command.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        let command =
-            CommandLine { program, args: adapter.command.args.clone(), env, cwd: spec.root.clone() };
+        let mut args = Vec::new();
+        for word in &adapter.command.args {
+            let missing = || DapError::Missing {
+                adapter: adapter.name.clone(),
+                hint: adapter.install.hint(&adapter.name),
+            };
+            let own = word.strip_prefix("${").and_then(|it| adapter.variables.get(it.strip_suffix('}')?));
+            let value = fill(&json!(word), &variables).and_then(|it| it.as_str().map(str::to_owned));
+            // A port is chosen at the start; what the definition looks for must be there.
+            args.push(match own {
+                Some(_) => value.ok_or_else(missing)?,
+                None => word.clone(),
+            });
+        }
+        let command = CommandLine { program, args, env, cwd: spec.root.clone() };
         let connect = match &spec.target {
             Target::Port { host, port } if adapter.quirks.attach_connects => Some((host.clone(), *port)),
             _ => None,
@@ -240,9 +261,20 @@ impl Sessions {
         let none = |what: String| DapError::NoAdapter { what, known: known() };
         if let Some(name) = &spec.adapter {
             let adapter = self.definitions.get(name).cloned();
+            if let (Some(adapter), Some(test)) = (&adapter, &spec.test)
+                && !adapter.tests.contains_key(test)
+            {
+                return Err(none(format!("tests of {test} with {name}")));
+            }
             return adapter.map(|it| vec![it]).ok_or_else(|| none(format!("the name `{name}`")));
         }
         let fitting = match &spec.target {
+            _ if spec.test.is_some() => {
+                let test = spec.test.as_deref().unwrap_or_default();
+                let mut fitting = self.definitions.ranked(|it| it.tests.contains_key(test));
+                fitting.sort_by_key(|it| it.tests.get(test).and_then(|it| it.rank).unwrap_or(it.rank));
+                fitting
+            }
             Target::Program(path) => self.definitions.for_program(path.as_path()),
             Target::Module(_) => self.definitions.ranked(|it| it.launches("module")),
             Target::Process(_) | Target::Port { .. } => Vec::new(),
@@ -251,9 +283,12 @@ impl Sessions {
     }
 
     fn variables(&self, adapter: &AdapterDefinition, spec: &LaunchSpec) -> Map<String, Value> {
-        let mut variables = Map::new();
+        let mut variables = spec.more.clone();
         let mut set = |name: &str, value: Value| drop(variables.insert(name.to_owned(), value));
         set("workspace", json!(spec.root.to_string()));
+        let number = self.next.load(Ordering::Relaxed);
+        let scratch = format!("pilcrow-debug-{}-{number}", std::process::id());
+        set("scratch", json!(std::env::temp_dir().join(scratch).to_string_lossy()));
         set("args", json!(spec.args));
         set("cwd", json!(spec.cwd.to_string()));
         set("stop_on_entry", json!(spec.stop_on_entry));
@@ -262,7 +297,11 @@ impl Sessions {
             set("env", spec.env.iter().map(|(name, value)| (name.clone(), json!(value))).collect());
         }
         match &spec.target {
-            Target::Program(path) => set("program", json!(path.to_string())),
+            Target::Program(path) => {
+                let folder = if path.as_path().is_dir() { Some(path.clone()) } else { path.parent() };
+                set("program", json!(path.to_string()));
+                set("folder", json!(folder.map(|it| it.to_string())));
+            }
             Target::Module(name) => set("module", json!(name)),
             Target::Process(pid) => set("pid", json!(pid)),
             Target::Port { host, port } => {
@@ -327,6 +366,14 @@ impl Sessions {
                 session.over().await;
                 let needs = plan.adapter.quirks.needs.as_ref();
                 Err(match (error, needs) {
+                    (DapError::Refused { adapter, command, reason }, _) => {
+                        // A build that failed is told in its output alone.
+                        let pieces = session.output(0).pieces;
+                        let said: Vec<&str> = pieces.iter().flat_map(|it| it.text.lines()).collect();
+                        let said = said[said.len().saturating_sub(20)..].join("\n");
+                        let reason = if said.is_empty() { reason } else { format!("{reason}\n{said}") };
+                        DapError::Refused { adapter, command, reason }
+                    }
                     (DapError::Crashed { adapter, why }, Some(needs)) => {
                         DapError::Crashed { adapter, why: format!("{why}\nit needs {needs}") }
                     }

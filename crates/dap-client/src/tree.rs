@@ -213,6 +213,22 @@ impl Sessions {
         }
     }
 
+    /// How the program of a session ended, where it is over: its launcher may know more than itself.
+    pub fn end_of(&self, session: &Arc<Session>) -> Option<crate::state::End> {
+        let State::Terminated(end) = session.state() else { return None };
+        let root = self.root_of(session);
+        match root.state() {
+            State::Terminated(more) if root.adapter_launches_only() && end.exit_code.is_none() => Some(more),
+            _ => Some(end),
+        }
+    }
+
+    /// What a session was started with, for starting it again with the breakpoints that it has now.
+    pub fn again(&self, session: &Session) -> (LaunchPlan, workspace::SpawnGrant) {
+        let (plan, grant) = session.started_with();
+        (LaunchPlan { breakpoints: session.breakpoints().unplaced(), ..plan }, grant)
+    }
+
     /// What there is of a tree, for data.
     pub fn describe(&self, session: &Session) -> Value {
         let children = self.tree(session);

@@ -82,6 +82,8 @@ impl Bench {
             stop_on_entry: false,
             breakpoints,
             arguments: None,
+            test: None,
+            more: serde_json::Map::new(),
         };
         self.sessions.plan(&spec).unwrap()
     }

@@ -5,5 +5,6 @@
 mod bench;
 mod children;
 mod misbehaving;
+mod more;
 mod sessions;
 mod transports;

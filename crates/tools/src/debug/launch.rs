@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agent::{Asker, ToolCx, ToolResult};
-use dap_client::{Breakpoints, Clock, LaunchSpec, Runs, Session, SourceBreakpoint, Target};
+use dap_client::{Breakpoints, Clock, LaunchPlan, LaunchSpec, Runs, Session, SourceBreakpoint, Target};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -21,19 +21,26 @@ impl Debug {
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
+        if args.config.is_some() {
+            return self.launch_config(args, cx, clock).await;
+        }
+        let spec = self.spec(args, cx).await?;
+        let plan = self.plan(spec).await?;
+        let session = self.begin(&plan, json_text(args.arguments.as_deref())?, cx, clock).await?;
+        self.snapshot(&session, cx, clock).await
+    }
+
+    /// What the arguments ask for.
+    pub(super) async fn spec(&self, args: &Arguments, cx: &ToolCx) -> Result<LaunchSpec, Failure> {
         let kit = &self.kit;
         let root = kit.workspace.root().clone();
         let target = target(kit, args)?;
         let mut breakpoints = Breakpoints::default();
         self.add(&mut breakpoints, args, cx).await?;
-        let over = args.arguments.as_deref().filter(|it| !it.trim().is_empty());
-        let over: Option<Value> = over.map(serde_json::from_str).transpose().map_err(|error| {
-            Failure::new(ErrorCode::InvalidArguments, format!("`arguments` is not JSON: {error}"))
-        })?;
         let cwd = args.cwd.as_deref().map(|cwd| kit.workspace.resolve(cwd)).transpose()?;
         let mut env: Vec<(String, String)> = args.env.clone().unwrap_or_default().into_iter().collect();
         env.sort();
-        let spec = LaunchSpec {
+        Ok(LaunchSpec {
             target,
             adapter: args.adapter.clone(),
             cwd: cwd.unwrap_or_else(|| root.clone()),
@@ -42,11 +49,27 @@ impl Debug {
             env,
             stop_on_entry: args.stop_on_entry,
             breakpoints,
-            arguments: over.clone(),
-        };
-        let debug = kit.debug.clone();
+            arguments: json_text(args.arguments.as_deref())?,
+            test: None,
+            more: serde_json::Map::new(),
+        })
+    }
+
+    /// What would be started for it.
+    pub(super) async fn plan(&self, spec: LaunchSpec) -> Result<LaunchPlan, Failure> {
+        let debug = self.kit.debug.clone();
         let plan = tokio::task::spawn_blocking(move || debug.plan(&spec)).await;
-        let plan = plan.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))??;
+        Ok(plan.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))??)
+    }
+
+    /// Starts what was planned, after who has to was asked.
+    pub(super) async fn begin(
+        &self,
+        plan: &LaunchPlan,
+        over: Option<Value>,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<Arc<Session>, Failure> {
         let grant = cx
             .grant_spawn(&SpawnRequest {
                 definition: plan.adapter.name.clone(),
@@ -65,8 +88,7 @@ impl Debug {
             None => cx.permit_debug(&format!("attach to {}", plan.title)).await?,
         }
         let runs = Arc::new(Terminal(cx.asker()));
-        let session = kit.debug.start_with(&plan, &grant, runs, clock).await?;
-        self.snapshot(&session, cx, clock).await
+        Ok(self.kit.debug.start_with(plan, &grant, runs, clock).await?)
     }
 
     /// Lists, adds or removes breakpoints.
@@ -81,12 +103,22 @@ impl Debug {
         let mut removed = 0;
         if args.remove {
             let count = session.breakpoints().list().count();
+            let all_of_it = path.is_none() && args.line.is_none();
+            let others = session.breakpoints();
+            if all_of_it {
+                removed = others.functions().len() + others.data().len() + others.instructions().len();
+            }
             let change = |all: &mut Breakpoints| {
+                if all_of_it {
+                    all.remove_others();
+                }
                 let paths = path.clone().map_or_else(|| all.paths(), |path| vec![path]);
-                paths.iter().for_each(|path| drop(all.remove(path, args.line)));
+                for path in &paths {
+                    all.remove(path, args.line);
+                }
             };
             self.kit.debug.change_breakpoints(session, change, clock).await?;
-            removed = count - session.breakpoints().list().count();
+            removed += count - session.breakpoints().list().count();
         } else {
             let mut added = Breakpoints::default();
             self.add(&mut added, args, cx).await?;
@@ -96,6 +128,7 @@ impl Debug {
                 all.exceptions = added.exceptions.clone().or(all.exceptions.take());
             };
             self.kit.debug.change_breakpoints(session, change, clock).await?;
+            self.add_special(session, args, clock).await?;
         }
         let (mut text, list) = listed(&self.kit, &session.breakpoints());
         if args.remove {
@@ -105,7 +138,12 @@ impl Debug {
     }
 
     /// What the arguments name, after the person was asked about what does more than look.
-    async fn add(&self, all: &mut Breakpoints, args: &Arguments, cx: &ToolCx) -> Result<(), Failure> {
+    pub(super) async fn add(
+        &self,
+        all: &mut Breakpoints,
+        args: &Arguments,
+        cx: &ToolCx,
+    ) -> Result<(), Failure> {
         for Point { file, line, column, condition, hit, log } in args.breakpoints.clone() {
             for code in condition.iter().chain(expressions(log.as_deref().unwrap_or_default()).iter()) {
                 if !is_harmless(code) {
@@ -136,11 +174,11 @@ impl Runs for Terminal {
 }
 
 fn target(kit: &Kit, args: &Arguments) -> Result<Target, Failure> {
-    let launches = args.action == "launch";
+    let launches = args.action != "attach";
     match (&args.program, &args.module, args.pid, args.port) {
         (Some(program), None, None, None) if launches => {
             let path = kit.workspace.resolve(program)?;
-            if !path.as_path().is_file() {
+            if !path.as_path().exists() {
                 return Err(Failure::new(ErrorCode::NotFound, format!("there is no file {program} to run")));
             }
             Ok(Target::Program(path))
@@ -154,6 +192,14 @@ fn target(kit: &Kit, args: &Arguments) -> Result<Target, Failure> {
         _ if launches => Err(needs("launch", "program` or `module")),
         _ => Err(needs("attach", "pid` or `port")),
     }
+}
+
+/// A parameter that is a text of JSON.
+pub(super) fn json_text(text: Option<&str>) -> Result<Option<Value>, Failure> {
+    let text = text.filter(|it| !it.trim().is_empty());
+    text.map(serde_json::from_str).transpose().map_err(|error| {
+        Failure::new(ErrorCode::InvalidArguments, format!("`arguments` is not JSON: {error}"))
+    })
 }
 
 /// What stands in braces in a log message.
@@ -180,6 +226,15 @@ fn listed(kit: &Kit, all: &Breakpoints) -> (String, Vec<Value>) {
         let mark = if placed.verified { "" } else { " (not in place)" };
         text.push_str(&format!("function {}{mark}\n", it.name));
         list.push(json!({ "function": it.name, "verified": placed.verified }));
+    }
+    let data = all.data().iter().map(|(it, placed)| ("data", it.label.clone(), placed));
+    let instructions =
+        all.instructions().iter().map(|(it, placed)| ("instruction", it.reference.clone(), placed));
+    for (kind, label, placed) in data.chain(instructions) {
+        let why = placed.message.as_deref().unwrap_or("the adapter does not say why");
+        let mark = if placed.verified { String::new() } else { format!(" (not in place: {why})") };
+        text.push_str(&format!("{kind} {label}{mark}\n"));
+        list.push(json!({ kind: label, "verified": placed.verified }));
     }
     if text.is_empty() {
         text = "no breakpoints\n".to_owned();
