@@ -17,10 +17,10 @@ const FOLDER: usize = 1000;
 const BUILT_IN: &[(&str, &str)] = &[
     ("bash-dap", include_str!("../../../adapters/debuggers/bash-dap.toml")),
     ("codelldb", include_str!("../../../adapters/debuggers/codelldb.toml")),
-    ("dart", include_str!("../../../adapters/debuggers/dart.toml")),
+    ("dart-debug", include_str!("../../../adapters/debuggers/dart-debug.toml")),
     ("debugpy", include_str!("../../../adapters/debuggers/debugpy.toml")),
     ("delve", include_str!("../../../adapters/debuggers/delve.toml")),
-    ("elixir-ls", include_str!("../../../adapters/debuggers/elixir-ls.toml")),
+    ("elixir-debug", include_str!("../../../adapters/debuggers/elixir-debug.toml")),
     ("gdb", include_str!("../../../adapters/debuggers/gdb.toml")),
     ("java", include_str!("../../../adapters/debuggers/java.toml")),
     ("js-debug", include_str!("../../../adapters/debuggers/js-debug.toml")),

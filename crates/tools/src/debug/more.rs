@@ -385,7 +385,7 @@ fn hex(text: &str) -> Option<Vec<u8>> {
         .filter(|c| !c.is_whitespace())
         .map(|c| c.to_digit(16).map(|it| it as u8))
         .collect::<Option<_>>()?;
-    let whole = !digits.is_empty() && digits.len() % 2 == 0;
+    let whole = !digits.is_empty() && digits.len().is_multiple_of(2);
     whole.then(|| digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 

@@ -86,7 +86,7 @@ pub(super) fn find(
     file: Option<&str>,
     line: Option<u64>,
 ) -> Result<Found, Failure> {
-    let named = name.map(|name| split(name));
+    let named = name.map(split);
     let Some(file) = file else {
         let Some((class, name)) = named else {
             return Err(super::needs("test", "name` or `file` and `line"));
