@@ -104,9 +104,11 @@ pub(super) fn expressions(statement: &str) -> Vec<String> {
         } else if c.is_alphabetic() || c == '_' || c == '$' {
             let end = chain(&chars, at);
             let text: String = chars[at..end].iter().collect();
-            let next = chars[end..].iter().find(|c| !c.is_whitespace());
+            let blank = chars[end..].iter().take_while(|c| c.is_whitespace()).count();
+            let rest = &chars[end + blank..];
             // What is called, a macro, a path, or a keyword argument's name is no value.
-            let called = matches!(next, Some('(' | '!')) && !chars[end..].starts_with(&['!', '=']);
+            let called =
+                rest.starts_with(&['(']) || (rest.starts_with(&['!']) && !rest.starts_with(&['!', '=']));
             let path = chars[end..].starts_with(&[':', ':']) || (at > 0 && chars[at - 1] == ':');
             let text = if called { text.rsplit_once('.').map_or("", |(of, _)| of).to_owned() } else { text };
             if !text.is_empty() && !path && !WORDS.contains(&text.as_str()) && !found.contains(&text) {
