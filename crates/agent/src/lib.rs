@@ -34,7 +34,7 @@ mod transcript;
 pub use builder::SessionBuilder;
 pub use call::call_tool;
 pub use compaction::{Limits as CompactionLimits, extract};
-pub use cx::{Standalone, ToolCx};
+pub use cx::{Asker, Standalone, ToolCx};
 pub use discovery::{Found, Match, ToolDocument, ToolIndex, ToolSource, Toolset};
 pub use emitter::Attached;
 pub use event::{

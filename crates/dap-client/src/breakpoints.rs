@@ -31,6 +31,24 @@ pub struct FunctionBreakpoint {
     pub name: String,
 }
 
+/// A breakpoint on data: where it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataBreakpoint {
+    /// The adapter's name of the data.
+    pub id: String,
+    /// For people.
+    pub label: String,
+}
+
+/// A breakpoint on an instruction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstructionBreakpoint {
+    /// A memory reference.
+    pub reference: String,
+    /// Bytes from there.
+    pub offset: i64,
+}
+
 /// What the adapter made of one breakpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Placed {
@@ -49,6 +67,8 @@ pub struct Placed {
 pub struct Breakpoints {
     sources: BTreeMap<AbsPath, Vec<(SourceBreakpoint, Placed)>>,
     functions: Vec<(FunctionBreakpoint, Placed)>,
+    data: Vec<(DataBreakpoint, Placed)>,
+    instructions: Vec<(InstructionBreakpoint, Placed)>,
     /// Exception filters; `None`: those that the adapter has on by default.
     pub exceptions: Option<Vec<String>>,
 }
@@ -70,11 +90,75 @@ impl Breakpoints {
         before - all.len()
     }
 
+    /// The same, as no adapter has seen them.
+    pub(crate) fn unplaced(mut self) -> Self {
+        let sources = self.sources.values_mut().flatten().map(|(_, placed)| placed);
+        let functions = self.functions.iter_mut().map(|(_, placed)| placed);
+        sources.chain(functions).for_each(|it| *it = Placed::default());
+        // Addresses are of one process.
+        self.data.clear();
+        self.instructions.clear();
+        self
+    }
+
     /// Adds one on a function.
     pub fn add_function(&mut self, name: &str) {
         if !self.functions.iter().any(|(it, _)| it.name == name) {
             self.functions.push((FunctionBreakpoint { name: name.to_owned() }, Placed::default()));
         }
+    }
+
+    /// Adds one on data.
+    pub fn add_data(&mut self, breakpoint: DataBreakpoint) {
+        self.data.retain(|(it, _)| it.id != breakpoint.id);
+        self.data.push((breakpoint, Placed::default()));
+    }
+
+    /// Adds one on an instruction.
+    pub fn add_instruction(&mut self, breakpoint: InstructionBreakpoint) {
+        self.instructions.retain(|(it, _)| *it != breakpoint);
+        self.instructions.push((breakpoint, Placed::default()));
+    }
+
+    /// Removes those on functions, data and instructions; how many.
+    pub fn remove_others(&mut self) -> usize {
+        let count = self.functions.len() + self.data.len() + self.instructions.len();
+        self.functions.clear();
+        self.data.clear();
+        self.instructions.clear();
+        count
+    }
+
+    /// All on data.
+    pub fn data(&self) -> &[(DataBreakpoint, Placed)] {
+        &self.data
+    }
+
+    /// All on instructions.
+    pub fn instructions(&self) -> &[(InstructionBreakpoint, Placed)] {
+        &self.instructions
+    }
+
+    /// Arguments of `setDataBreakpoints`.
+    pub(crate) fn data_arguments(&self) -> Value {
+        let all = self.data.iter().map(|(it, _)| json!({"dataId": it.id, "accessType": "write"}));
+        json!({"breakpoints": all.collect::<Vec<_>>()})
+    }
+
+    /// Arguments of `setInstructionBreakpoints`.
+    pub(crate) fn instruction_arguments(&self) -> Value {
+        let one = |it: &InstructionBreakpoint| json!({"instructionReference": it.reference, "offset": (it.offset != 0).then_some(it.offset)});
+        json!({"breakpoints": self.instructions.iter().map(|(it, _)| one(it)).collect::<Vec<_>>()})
+    }
+
+    /// Takes the answer to `setDataBreakpoints` in.
+    pub(crate) fn data_answer(&mut self, body: &Value) {
+        answered(self.data.iter_mut().map(|(_, placed)| placed), body);
+    }
+
+    /// Takes the answer to `setInstructionBreakpoints` in.
+    pub(crate) fn instruction_answer(&mut self, body: &Value) {
+        answered(self.instructions.iter_mut().map(|(_, placed)| placed), body);
     }
 
     /// The files that have some, or had.
@@ -111,18 +195,13 @@ impl Breakpoints {
 
     /// Takes the answer to `setBreakpoints` in.
     pub(crate) fn source_answer(&mut self, path: &AbsPath, body: &Value) {
-        let answers = body["breakpoints"].as_array().cloned().unwrap_or_default();
-        for ((_, placed), answer) in self.sources.entry(path.clone()).or_default().iter_mut().zip(answers) {
-            *placed = read(&answer);
-        }
+        let all = self.sources.entry(path.clone()).or_default();
+        answered(all.iter_mut().map(|(_, placed)| placed), body);
     }
 
     /// Takes the answer to `setFunctionBreakpoints` in.
     pub(crate) fn function_answer(&mut self, body: &Value) {
-        let answers = body["breakpoints"].as_array().cloned().unwrap_or_default();
-        for ((_, placed), answer) in self.functions.iter_mut().zip(answers) {
-            *placed = read(&answer);
-        }
+        answered(self.functions.iter_mut().map(|(_, placed)| placed), body);
     }
 
     /// Takes an event `breakpoint` in.
@@ -131,11 +210,19 @@ impl Breakpoints {
         let Some(id) = told.id else { return };
         let functions = self.functions.iter_mut().map(|(_, placed)| placed);
         let sources = self.sources.values_mut().flatten().map(|(_, placed)| placed);
-        for placed in sources.chain(functions).filter(|placed| placed.id == Some(id)) {
+        let data = self.data.iter_mut().map(|(_, placed)| placed);
+        let instructions = self.instructions.iter_mut().map(|(_, placed)| placed);
+        let all = sources.chain(functions).chain(data).chain(instructions);
+        for placed in all.filter(|placed| placed.id == Some(id)) {
             let line = told.line.or(placed.line);
             *placed = Placed { line, ..told.clone() };
         }
     }
+}
+
+fn answered<'a>(placed: impl Iterator<Item = &'a mut Placed>, body: &Value) {
+    let answers = body["breakpoints"].as_array().map(Vec::as_slice).unwrap_or_default();
+    placed.zip(answers).for_each(|(placed, answer)| *placed = read(answer));
 }
 
 fn read(value: &Value) -> Placed {

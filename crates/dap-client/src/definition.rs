@@ -22,8 +22,12 @@ pub struct AdapterDefinition {
     pub about: String,
     /// Of several that fit the lowest is taken.
     pub rank: u32,
+    /// Values of `type` in launch configurations that mean it, beside its name.
+    pub types: Vec<String>,
     /// Kinds of executables that it debugs.
     pub executables: Vec<Executable>,
+    /// It debugs folders too, that have such files.
+    pub folders: bool,
     /// Names of interpreters in a script's first line.
     pub interpreters: Vec<String>,
     /// How it is started.
@@ -36,6 +40,10 @@ pub struct AdapterDefinition {
     pub launch: Value,
     /// Arguments of `attach`, if it can.
     pub attach: Option<Value>,
+    /// Exception filters that are on unless others are named, in place of its own defaults.
+    pub exceptions: Vec<String>,
+    /// Runners of tests that it can stop at a failure.
+    pub tests: BTreeMap<String, TestRule>,
     /// What is peculiar.
     pub quirks: Quirks,
     /// How it is got.
@@ -100,12 +108,60 @@ pub struct Quirks {
     /// Words that its own output begins with, which say nothing about the program.
     #[serde(default)]
     pub chatter: Vec<String>,
+    /// What stands before the program's exit code in output of its own, where no event tells it.
+    #[serde(default)]
+    pub exit_says: Vec<String>,
+    /// Its own standard streams are the program's too.
+    #[serde(default)]
+    pub output_of_program: bool,
+    /// It tells the end by a signal as an exit code: 256 less the signal's number.
+    #[serde(default)]
+    pub signals_below_256: bool,
+    /// The session that is launched runs no program itself: its child sessions do.
+    #[serde(default)]
+    pub launcher: bool,
+    /// Where in the configuration of a child session the port of its adapter stands, as a JSON pointer.
+    #[serde(default)]
+    pub child_port: Option<String>,
+    /// What is attached to by a port is the adapter itself: none is started.
+    #[serde(default)]
+    pub attach_connects: bool,
     /// Names of scopes that are not looked into for a snapshot.
     #[serde(default)]
     pub skip_scopes: Vec<String>,
     /// Variables whose names match these are left out of a snapshot.
     #[serde(default)]
     pub skip_variables: Vec<String>,
+}
+
+impl Quirks {
+    /// The exit code that stands in a text of the adapter's own.
+    pub(crate) fn exit_code(&self, text: &str) -> Option<i64> {
+        // A line of its own; what a program writes about others comes with more.
+        let text = text.trim_end();
+        let text = Some(text).filter(|it| it.len() < 100 && !it.contains('\n'))?;
+        let after = self.exit_says.iter().find_map(|it| Some(text.split_once(it.as_str())?.1))?;
+        let end = after.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(after.len());
+        after[..end].parse().ok()
+    }
+}
+
+/// What a test under the debugger needs of an adapter, for one runner of tests.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TestRule {
+    /// In place of the adapter's own rank.
+    #[serde(default)]
+    pub rank: Option<u32>,
+    /// Laid over the arguments of `launch`; variables as there.
+    #[serde(default)]
+    pub launch: Option<Value>,
+    /// Filters with which it stops at a failure.
+    #[serde(default)]
+    pub exceptions: Option<Vec<String>>,
+    /// Functions that a failing test runs into.
+    #[serde(default)]
+    pub functions: Vec<String>,
 }
 
 /// How an adapter is got.
@@ -134,14 +190,11 @@ pub enum How {
 }
 
 impl Install {
-    /// The command or page for a person.
-    pub fn hint(&self) -> String {
-        let packages = self.packages.join(" ");
+    /// What a person does to get the adapter called `name`.
+    pub fn hint(&self, name: &str) -> String {
         match self.how {
-            How::Pip => format!("pip install {packages}"),
-            How::Npm => format!("npm install -g {packages}"),
-            How::Cargo => format!("cargo install {packages}"),
-            How::Apt => format!("apt-get install {packages}"),
+            How::Pip | How::Npm | How::Cargo => format!("pilcrow adapters install {name}"),
+            How::Apt => format!("apt-get install {}", self.packages.join(" ")),
             How::Page => format!("see {}", self.page),
         }
     }
@@ -183,6 +236,10 @@ struct File {
     #[serde(default)]
     executables: Vec<Executable>,
     #[serde(default)]
+    types: Vec<String>,
+    #[serde(default)]
+    folders: bool,
+    #[serde(default)]
     interpreters: Vec<String>,
     command: CommandRule,
     #[serde(default)]
@@ -192,6 +249,10 @@ struct File {
     launch: Value,
     #[serde(default)]
     attach: Option<Value>,
+    #[serde(default)]
+    exceptions: Vec<String>,
+    #[serde(default)]
+    tests: BTreeMap<String, TestRule>,
     #[serde(default)]
     quirks: Quirks,
     install: Install,
@@ -241,12 +302,16 @@ impl AdapterDefinition {
             about: file.about,
             rank: file.rank,
             executables: file.executables,
+            types: file.types,
+            folders: file.folders,
             interpreters: file.interpreters,
             command: file.command,
             transport: file.transport,
             variables: file.variables,
             launch: file.launch,
             attach: file.attach,
+            exceptions: file.exceptions,
+            tests: file.tests,
             quirks: file.quirks,
             install: file.install,
             verified,
@@ -258,6 +323,12 @@ impl AdapterDefinition {
     /// Whether it debugs files of this name.
     pub fn takes(&self, path: &Path) -> bool {
         path.file_name().is_some_and(|name| self.matcher.is_match(name))
+    }
+
+    /// What must be there for it: its program, or the script that its program runs.
+    pub fn programs(&self) -> &[String] {
+        let own = self.command.args.iter().find_map(|word| word.strip_prefix("${")?.strip_suffix('}'));
+        own.and_then(|it| self.variables.get(it)).unwrap_or(&self.command.candidates)
     }
 
     /// Whether its `launch` can be given `${name}`.

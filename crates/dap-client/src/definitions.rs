@@ -11,9 +11,24 @@ use std::sync::Arc;
 
 use crate::definition::{AdapterDefinition, DefinitionError, Executable};
 
+/// Files of a folder that are looked at.
+const FOLDER: usize = 1000;
+
 const BUILT_IN: &[(&str, &str)] = &[
+    ("bash-dap", include_str!("../../../adapters/debuggers/bash-dap.toml")),
+    ("codelldb", include_str!("../../../adapters/debuggers/codelldb.toml")),
+    ("dart-debug", include_str!("../../../adapters/debuggers/dart-debug.toml")),
     ("debugpy", include_str!("../../../adapters/debuggers/debugpy.toml")),
+    ("delve", include_str!("../../../adapters/debuggers/delve.toml")),
+    ("elixir-debug", include_str!("../../../adapters/debuggers/elixir-debug.toml")),
     ("gdb", include_str!("../../../adapters/debuggers/gdb.toml")),
+    ("java", include_str!("../../../adapters/debuggers/java.toml")),
+    ("js-debug", include_str!("../../../adapters/debuggers/js-debug.toml")),
+    ("kotlin", include_str!("../../../adapters/debuggers/kotlin.toml")),
+    ("lldb-dap", include_str!("../../../adapters/debuggers/lldb-dap.toml")),
+    ("netcoredbg", include_str!("../../../adapters/debuggers/netcoredbg.toml")),
+    ("php-debug", include_str!("../../../adapters/debuggers/php-debug.toml")),
+    ("ruby-debug", include_str!("../../../adapters/debuggers/ruby-debug.toml")),
 ];
 
 /// The definitions in force, by name.
@@ -74,7 +89,14 @@ impl Definitions {
 
     /// Those that debug the program at `path`, best first: by its name, else by what it is. Blocking.
     pub fn for_program(&self, path: &Path) -> Vec<Arc<AdapterDefinition>> {
-        let by_name = self.ranked(|it| it.takes(path));
+        // A folder is a program where one of its files is.
+        let files: Vec<PathBuf> = std::fs::read_dir(path)
+            .map(|entries| entries.take(FOLDER).filter_map(|it| it.ok().map(|it| it.path())).collect())
+            .unwrap_or_default();
+        let by_name = match path.is_dir() {
+            true => self.ranked(|it| it.folders && files.iter().any(|file| it.takes(file))),
+            false => self.ranked(|it| it.takes(path)),
+        };
         if !by_name.is_empty() {
             return by_name;
         }

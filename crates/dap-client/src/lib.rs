@@ -13,22 +13,29 @@ mod envelope;
 mod error;
 mod handles;
 mod output;
+mod prepare;
+mod reverse;
 mod session;
 mod sessions;
 mod state;
 mod transport;
+mod tree;
 
-pub use breakpoints::{Breakpoints, FunctionBreakpoint, Placed, SourceBreakpoint};
+pub use breakpoints::{
+    Breakpoints, DataBreakpoint, FunctionBreakpoint, InstructionBreakpoint, Placed, SourceBreakpoint,
+};
 pub use client::{Client, Handler, InFlight, RequestError};
 pub use definition::{
-    AdapterDefinition, CommandRule, DefinitionError, Executable, FORMAT, How, Install, Quirks, Transport,
-    Verified, fill, merge,
+    AdapterDefinition, CommandRule, DefinitionError, Executable, FORMAT, How, Install, Quirks, TestRule,
+    Transport, Verified, fill, merge,
 };
 pub use definitions::Definitions;
 pub use envelope::{AdapterError, Malformed, Message, parse};
 pub use error::DapError;
 pub use handles::{BadHandle, Handle};
 pub use output::{Category, Output, Piece, Since};
-pub use session::{Clock, Frame, Page, Scope, Session, Thread, Variable};
+pub use prepare::Ran;
+pub use reverse::{NoRuns, Runs};
+pub use session::{Clock, ExceptionInfo, Frame, GotoTarget, Page, Scope, Session, Thread, Variable};
 pub use sessions::{LaunchPlan, LaunchSpec, NoPrograms, Programs, Sessions, Target};
 pub use state::{End, Input, Machine, Need, State, Stop, WrongState};

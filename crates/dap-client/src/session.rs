@@ -6,7 +6,9 @@
 
 mod asks;
 mod data;
+mod more;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,11 +27,13 @@ use crate::definition::AdapterDefinition;
 use crate::error::DapError;
 use crate::handles::Handles;
 use crate::output::{Category, Output};
+use crate::reverse::Reverse;
 use crate::sessions::LaunchPlan;
 use crate::state::{Input, Machine, Need, State, Stop};
 use crate::transport::{Connection, with_tail};
 
 pub use data::{Frame, Page, Scope, Thread, Variable};
+pub use more::{ExceptionInfo, GotoTarget};
 
 /// How long the process of a closed stream may take to end, and a stream after its process.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -69,6 +73,8 @@ pub struct Session {
     pub adapter: Arc<AdapterDefinition>,
     /// Whether the program was launched, and so ends with the session.
     pub launched: bool,
+    /// The session whose adapter asked for this one.
+    pub parent: Option<String>,
     client: Client,
     inner: Arc<Inner>,
     over: CancellationToken,
@@ -76,12 +82,15 @@ pub struct Session {
 
 /// What events change.
 struct Inner {
-    chatter: Vec<String>,
+    adapter: Arc<AdapterDefinition>,
     core: Mutex<Core>,
     state: watch::Sender<State>,
     changes: broadcast::Sender<State>,
     /// Set by the event `terminated`, after which nothing more is to come.
     finished: CancellationToken,
+    reverse: Arc<Reverse>,
+    /// Rung at every change of any session.
+    bell: watch::Sender<u64>,
 }
 
 struct Core {
@@ -91,6 +100,15 @@ struct Core {
     breakpoints: Breakpoints,
     frames: Handles,
     variables: Handles,
+    /// More of the frames that were handed out in one epoch, by our number.
+    details: HashMap<i64, Details>,
+    details_epoch: u64,
+}
+
+/// What is not shown of a frame and may be asked about.
+struct Details {
+    source: Value,
+    instruction: Option<String>,
 }
 
 impl Inner {
@@ -106,7 +124,13 @@ impl Inner {
             self.state.send_replace(state.clone());
             // An error means that nobody listens.
             drop(self.changes.send(state));
+            drop(core);
+            self.ring();
         }
+    }
+
+    fn ring(&self) {
+        self.bell.send_modify(|rung| *rung = rung.wrapping_add(1));
     }
 }
 
@@ -154,20 +178,29 @@ impl Handler for Inner {
             "output" => {
                 let text = body["output"].as_str().unwrap_or_default();
                 let category = Category::parse(body["category"].as_str());
+                let quirks = &self.adapter.quirks;
+                if let Some(code) = quirks.exit_code(text).filter(|_| category != Some(Category::Stdout)) {
+                    self.take(Input::Exited { code: Some(code) });
+                    return;
+                }
                 let chatter = category == Some(Category::Console)
-                    && self.chatter.iter().any(|start| text.starts_with(start.as_str()));
+                    && quirks.chatter.iter().any(|start| text.starts_with(start.as_str()));
                 if let Some(category) = category.filter(|_| !chatter) {
                     self.core().output.push(category, text);
+                    self.ring();
                 }
             }
             other => tracing::trace!(event = other, "an event that changes nothing here"),
         }
     }
 
-    fn request(&self, command: &str, _: Option<&RawValue>) -> BoxFuture<'static, Result<Value, String>> {
-        // Neither is announced as supported: the adapter is to start programs itself.
-        let refusal = format!("this client does not support {command}");
-        Box::pin(std::future::ready(Err(refusal)))
+    fn request(
+        &self,
+        command: &str,
+        arguments: Option<&RawValue>,
+    ) -> BoxFuture<'static, Result<Value, String>> {
+        let arguments = arguments.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default();
+        Arc::clone(&self.reverse).answer(command, arguments)
     }
 }
 
@@ -177,6 +210,9 @@ impl Session {
         id: String,
         plan: &LaunchPlan,
         connection: Connection,
+        reverse: Arc<Reverse>,
+        bell: watch::Sender<u64>,
+        parent: Option<&Session>,
         tracker: &TaskTracker,
     ) -> Arc<Self> {
         let core = Core {
@@ -186,15 +222,19 @@ impl Session {
             breakpoints: plan.breakpoints.clone(),
             frames: Handles::new("frame", "stack"),
             variables: Handles::new("variables_reference", "scopes"),
+            details: HashMap::new(),
+            details_epoch: 0,
         };
         let inner = Arc::new(Inner {
-            chatter: plan.adapter.quirks.chatter.clone(),
+            adapter: Arc::clone(&plan.adapter),
             core: Mutex::new(core),
             state: watch::channel(State::Launching).0,
             changes: broadcast::channel(CHANGES).0,
             finished: CancellationToken::new(),
+            reverse: Arc::clone(&reverse),
+            bell,
         });
-        let Connection { reader, writer, process } = connection;
+        let Connection { reader, writer, process, stdout, .. } = connection;
         let handler: Arc<dyn Handler> = Arc::<Inner>::clone(&inner);
         let client = Client::spawn(plan.adapter.name.clone(), reader, writer, handler, tracker);
         let session = Arc::new(Self {
@@ -202,10 +242,23 @@ impl Session {
             title: plan.title.clone(),
             adapter: Arc::clone(&plan.adapter),
             launched: plan.request == "launch",
+            parent: parent.map(|it| it.id.clone()),
             client,
             inner,
             over: CancellationToken::new(),
         });
+        if let Some(mut stdout) = stdout {
+            let inner = Arc::downgrade(&session.inner);
+            tracker.spawn(async move {
+                while let Some(text) = stdout.recv().await {
+                    let Some(inner) = inner.upgrade() else { break };
+                    inner.core().output.push(Category::Stdout, &text);
+                    inner.ring();
+                }
+            });
+        }
+        // Nobody else sets it.
+        drop(reverse.session.set(Arc::downgrade(&session)));
         tracker.spawn(Arc::clone(&session).supervise(process));
         session
     }
@@ -216,7 +269,8 @@ impl Session {
             "clientID": "pilcrow", "clientName": "Pilcrow", "adapterID": plan.adapter.name, "locale": "en",
             "linesStartAt1": true, "columnsStartAt1": true, "pathFormat": "path",
             "supportsVariableType": true, "supportsVariablePaging": true,
-            "supportsRunInTerminalRequest": false, "supportsStartDebuggingRequest": false,
+            "supportsRunInTerminalRequest": true, "supportsStartDebuggingRequest": true,
+            "supportsMemoryReferences": true,
         });
         let capabilities = self.ask("initialize", hello, Need::NotTerminated, clock).await?;
         if capabilities["supportsCancelRequest"] == true {
@@ -293,6 +347,31 @@ impl Session {
     /// Where it is.
     pub fn state(&self) -> State {
         self.inner.core().machine.state().clone()
+    }
+
+    /// Grows with every resume: what was told of an earlier stop is of another epoch.
+    pub fn epoch(&self) -> u64 {
+        self.inner.core().machine.epoch()
+    }
+
+    /// Whether its program is run by its child sessions and not by itself.
+    pub fn adapter_launches_only(&self) -> bool {
+        self.parent.is_none() && self.adapter.quirks.launcher
+    }
+
+    pub(crate) fn started_with(&self) -> (LaunchPlan, workspace::SpawnGrant) {
+        (self.inner.reverse.plan.clone(), self.inner.reverse.grant.clone())
+    }
+
+    /// Fires when nothing more is to come of it.
+    pub(crate) fn finished(&self) -> CancellationToken {
+        self.inner.finished.clone()
+    }
+
+    /// Adds to what its program wrote.
+    pub(crate) fn push_output(&self, category: Category, text: &str) {
+        self.inner.core().output.push(category, text);
+        self.inner.ring();
     }
 
     /// Every change of state from now on, in order.
@@ -425,15 +504,16 @@ impl Session {
         self.inner.finished.cancel();
     }
 
-    /// Watches until it is over, and ends what was started.
-    async fn supervise(self: Arc<Self>, process: Process) {
+    /// Watches until it is over, and ends what was started. A child has no process: its adapter is its
+    /// parent's.
+    async fn supervise(self: Arc<Self>, process: Option<Process>) {
         let mut states = self.inner.state.subscribe();
         let over = states.wait_for(|state| matches!(state, State::Terminated(_)));
         // Each may be dropped: what happened stays so and is asked again below.
         let told = tokio::select! {
             _ = over => true,
             _ = self.client.closed() => false,
-            _ = process.exited() => false,
+            _ = self.exit_status(process.as_ref()) => false,
         };
         if told {
             // After `exited` some adapters (gdb 18) still have the program's last output to tell.
@@ -442,17 +522,48 @@ impl Session {
             let clock = Clock::new(GOODBYE, &CancellationToken::new());
             self.goodbye("disconnect", json!({}), &clock).await;
         } else {
-            let both = async { tokio::join!(self.client.closed(), process.exited()) };
+            let both = async { (self.client.closed().await, self.exit_status(process.as_ref()).await) };
             let ended = tokio::time::timeout(LAST_WORDS, both).await;
             let why = match ended {
-                Ok((_, status)) => format!("it ended without a word ({status})"),
-                Err(_) => "it closed its stream".to_owned(),
+                Ok((_, Some(status))) => format!("it ended without a word ({status})"),
+                _ => "it closed its stream".to_owned(),
             };
             // Ignored where its last messages said that it is over.
-            self.give_up(&with_tail(&why, &process.stderr_tail()));
+            let tail = process.as_ref().map(Process::stderr_tail).unwrap_or_default();
+            self.give_up(&with_tail(&why, &tail));
         }
+        self.inner.finished.cancel();
         self.client.close("the session is over");
-        process.end(GRACE).await;
+        self.inner.reverse.end(&self).await;
+        if let Some(process) = process {
+            self.outlived().await;
+            process.end(GRACE).await;
+            if self.adapter.quirks.output_of_program {
+                self.push_output(Category::Stderr, &process.stderr_tail());
+            }
+        }
         self.over.cancel();
+        self.inner.ring();
+    }
+
+    async fn exit_status(&self, process: Option<&Process>) -> Option<std::process::ExitStatus> {
+        match process {
+            Some(process) => Some(process.exited().await),
+            None => {
+                self.client.closed().await;
+                None
+            }
+        }
+    }
+
+    /// The adapter's process serves child sessions too: it is kept while they live.
+    async fn outlived(&self) {
+        let Some(sessions) = self.inner.reverse.sessions.upgrade() else { return };
+        for child in sessions.tree(self).iter().skip(1) {
+            if !crate::tree::is_over(child) {
+                self.over.cancel();
+            }
+            child.over().await;
+        }
     }
 }

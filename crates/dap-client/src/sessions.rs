@@ -6,10 +6,11 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use workspace::{AbsPath, CommandLine, Processes, SpawnGrant};
@@ -18,9 +19,11 @@ use crate::breakpoints::Breakpoints;
 use crate::definition::{AdapterDefinition, fill, merge};
 use crate::definitions::Definitions;
 use crate::error::DapError;
+use crate::reverse::{NoRuns, Reverse, Runs};
 use crate::session::{Clock, Session};
 use crate::state::State;
-use crate::transport;
+use crate::transport::{self, Connection};
+use crate::tree::is_over;
 
 /// Sessions that are over, kept for a look at what they wrote.
 const KEPT: usize = 16;
@@ -94,6 +97,10 @@ pub struct LaunchSpec {
     pub breakpoints: Breakpoints,
     /// Laid over the arguments that the adapter's definition gives.
     pub arguments: Option<Value>,
+    /// The runner of tests, where a test is run.
+    pub test: Option<String>,
+    /// Further variables of templates.
+    pub more: Map<String, Value>,
 }
 
 /// What would be started.
@@ -115,10 +122,14 @@ pub struct LaunchPlan {
     pub program: Option<CommandLine>,
     /// In place before it runs.
     pub breakpoints: Breakpoints,
+    /// Where an adapter runs already; none is started then.
+    pub connect: Option<(String, u16)>,
 }
 
 /// All sessions.
 pub struct Sessions {
+    me: Weak<Self>,
+    bell: watch::Sender<u64>,
     definitions: Definitions,
     programs: Arc<dyn Programs>,
     processes: Arc<Processes>,
@@ -135,7 +146,30 @@ impl Sessions {
         processes: Arc<Processes>,
     ) -> Arc<Self> {
         let (tracker, next, list) = (TaskTracker::new(), AtomicU64::new(1), Mutex::default());
-        Arc::new(Self { definitions, programs, processes, tracker, next, list })
+        let bell = watch::channel(0).0;
+        Arc::new_cyclic(|me| Self {
+            me: me.clone(),
+            bell,
+            definitions,
+            programs,
+            processes,
+            tracker,
+            next,
+            list,
+        })
+    }
+
+    pub(crate) fn processes(&self) -> &Arc<Processes> {
+        &self.processes
+    }
+
+    pub(crate) fn tracker(&self) -> &TaskTracker {
+        &self.tracker
+    }
+
+    /// Rung at every change of a session's state, output or tree. Cancel-safe to wait for.
+    pub fn bell(&self) -> &watch::Sender<u64> {
+        &self.bell
     }
 
     /// The adapters that are known.
@@ -155,10 +189,11 @@ impl Sessions {
         });
         let (adapter, program) = found.ok_or_else(|| DapError::Missing {
             adapter: fitting.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(" or "),
-            hint: fitting.iter().map(|it| it.install.hint()).collect::<Vec<_>>().join("` or `"),
+            hint: fitting.iter().map(|it| it.install.hint(&it.name)).collect::<Vec<_>>().join("` or `"),
         })?;
         let attaches = matches!(spec.target, Target::Process(_) | Target::Port { .. });
         let template = if attaches { adapter.attach.as_ref() } else { Some(&adapter.launch) };
+        let laid_over = spec.test.as_deref().and_then(|it| adapter.tests.get(it)?.launch.as_ref());
         let template = template.ok_or_else(|| DapError::Unsupported {
             adapter: adapter.name.clone(),
             what: "attach to what runs already".to_owned(),
@@ -166,12 +201,32 @@ impl Sessions {
         })?;
         let variables = self.variables(&adapter, spec);
         let mut arguments = fill(template, &variables).unwrap_or_else(|| json!({}));
+        if let Some(over) = laid_over.and_then(|it| fill(it, &variables)) {
+            merge(&mut arguments, over);
+        }
         if let Some(over) = &spec.arguments {
             merge(&mut arguments, over.clone());
         }
         let env = adapter.command.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        let command =
-            CommandLine { program, args: adapter.command.args.clone(), env, cwd: spec.root.clone() };
+        let mut args = Vec::new();
+        for word in &adapter.command.args {
+            let missing = || DapError::Missing {
+                adapter: adapter.name.clone(),
+                hint: adapter.install.hint(&adapter.name),
+            };
+            let own = word.strip_prefix("${").and_then(|it| adapter.variables.get(it.strip_suffix('}')?));
+            let value = fill(&json!(word), &variables).and_then(|it| it.as_str().map(str::to_owned));
+            // A port is chosen at the start; what the definition looks for must be there.
+            args.push(match own {
+                Some(_) => value.ok_or_else(missing)?,
+                None => word.clone(),
+            });
+        }
+        let command = CommandLine { program, args, env, cwd: spec.root.clone() };
+        let connect = match &spec.target {
+            Target::Port { host, port } if adapter.quirks.attach_connects => Some((host.clone(), *port)),
+            _ => None,
+        };
         let program = match &spec.target {
             Target::Program(path) => Some((path.as_path().to_owned(), spec.args.clone())),
             Target::Module(name) => {
@@ -196,6 +251,7 @@ impl Sessions {
             command,
             arguments,
             program,
+            connect,
         })
     }
 
@@ -205,9 +261,20 @@ impl Sessions {
         let none = |what: String| DapError::NoAdapter { what, known: known() };
         if let Some(name) = &spec.adapter {
             let adapter = self.definitions.get(name).cloned();
+            if let (Some(adapter), Some(test)) = (&adapter, &spec.test)
+                && !adapter.tests.contains_key(test)
+            {
+                return Err(none(format!("tests of {test} with {name}")));
+            }
             return adapter.map(|it| vec![it]).ok_or_else(|| none(format!("the name `{name}`")));
         }
         let fitting = match &spec.target {
+            _ if spec.test.is_some() => {
+                let test = spec.test.as_deref().unwrap_or_default();
+                let mut fitting = self.definitions.ranked(|it| it.tests.contains_key(test));
+                fitting.sort_by_key(|it| it.tests.get(test).and_then(|it| it.rank).unwrap_or(it.rank));
+                fitting
+            }
             Target::Program(path) => self.definitions.for_program(path.as_path()),
             Target::Module(_) => self.definitions.ranked(|it| it.launches("module")),
             Target::Process(_) | Target::Port { .. } => Vec::new(),
@@ -216,17 +283,25 @@ impl Sessions {
     }
 
     fn variables(&self, adapter: &AdapterDefinition, spec: &LaunchSpec) -> Map<String, Value> {
-        let mut variables = Map::new();
+        let mut variables = spec.more.clone();
         let mut set = |name: &str, value: Value| drop(variables.insert(name.to_owned(), value));
         set("workspace", json!(spec.root.to_string()));
+        let number = self.next.load(Ordering::Relaxed);
+        let scratch = format!("pilcrow-debug-{}-{number}", std::process::id());
+        set("scratch", json!(std::env::temp_dir().join(scratch).to_string_lossy()));
         set("args", json!(spec.args));
         set("cwd", json!(spec.cwd.to_string()));
         set("stop_on_entry", json!(spec.stop_on_entry));
         if !spec.env.is_empty() {
+            set("env_list", spec.env.iter().map(|(name, value)| json!(format!("{name}={value}"))).collect());
             set("env", spec.env.iter().map(|(name, value)| (name.clone(), json!(value))).collect());
         }
         match &spec.target {
-            Target::Program(path) => set("program", json!(path.to_string())),
+            Target::Program(path) => {
+                let folder = if path.as_path().is_dir() { Some(path.clone()) } else { path.parent() };
+                set("program", json!(path.to_string()));
+                set("folder", json!(folder.map(|it| it.to_string())));
+            }
             Target::Module(name) => set("module", json!(name)),
             Target::Process(pid) => set("pid", json!(pid)),
             Target::Port { host, port } => {
@@ -242,7 +317,8 @@ impl Sessions {
         variables
     }
 
-    /// Starts what was planned, up to where the program runs. Dropping the future ends what was started.
+    /// Starts what was planned, up to where the program runs; programs that the adapter wants run in a
+    /// terminal are refused. Dropping the future ends what was started.
     ///
     /// # Errors
     /// [`DapError`]; nothing is left running then.
@@ -252,16 +328,33 @@ impl Sessions {
         grant: &SpawnGrant,
         clock: &Clock,
     ) -> Result<Arc<Session>, DapError> {
-        let connect = transport::open(&self.processes, plan, grant, clock.until, &self.tracker);
+        self.start_with(plan, grant, Arc::new(NoRuns), clock).await
+    }
+
+    /// [`Self::start`] with somebody who is asked about programs that the adapter wants run.
+    ///
+    /// # Errors
+    /// [`DapError`]; nothing is left running then.
+    pub async fn start_with(
+        &self,
+        plan: &LaunchPlan,
+        grant: &SpawnGrant,
+        runs: Arc<dyn Runs>,
+        clock: &Clock,
+    ) -> Result<Arc<Session>, DapError> {
+        let connect = async {
+            match &plan.connect {
+                Some((host, port)) => transport::reach(&plan.adapter.name, host, *port, clock.until).await,
+                None => transport::open(&self.processes, plan, grant, clock.until, &self.tracker).await,
+            }
+        };
         let connection = tokio::select! {
             biased;
             // What was started so far is owned by `connect` and killed with it.
             () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
             connection = connect => connection?,
         };
-        let id = format!("debug-{}", self.next.fetch_add(1, Ordering::Relaxed));
-        let session = Session::new(id, plan, connection, &self.tracker);
-        self.add(Arc::clone(&session));
+        let session = self.enter(plan, connection, grant, runs, None);
         let unfinished = GiveUp(Some(Arc::clone(&session)));
         match session.handshake(plan, clock).await {
             Ok(()) => {
@@ -273,6 +366,14 @@ impl Sessions {
                 session.over().await;
                 let needs = plan.adapter.quirks.needs.as_ref();
                 Err(match (error, needs) {
+                    (DapError::Refused { adapter, command, reason }, _) => {
+                        // A build that failed is told in its output alone.
+                        let pieces = session.output(0).pieces;
+                        let said: Vec<&str> = pieces.iter().flat_map(|it| it.text.lines()).collect();
+                        let said = said[said.len().saturating_sub(20)..].join("\n");
+                        let reason = if said.is_empty() { reason } else { format!("{reason}\n{said}") };
+                        DapError::Refused { adapter, command, reason }
+                    }
                     (DapError::Crashed { adapter, why }, Some(needs)) => {
                         DapError::Crashed { adapter, why: format!("{why}\nit needs {needs}") }
                     }
@@ -282,10 +383,26 @@ impl Sessions {
         }
     }
 
+    /// A session over `connection`, in the list.
+    pub(crate) fn enter(
+        &self,
+        plan: &LaunchPlan,
+        connection: Connection,
+        grant: &SpawnGrant,
+        runs: Arc<dyn Runs>,
+        parent: Option<&Session>,
+    ) -> Arc<Session> {
+        let id = format!("debug-{}", self.next.fetch_add(1, Ordering::Relaxed));
+        let reverse = Reverse::new(self.me.clone(), plan.clone(), grant.clone(), runs, connection.address);
+        let session = Session::new(id, plan, connection, reverse, self.bell.clone(), parent, &self.tracker);
+        self.add(Arc::clone(&session));
+        self.bell.send_modify(|rung| *rung = rung.wrapping_add(1));
+        session
+    }
+
     fn add(&self, session: Arc<Session>) {
         let mut list = self.lock();
         list.push(session);
-        let is_over = |it: &Arc<Session>| matches!(it.state(), State::Terminated(_));
         let mut excess = list.iter().filter(|it| is_over(it)).count().saturating_sub(KEPT);
         list.retain(|it| {
             let drop_it = excess > 0 && is_over(it);
@@ -299,12 +416,13 @@ impl Sessions {
         self.lock().clone()
     }
 
-    /// The session of that name; without a name the only live one, else the last that is over.
+    /// The session of that name, or what it launched; without a name that of the only live tree, else of
+    /// the last one.
     ///
     /// # Errors
     /// [`DapError::NoSession`], [`DapError::Ambiguous`].
     pub fn get(&self, id: Option<&str>) -> Result<Arc<Session>, DapError> {
-        let list = self.lock();
+        let list = self.list();
         let names = |of: &[&Arc<Session>]| {
             of.iter()
                 .map(|it| format!("{} ({}, {})", it.id, it.title, it.state().name()))
@@ -317,12 +435,15 @@ impl Sessions {
                 let there = if all.is_empty() { "none".to_owned() } else { names(&all) };
                 DapError::NoSession(format!("there is no session `{id}`; there are: {there}"))
             };
-            return list.iter().find(|it| it.id == id).cloned().ok_or_else(none);
+            let found = list.iter().find(|it| it.id == id).ok_or_else(none)?;
+            return Ok(if found.adapter_launches_only() { self.focus(found) } else { Arc::clone(found) });
         }
-        let live: Vec<_> = list.iter().filter(|it| !matches!(it.state(), State::Terminated(_))).collect();
-        match (live.as_slice(), list.last()) {
-            ([one], _) => Ok(Arc::clone(one)),
-            ([], Some(last)) => Ok(Arc::clone(last)),
+        let roots: Vec<_> = list.iter().filter(|it| it.parent.is_none()).collect();
+        let lives = |root: &&&Arc<Session>| self.tree(root).iter().any(|it| !is_over(it));
+        let live: Vec<_> = roots.iter().filter(lives).copied().collect();
+        match (live.as_slice(), roots.last()) {
+            ([one], _) => Ok(self.focus(one)),
+            ([], Some(last)) => Ok(self.focus(last)),
             ([], None) => {
                 Err(DapError::NoSession("there is no debug session; `launch` a program".to_owned()))
             }

@@ -4,13 +4,13 @@
 //! Only the loopback is used. What must stay true: a wait ends when the deadline passes or the adapter
 //! ends, whichever is first; what was started is owned by the [`Process`] that is returned or dropped.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
 use workspace::{Process, Processes, SpawnGrant};
@@ -27,7 +27,47 @@ const HEAD: usize = 64 * 1024;
 pub(crate) struct Connection {
     pub reader: Box<dyn AsyncRead + Send + Unpin>,
     pub writer: Box<dyn AsyncWrite + Send + Unpin>,
-    pub process: Process,
+    /// The adapter, where it was started for this connection.
+    pub process: Option<Process>,
+    /// Where it is reached, and can be reached again.
+    pub address: Option<SocketAddr>,
+    /// What it writes to its standard output, where that is the program's too.
+    pub stdout: Option<mpsc::Receiver<String>>,
+}
+
+/// Connects to an adapter that runs already, until `deadline`: its port may still be about to open.
+pub(crate) async fn reach(
+    adapter: &str,
+    host: &str,
+    port: u16,
+    deadline: Instant,
+) -> Result<Connection, DapError> {
+    let mut last = String::new();
+    let connect = async {
+        loop {
+            match TcpStream::connect((host, port)).await {
+                Ok(stream) => return stream,
+                Err(error) => last = error.to_string(),
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    };
+    match timeout_at(deadline, connect).await {
+        Ok(stream) => Ok(over_tcp(adapter, stream, None)),
+        Err(_) => {
+            let why = format!("nothing could be reached at {host}:{port} ({last})");
+            Err(DapError::Crashed { adapter: adapter.to_owned(), why })
+        }
+    }
+}
+
+fn over_tcp(adapter: &str, stream: TcpStream, process: Option<Process>) -> Connection {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(adapter, %error, "small messages may wait for each other");
+    }
+    let address = stream.peer_addr().ok();
+    let (reader, writer) = stream.into_split();
+    Connection { reader: Box::new(reader), writer: Box::new(writer), process, address, stdout: None }
 }
 
 /// Starts the adapter of `plan` and connects to it.
@@ -57,17 +97,23 @@ pub(crate) async fn open(
     let (Some(stdin), Some(stdout)) = (process.take_stdin(), process.take_stdout()) else {
         return Err(failed("it has no pipes".to_owned()));
     };
+    let (tell, told) = mpsc::channel(64);
+    let (tell, told) = match plan.adapter.quirks.output_of_program {
+        true => (Some(tell), Some(told)),
+        false => (None, None),
+    };
     let stream = match &plan.adapter.transport {
         Transport::Stdio => {
-            return Ok(Connection { reader: Box::new(stdout), writer: Box::new(stdin), process });
+            let (reader, writer) = (Box::new(stdout), Box::new(stdin));
+            return Ok(Connection { reader, writer, process: Some(process), address: None, stdout: None });
         }
         Transport::Connect { announces } => {
             // It may live as long as its input is open.
-            let printed = drain(stdout, stdin, announces.clone(), tracker);
+            let printed = drain(stdout, stdin, announces.clone(), tell, tracker);
             connect(&process, printed, port, deadline).await
         }
         Transport::Listen => {
-            drop(drain(stdout, stdin, None, tracker));
+            drop(drain(stdout, stdin, None, tell, tracker));
             match listener {
                 Some(listener) => accept(&process, listener, deadline).await,
                 None => Err("no port is open for it".to_owned()),
@@ -76,11 +122,11 @@ pub(crate) async fn open(
     };
     match stream {
         Ok(stream) => {
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(adapter, %error, "small messages may wait for each other");
-            }
-            let (reader, writer) = stream.into_split();
-            Ok(Connection { reader: Box::new(reader), writer: Box::new(writer), process })
+            let mut connection = over_tcp(adapter, stream, Some(process));
+            // One that connected to us is not reached at the port that it came from.
+            connection.stdout = told;
+            connection.address = connection.address.filter(|_| plan.adapter.transport != Transport::Listen);
+            Ok(connection)
         }
         Err(why) => {
             let status = process.end(Duration::from_millis(200)).await;
@@ -102,6 +148,7 @@ fn drain(
     mut stdout: impl AsyncRead + Send + Unpin + 'static,
     stdin: impl Send + 'static,
     announces: Option<String>,
+    mut tell: Option<mpsc::Sender<String>>,
     tracker: &TaskTracker,
 ) -> watch::Receiver<Option<u16>> {
     let (found, port) = watch::channel(None);
@@ -119,6 +166,13 @@ fn drain(
                         port.is_some()
                     });
                 }
+            }
+            let text = String::from_utf8_lossy(&buffer[..count]).into_owned();
+            // Whoever wanted it is gone: it is still read, so that the adapter never waits.
+            if let Some(sender) = &tell
+                && sender.send(text).await.is_err()
+            {
+                tell = None;
             }
         }
     });

@@ -67,6 +67,18 @@ impl SearchPath {
         found
     }
 
+    /// A file that another program runs, where [`SearchPath::find_named`] looks and on `PATH`. Blocking.
+    pub fn find_script(
+        &self,
+        owner: &str,
+        name: &str,
+        root: &AbsPath,
+        workspace: &AbsPath,
+    ) -> Option<PathBuf> {
+        let folders = self.folders(owner, root, workspace);
+        folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file())
+    }
+
     /// `PATH` for the server's process, if it needs another than ours: a tools folder's programs call
     /// each other (`node`).
     pub fn path_variable(&self) -> Option<OsString> {
@@ -93,7 +105,10 @@ impl SearchPath {
     pub(crate) fn in_folder(programs: &[String], folder: &Path) -> Option<PathBuf> {
         let bins = TOOLS_BIN.iter().map(|bin| folder.join(bin));
         let mut places = programs.iter().flat_map(|program| bins.clone().map(move |bin| bin.join(program)));
-        places.find(|path| is_program(path))
+        // A script is run by another program.
+        let is_script =
+            |path: &Path| path.extension().is_some_and(|it| it == "cjs" || it == "js") && path.is_file();
+        places.find(|path| is_program(path) || is_script(path))
     }
 
     fn folders(&self, owner: &str, root: &AbsPath, workspace: &AbsPath) -> Vec<PathBuf> {

@@ -48,7 +48,7 @@ pub use features::{
 pub use host::{Host, MessageType, NoHost, ShowDocument};
 pub use install::{
     How, Install, InstallError, InstallLock, InstallPlan, Installed, Installer, Locked, PlanProblem,
-    Progress, Step,
+    Progress, Step, ToInstall,
 };
 pub use pool::{
     PoolLimits, PoolOptions, RequestCx, Reread, ServerLog, ServerPool, ServerState, ServerStatus,

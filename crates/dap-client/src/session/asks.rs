@@ -43,6 +43,12 @@ impl Session {
             if before.exceptions != after.exceptions {
                 self.send_exceptions(clock).await?;
             }
+            if before.data_arguments() != after.data_arguments() {
+                self.send_data(clock).await?;
+            }
+            if before.instruction_arguments() != after.instruction_arguments() {
+                self.send_instructions(clock).await?;
+            }
             Ok(())
         };
         let outcome = outcome.await;
@@ -101,7 +107,9 @@ impl Session {
         if names.is_empty() {
             return Ok(());
         }
-        let filters = wanted.unwrap_or_else(|| {
+        let own = self.adapter.exceptions.iter().filter(|it| names.contains(&it.as_str())).cloned();
+        let filters = wanted.or_else(|| (!self.adapter.exceptions.is_empty()).then(|| own.collect()));
+        let filters = filters.unwrap_or_else(|| {
             let on = offered.iter().filter(|it| it["default"] == true);
             on.filter_map(|it| it["filter"].as_str().map(str::to_owned)).collect()
         });
@@ -109,7 +117,7 @@ impl Session {
         self.ask("setExceptionBreakpoints", arguments, Need::NotTerminated, clock).await.map(drop)
     }
 
-    fn lacks(&self, what: &str, nearest: Option<String>) -> DapError {
+    pub(super) fn lacks(&self, what: &str, nearest: Option<String>) -> DapError {
         DapError::Unsupported { adapter: self.adapter.name.clone(), what: what.to_owned(), nearest }
     }
 
@@ -119,14 +127,29 @@ impl Session {
     /// # Errors
     /// [`DapError`]; refused by the adapter, the program is still stopped.
     pub async fn run(&self, command: &str, thread: Option<i64>, clock: &Clock) -> Result<(), DapError> {
+        self.run_with(command, thread, json!({}), clock).await
+    }
+
+    /// [`Self::run`] with further arguments, such as the `granularity` of a step.
+    ///
+    /// # Errors
+    /// [`DapError`]; refused by the adapter, the program is still stopped.
+    pub async fn run_with(
+        &self,
+        command: &str,
+        thread: Option<i64>,
+        mut arguments: Value,
+        clock: &Clock,
+    ) -> Result<(), DapError> {
         let thread = self.thread(command, thread, clock).await?;
+        arguments["threadId"] = json!(thread);
         // Before it is sent: the next stop may come before the answer.
         {
             let core = self.inner.core();
             core.machine.check(command, Need::Stopped)?;
         }
         self.inner.take(Input::Resuming);
-        let answer = self.ask(command, json!({ "threadId": thread }), Need::NotTerminated, clock).await;
+        let answer = self.ask(command, arguments, Need::NotTerminated, clock).await;
         match answer {
             Err(error @ DapError::Refused { .. }) => {
                 self.inner.take(Input::NotResumed);
@@ -169,7 +192,12 @@ impl Session {
     }
 
     /// The thread that is meant: the one named, else the one that stopped, else the first.
-    async fn thread(&self, command: &str, named: Option<i64>, clock: &Clock) -> Result<i64, DapError> {
+    pub(super) async fn thread(
+        &self,
+        command: &str,
+        named: Option<i64>,
+        clock: &Clock,
+    ) -> Result<i64, DapError> {
         let stop = match self.state() {
             State::Stopped(stop) => stop,
             _ => {
@@ -217,8 +245,15 @@ impl Session {
             let label = file.as_ref().map_or(name.clone(), |file| format!("{name} at {file}:{line}"));
             let reference = it["id"].as_i64().unwrap_or(0);
             let subtle = |hint: &Value| matches!(hint.as_str(), Some("subtle" | "deemphasize" | "label"));
+            let id = core.frames.give(epoch, reference, &label);
+            let instruction = it["instructionPointerReference"].as_str().map(str::to_owned);
+            if core.details_epoch != epoch {
+                core.details_epoch = epoch;
+                core.details.clear();
+            }
+            core.details.insert(id, super::Details { source: source.clone(), instruction });
             frames.push(Frame {
-                id: core.frames.give(epoch, reference, &label),
+                id,
                 name,
                 path,
                 source: file,
@@ -359,7 +394,7 @@ impl Session {
     }
 
     /// The adapter's number of a frame, and the epoch that it is of.
-    fn frame(&self, command: &str, frame: Option<i64>) -> Result<(u64, i64), DapError> {
+    pub(super) fn frame(&self, command: &str, frame: Option<i64>) -> Result<(u64, i64), DapError> {
         let core = self.inner.core();
         core.machine.check(command, Need::Stopped)?;
         let epoch = core.machine.epoch();
@@ -384,13 +419,21 @@ fn count(it: &Value) -> Option<u64> {
     (named.is_some() || indexed.is_some()).then(|| named.unwrap_or(0) + indexed.unwrap_or(0))
 }
 
-fn variable(core: &mut super::Core, epoch: u64, it: &Value, value: &str, within: &str) -> Variable {
+pub(super) fn variable(
+    core: &mut super::Core,
+    epoch: u64,
+    it: &Value,
+    value: &str,
+    within: &str,
+) -> Variable {
     let name = it["name"].as_str().unwrap_or_default().to_owned();
     let expression = it["evaluateName"].as_str().map(str::to_owned);
     let label = expression.clone().unwrap_or_else(|| format!("{within} {name}").trim().to_owned());
     let reference = it["variablesReference"].as_i64().unwrap_or(0);
     let variables = if reference > 0 { core.variables.give(epoch, reference, &label) } else { 0 };
-    let text = it[value].as_str().map_or_else(|| it[value].to_string(), str::to_owned);
+    // lldb-dap 19 answers `setVariable` with `result`.
+    let text = if it[value].is_null() { &it["result"] } else { &it[value] };
+    let text = text.as_str().map_or_else(|| text.to_string(), str::to_owned);
     Variable {
         name,
         value: text,

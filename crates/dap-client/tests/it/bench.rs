@@ -41,6 +41,9 @@ impl Bench {
         let root = AbsPath::new(folder.path().canonicalize().unwrap()).unwrap();
         script.record = Some(folder.path().join("record"));
         script.pid_file = Some(folder.path().join("pid"));
+        if let Some(child) = &mut script.child {
+            child.record = Some(folder.path().join("record-of-child"));
+        }
         let file = folder.path().join("script.json");
         std::fs::write(&file, serde_json::to_string(&script).unwrap()).unwrap();
         std::fs::write(folder.path().join("a.txt"), "one\ntwo\nthree\n").unwrap();
@@ -79,6 +82,8 @@ impl Bench {
             stop_on_entry: false,
             breakpoints,
             arguments: None,
+            test: None,
+            more: serde_json::Map::new(),
         };
         self.sessions.plan(&spec).unwrap()
     }

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests write scripts for their adapters")]
 
 mod bench;
+mod children;
 mod misbehaving;
+mod more;
 mod sessions;
 mod transports;

@@ -11,7 +11,7 @@ mod run;
 use serde::Deserialize;
 
 pub use lock::{InstallLock, Locked};
-pub use plan::{InstallPlan, PlanProblem, Step};
+pub use plan::{InstallPlan, PlanProblem, Step, ToInstall};
 pub use run::{InstallError, Installed, Installer, Progress};
 
 /// The mark of a folder that was filled to the end; its last file to be written.

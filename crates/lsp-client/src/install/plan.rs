@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use workspace::{AbsPath, CommandLine};
 
-use super::How;
+use super::{How, Install};
 use crate::definition::ServerDefinition;
 use crate::discovery::SearchPath;
 
@@ -71,8 +71,21 @@ pub enum PlanProblem {
     },
 }
 
+/// What is to be installed, whatever kind of definition it is of.
+#[derive(Debug, Clone, Copy)]
+pub struct ToInstall<'a> {
+    /// The definition's name, which the managed folder has too.
+    pub name: &'a str,
+    /// It came with a project, which installs nothing.
+    pub from_project: bool,
+    /// How it is got.
+    pub install: &'a Install,
+    /// What must be there afterwards: the first of these that is.
+    pub programs: &'a [String],
+}
+
 impl InstallPlan {
-    /// The plan for a definition. `managed` is the managed folder; `pins` the text that an earlier
+    /// The plan for a language server. `managed` is the managed folder; `pins` the text that an earlier
     /// installation of this version kept, so that every package below it is the same again.
     ///
     /// # Errors
@@ -83,10 +96,29 @@ impl InstallPlan {
         pins: Option<&str>,
         search: &SearchPath,
     ) -> Result<Self, PlanProblem> {
-        let install = &definition.install;
-        let name = definition.name.clone();
+        let wanted = ToInstall {
+            name: &definition.name,
+            from_project: definition.from_project,
+            install: &definition.install,
+            programs: &definition.command.candidates,
+        };
+        Self::of(&wanted, managed, pins, search)
+    }
+
+    /// [`Self::new`] for anything that a definition says how to get.
+    ///
+    /// # Errors
+    /// [`PlanProblem`].
+    pub fn of(
+        wanted: &ToInstall<'_>,
+        managed: &AbsPath,
+        pins: Option<&str>,
+        search: &SearchPath,
+    ) -> Result<Self, PlanProblem> {
+        let install = wanted.install;
+        let name = wanted.name.to_owned();
         let hint = install.hint(&name);
-        if definition.from_project {
+        if wanted.from_project {
             return Err(PlanProblem::FromProject { name, hint });
         }
         let missing = |program: &str, hint: &str| PlanProblem::NoManager {
@@ -101,7 +133,7 @@ impl InstallPlan {
             how: install.how,
             packages: packages.clone(),
             folder: None,
-            programs: definition.command.candidates.clone(),
+            programs: wanted.programs.to_vec(),
             steps: Vec::new(),
         };
         if install.how == How::Apt && !packages.is_empty() {

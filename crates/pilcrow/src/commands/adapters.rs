@@ -1,11 +1,13 @@
-//! `pilcrow adapters`: which language servers are known, which can be started here, and installing them.
+//! `pilcrow adapters`: which language servers and debug adapters are known, which can be started here, and
+//! installing them.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use lsp_client::{
-    DefinitionError, Definitions, InstallError, InstallLock, InstallPlan, Installer, PlanProblem, Progress,
+    DefinitionError, Definitions, How, Install, InstallError, InstallLock, InstallPlan, Installer,
+    PlanProblem, Progress, ToInstall,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -26,6 +28,8 @@ const END: Duration = Duration::from_secs(2);
 pub struct Known {
     /// Every definition.
     pub servers: Vec<Found>,
+    /// Every definition of a debug adapter.
+    pub debuggers: Vec<Found>,
     /// Definition files that cannot be used.
     pub problems: Vec<DefinitionError>,
 }
@@ -65,6 +69,7 @@ struct Here {
     root: AbsPath,
     trust: TrustStore,
     definitions: Definitions,
+    debuggers: dap_client::Definitions,
     problems: Vec<DefinitionError>,
 }
 
@@ -75,18 +80,25 @@ fn here(args: &cli::Project) -> anyhow::Result<Here> {
         .ok_or_else(|| anyhow::anyhow!("the project has no absolute path"))?;
     let trust = TrustStore::new(homes.state.clone());
     let (definitions, problems) = project::load_definitions(&homes, &root, trust.is_trusted(&root));
-    Ok(Here { homes, root, trust, definitions, problems })
+    let mut problems = problems;
+    let (debuggers, more) = project::load_debuggers(&homes, &root, trust.is_trusted(&root));
+    problems.extend(more.into_iter().map(|it| DefinitionError { origin: it.origin, reason: it.reason }));
+    Ok(Here { homes, root, trust, definitions, debuggers, problems })
 }
 
 /// Every definition with what is there for it. The one look that `doctor` and `adapters` tell of.
 pub fn look(args: &cli::Project) -> anyhow::Result<Known> {
-    let Here { homes, root, definitions, problems, .. } = here(args)?;
+    let Here { homes, root, definitions, debuggers, problems, .. } = here(args)?;
     let search = project::search_path(&homes);
     let lock = InstallLock::read(&project::managed(&homes)?)?;
+    let mut debugged: Vec<usize> = vec![0; debuggers.list().count()];
     let mut counts: Vec<usize> = vec![0; definitions.list().count()];
     for file in files_below(&root).take(LOOKED_AT) {
         for (definition, count) in definitions.list().zip(&mut counts) {
             *count += usize::from(definition.language_id(file.as_path()).is_some());
+        }
+        for (definition, count) in debuggers.list().zip(&mut debugged) {
+            *count += usize::from(definition.takes(file.as_path()));
         }
     }
     let servers = definitions
@@ -108,7 +120,47 @@ pub fn look(args: &cli::Project) -> anyhow::Result<Known> {
             from_project: definition.from_project,
         })
         .collect();
-    Ok(Known { servers, problems })
+    let debuggers = debuggers
+        .list()
+        .zip(debugged)
+        .map(|(definition, files)| {
+            let install = install_of(definition);
+            let script = |name: &String| search.find_script(&definition.name, name, &root, &root);
+            let programs = definition.programs();
+            let found = search.find_named(&definition.name, programs, &root, &root);
+            let found =
+                found.into_iter().chain(programs.iter().filter(|it| it.ends_with("js")).filter_map(script));
+            Found {
+                name: definition.name.clone(),
+                about: definition.about.clone(),
+                group: None,
+                rank: definition.rank,
+                languages: Vec::new(),
+                programs: found.collect(),
+                install: install.hint(&definition.name),
+                page: install.page.clone(),
+                verified: definition.verified.as_ref().map(|verified| verified.version.clone()),
+                pinned: install.version().map(str::to_owned),
+                installed: lock.adapters.get(&definition.name).map(|locked| locked.version.clone()),
+                files,
+                from_project: definition.from_project,
+            }
+        })
+        .collect();
+    Ok(Known { servers, debuggers, problems })
+}
+
+/// How an adapter is got, as what installs servers takes it.
+fn install_of(definition: &dap_client::AdapterDefinition) -> Install {
+    let how = match definition.install.how {
+        dap_client::How::Pip => How::Pip,
+        dap_client::How::Npm => How::Npm,
+        dap_client::How::Cargo => How::Cargo,
+        dap_client::How::Apt => How::Apt,
+        dap_client::How::Page => How::Page,
+    };
+    let (packages, page) = (definition.install.packages.clone(), Some(definition.install.page.clone()));
+    Install { how, packages, command: None, page }
 }
 
 impl Known {
@@ -132,9 +184,19 @@ impl Known {
             };
             Finding { name: found.name.clone(), purpose: found.about.clone(), status, notes: found.notes() }
         });
+        // A debugger is wanted when one debugs: those that are there are told, and those with programs here.
+        let debuggers = self.debuggers.iter().filter(|found| !found.programs.is_empty() || found.files > 0);
+        let debuggers = debuggers.map(|found| {
+            let status = match found.programs.first() {
+                Some(path) => Status::Found { path: path.clone(), version: None },
+                None => Status::Missing { install: found.install.clone() },
+            };
+            let purpose = format!("debugs {}", found.about);
+            Finding { name: found.name.clone(), purpose, status, notes: found.notes() }
+        });
         let problems = self.problems.iter().map(|problem| Finding {
             name: "definition".to_owned(),
-            purpose: "a language server's definition".to_owned(),
+            purpose: "a definition of a language server or debug adapter".to_owned(),
             status: Status::Broken {
                 path: PathBuf::from(&problem.origin),
                 detail: problem.reason.clone(),
@@ -142,7 +204,7 @@ impl Known {
             },
             notes: Vec::new(),
         });
-        servers.chain(problems).collect()
+        servers.chain(debuggers).chain(problems).collect()
     }
 
     /// How many are known that are neither there nor wanted.
@@ -171,9 +233,9 @@ impl Found {
         notes
     }
 
-    fn json(&self) -> Value {
+    fn json(&self, kind: &str) -> Value {
         json!({
-            "name": self.name, "about": self.about, "languages": self.languages,
+            "name": self.name, "kind": kind, "about": self.about, "languages": self.languages,
             "programs": self.programs, "install": self.install, "page": self.page,
             "verified": self.verified.as_ref().map_or(json!(false), |version| json!(version)),
             "pinned": self.pinned, "installed": self.installed, "files": self.files,
@@ -185,9 +247,10 @@ impl Found {
 /// Lists every definition.
 pub fn list(args: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
     let known = look(args)?;
-    for found in &known.servers {
+    let servers = known.servers.iter().map(|found| ("server", found));
+    for (kind, found) in servers.chain(known.debuggers.iter().map(|found| ("debugger", found))) {
         if as_json {
-            output::json(&found.json());
+            output::json(&found.json(kind));
             continue;
         }
         let verified = match &found.verified {
@@ -195,7 +258,8 @@ pub fn list(args: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
             None => "not verified".to_owned(),
         };
         let there = if found.programs.is_empty() { "not installed" } else { "installed" };
-        output::line(&format!("{}: {} ({there}, {verified})", found.name, found.about));
+        let about = if kind == "debugger" { format!("debugs {}", found.about) } else { found.about.clone() };
+        output::line(&format!("{}: {about} ({there}, {verified})", found.name));
     }
     tell_problems(&known.problems);
     Ok(Exit::Done)
@@ -242,23 +306,33 @@ pub struct Wanted<'a> {
 
 /// Installs servers: shows what it will run, asks, and runs it.
 pub async fn install(args: &cli::Project, wanted: &Wanted<'_>) -> anyhow::Result<Exit> {
-    let Here { homes, root, trust, definitions, problems } = here(args)?;
+    let Here { homes, root, trust, definitions, debuggers, problems } = here(args)?;
     tell_problems(&problems);
     let managed = project::managed(&homes)?;
     let search = project::search_path(&homes);
     let mut plans = Vec::new();
     let mut failed = false;
     for name in wanted.names {
-        let Some(definition) = definitions.get(name) else {
-            say(wanted, name, "failed", "no such server; `pilcrow adapters list` shows those known");
-            failed = true;
-            continue;
+        let (from_project, install, programs) = match (definitions.get(name), debuggers.get(name)) {
+            (Some(it), _) => (it.from_project, it.install.clone(), it.command.candidates.clone()),
+            (None, Some(it)) => (it.from_project, install_of(it), it.programs().to_vec()),
+            (None, None) => {
+                say(
+                    wanted,
+                    name,
+                    "failed",
+                    "no such server or debugger; `pilcrow adapters list` shows those known",
+                );
+                failed = true;
+                continue;
+            }
         };
-        let pins = match definition.install.version() {
+        let pins = match install.version() {
             Some(version) if !wanted.update => InstallLock::pins(&managed, name, version)?,
             _ => None,
         };
-        match InstallPlan::new(definition, managed.path(), pins.as_deref(), &search) {
+        let of = ToInstall { name, from_project, install: &install, programs: &programs };
+        match InstallPlan::of(&of, managed.path(), pins.as_deref(), &search) {
             Ok(plan) if plan.folder.is_none() && !wanted.system => {
                 let command = plan.steps.iter().map(|step| step.command.to_string()).collect::<Vec<_>>();
                 let text = format!(

@@ -48,15 +48,29 @@ async fn run(script: Script, args: &[String]) -> anyhow::Result<Ended> {
     let port = |at: usize| -> anyhow::Result<u16> { Ok(args.get(at).context("a port")?.parse()?) };
     let stream = match args.first().map(String::as_str) {
         None => return Ok(serve(tokio::io::stdin(), tokio::io::stdout(), script, Record::default()).await),
-        Some("--port") => TcpListener::bind(("127.0.0.1", port(1)?)).await?.accept().await?.0,
+        Some("--port") => first(TcpListener::bind(("127.0.0.1", port(1)?)).await?, &script).await?,
         Some("--announce") => {
             let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
             println!("adapter listening at: {}", listener.local_addr()?);
-            listener.accept().await?.0
+            first(listener, &script).await?
         }
         Some("--connect") => TcpStream::connect(("127.0.0.1", port(1)?)).await?,
         Some(other) => bail!("unknown option {other}"),
     };
     let (reader, writer) = stream.into_split();
     Ok(serve(reader, writer, script, Record::default()).await)
+}
+
+/// The first connection; those after it are served by the script of children, if there is one.
+async fn first(listener: TcpListener, script: &Script) -> anyhow::Result<TcpStream> {
+    let stream = listener.accept().await?.0;
+    if let Some(child) = script.child.clone() {
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (reader, writer) = stream.into_split();
+                tokio::spawn(serve(reader, writer, (*child).clone(), Record::default()));
+            }
+        });
+    }
+    Ok(stream)
 }

@@ -32,6 +32,8 @@ pub struct Script {
     pub commands: HashMap<String, Vec<Vec<Step>>>,
     /// Numbers go out as strings.
     pub string_ids: bool,
+    /// What second and later connections to its port are served with; without it they wait.
+    pub child: Option<Box<Script>>,
 }
 
 /// One thing to do.

@@ -1,9 +1,13 @@
 //! Starting sessions and setting breakpoints: what is asked of the person before a program runs.
 
-use agent::{ToolCx, ToolResult};
-use dap_client::{Breakpoints, Clock, LaunchSpec, Session, SourceBreakpoint, Target};
+use std::sync::Arc;
+
+use agent::{Asker, ToolCx, ToolResult};
+use dap_client::{Breakpoints, Clock, LaunchPlan, LaunchSpec, Runs, Session, SourceBreakpoint, Target};
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use workspace::{ErrorCode, SpawnRequest};
+use tokio_util::sync::CancellationToken;
+use workspace::{CommandLine, ErrorCode, SpawnGrant, SpawnRequest};
 
 use super::harmless::is_harmless;
 use super::{Arguments, Debug, Point, needs};
@@ -17,19 +21,26 @@ impl Debug {
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
+        if args.config.is_some() {
+            return self.launch_config(args, cx, clock).await;
+        }
+        let spec = self.spec(args, cx).await?;
+        let plan = self.plan(spec).await?;
+        let session = self.begin(&plan, json_text(args.arguments.as_deref())?, cx, clock).await?;
+        self.snapshot(&session, cx, clock).await
+    }
+
+    /// What the arguments ask for.
+    pub(super) async fn spec(&self, args: &Arguments, cx: &ToolCx) -> Result<LaunchSpec, Failure> {
         let kit = &self.kit;
         let root = kit.workspace.root().clone();
         let target = target(kit, args)?;
         let mut breakpoints = Breakpoints::default();
         self.add(&mut breakpoints, args, cx).await?;
-        let over = args.arguments.as_deref().filter(|it| !it.trim().is_empty());
-        let over: Option<Value> = over.map(serde_json::from_str).transpose().map_err(|error| {
-            Failure::new(ErrorCode::InvalidArguments, format!("`arguments` is not JSON: {error}"))
-        })?;
         let cwd = args.cwd.as_deref().map(|cwd| kit.workspace.resolve(cwd)).transpose()?;
         let mut env: Vec<(String, String)> = args.env.clone().unwrap_or_default().into_iter().collect();
         env.sort();
-        let spec = LaunchSpec {
+        Ok(LaunchSpec {
             target,
             adapter: args.adapter.clone(),
             cwd: cwd.unwrap_or_else(|| root.clone()),
@@ -38,11 +49,27 @@ impl Debug {
             env,
             stop_on_entry: args.stop_on_entry,
             breakpoints,
-            arguments: over.clone(),
-        };
-        let debug = kit.debug.clone();
+            arguments: json_text(args.arguments.as_deref())?,
+            test: None,
+            more: serde_json::Map::new(),
+        })
+    }
+
+    /// What would be started for it.
+    pub(super) async fn plan(&self, spec: LaunchSpec) -> Result<LaunchPlan, Failure> {
+        let debug = self.kit.debug.clone();
         let plan = tokio::task::spawn_blocking(move || debug.plan(&spec)).await;
-        let plan = plan.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))??;
+        Ok(plan.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))??)
+    }
+
+    /// Starts what was planned, after who has to was asked.
+    pub(super) async fn begin(
+        &self,
+        plan: &LaunchPlan,
+        over: Option<Value>,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<Arc<Session>, Failure> {
         let grant = cx
             .grant_spawn(&SpawnRequest {
                 definition: plan.adapter.name.clone(),
@@ -60,14 +87,14 @@ impl Debug {
             }
             None => cx.permit_debug(&format!("attach to {}", plan.title)).await?,
         }
-        let session = kit.debug.start(&plan, &grant, clock).await?;
-        self.snapshot(&session, cx, clock).await
+        let runs = Arc::new(Terminal(cx.asker()));
+        Ok(self.kit.debug.start_with(plan, &grant, runs, clock).await?)
     }
 
     /// Lists, adds or removes breakpoints.
     pub(super) async fn breakpoints(
         &self,
-        session: &Session,
+        session: &Arc<Session>,
         args: &Arguments,
         cx: &ToolCx,
         clock: &Clock,
@@ -75,11 +102,23 @@ impl Debug {
         let path = args.file.as_deref().map(|file| self.kit.workspace.resolve(file)).transpose()?;
         let mut removed = 0;
         if args.remove {
+            let count = session.breakpoints().list().count();
+            let all_of_it = path.is_none() && args.line.is_none();
+            let others = session.breakpoints();
+            if all_of_it {
+                removed = others.functions().len() + others.data().len() + others.instructions().len();
+            }
             let change = |all: &mut Breakpoints| {
+                if all_of_it {
+                    all.remove_others();
+                }
                 let paths = path.clone().map_or_else(|| all.paths(), |path| vec![path]);
-                removed = paths.iter().map(|path| all.remove(path, args.line)).sum();
+                for path in &paths {
+                    all.remove(path, args.line);
+                }
             };
-            session.change_breakpoints(change, clock).await?;
+            self.kit.debug.change_breakpoints(session, change, clock).await?;
+            removed += count - session.breakpoints().list().count();
         } else {
             let mut added = Breakpoints::default();
             self.add(&mut added, args, cx).await?;
@@ -88,7 +127,8 @@ impl Debug {
                 added.functions().iter().for_each(|(it, _)| all.add_function(&it.name));
                 all.exceptions = added.exceptions.clone().or(all.exceptions.take());
             };
-            session.change_breakpoints(change, clock).await?;
+            self.kit.debug.change_breakpoints(session, change, clock).await?;
+            self.add_special(session, args, clock).await?;
         }
         let (mut text, list) = listed(&self.kit, &session.breakpoints());
         if args.remove {
@@ -98,7 +138,12 @@ impl Debug {
     }
 
     /// What the arguments name, after the person was asked about what does more than look.
-    async fn add(&self, all: &mut Breakpoints, args: &Arguments, cx: &ToolCx) -> Result<(), Failure> {
+    pub(super) async fn add(
+        &self,
+        all: &mut Breakpoints,
+        args: &Arguments,
+        cx: &ToolCx,
+    ) -> Result<(), Failure> {
         for Point { file, line, column, condition, hit, log } in args.breakpoints.clone() {
             for code in condition.iter().chain(expressions(log.as_deref().unwrap_or_default()).iter()) {
                 if !is_harmless(code) {
@@ -114,12 +159,26 @@ impl Debug {
     }
 }
 
+/// Programs that an adapter wants run in a terminal are asked about as those of the person are.
+pub(super) struct Terminal(pub(super) Asker);
+
+impl Runs for Terminal {
+    fn grant(&self, adapter: &str, command: &CommandLine) -> BoxFuture<'static, Result<SpawnGrant, String>> {
+        let (asker, adapter, command) = (self.0.clone(), adapter.to_owned(), command.clone());
+        Box::pin(async move {
+            let cancel = CancellationToken::new();
+            let grant = asker.grant_run(&adapter, &command, &cancel).await;
+            grant.map_err(|denied| format!("it may not run: {denied}"))
+        })
+    }
+}
+
 fn target(kit: &Kit, args: &Arguments) -> Result<Target, Failure> {
-    let launches = args.action == "launch";
+    let launches = args.action != "attach";
     match (&args.program, &args.module, args.pid, args.port) {
         (Some(program), None, None, None) if launches => {
             let path = kit.workspace.resolve(program)?;
-            if !path.as_path().is_file() {
+            if !path.as_path().exists() {
                 return Err(Failure::new(ErrorCode::NotFound, format!("there is no file {program} to run")));
             }
             Ok(Target::Program(path))
@@ -133,6 +192,14 @@ fn target(kit: &Kit, args: &Arguments) -> Result<Target, Failure> {
         _ if launches => Err(needs("launch", "program` or `module")),
         _ => Err(needs("attach", "pid` or `port")),
     }
+}
+
+/// A parameter that is a text of JSON.
+pub(super) fn json_text(text: Option<&str>) -> Result<Option<Value>, Failure> {
+    let text = text.filter(|it| !it.trim().is_empty());
+    text.map(serde_json::from_str).transpose().map_err(|error| {
+        Failure::new(ErrorCode::InvalidArguments, format!("`arguments` is not JSON: {error}"))
+    })
 }
 
 /// What stands in braces in a log message.
@@ -159,6 +226,15 @@ fn listed(kit: &Kit, all: &Breakpoints) -> (String, Vec<Value>) {
         let mark = if placed.verified { "" } else { " (not in place)" };
         text.push_str(&format!("function {}{mark}\n", it.name));
         list.push(json!({ "function": it.name, "verified": placed.verified }));
+    }
+    let data = all.data().iter().map(|(it, placed)| ("data", it.label.clone(), placed));
+    let instructions =
+        all.instructions().iter().map(|(it, placed)| ("instruction", it.reference.clone(), placed));
+    for (kind, label, placed) in data.chain(instructions) {
+        let why = placed.message.as_deref().unwrap_or("the adapter does not say why");
+        let mark = if placed.verified { String::new() } else { format!(" (not in place: {why})") };
+        text.push_str(&format!("{kind} {label}{mark}\n"));
+        list.push(json!({ kind: label, "verified": placed.verified }));
     }
     if text.is_empty() {
         text = "no breakpoints\n".to_owned();

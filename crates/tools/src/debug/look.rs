@@ -141,7 +141,12 @@ impl Debug {
     }
 
     /// The frame that is meant: the one named, else the top one.
-    async fn frame(&self, session: &Session, args: &Arguments, clock: &Clock) -> Result<i64, Failure> {
+    pub(super) async fn frame(
+        &self,
+        session: &Session,
+        args: &Arguments,
+        clock: &Clock,
+    ) -> Result<i64, Failure> {
         if let Some(frame) = args.frame {
             return Ok(frame);
         }
@@ -150,7 +155,7 @@ impl Debug {
     }
 }
 
-fn told(value: &Variable) -> ToolResult {
+pub(super) fn told(value: &Variable) -> ToolResult {
     let shown = Variable { value: cut(&value.value, WHOLE), ..value.clone() };
     let kind = shown.kind.as_ref().map(|kind| format!(" : {kind}")).unwrap_or_default();
     let inside = match shown.variables {

@@ -3,17 +3,24 @@
 //!
 //! Adapters and sessions are `dap_client`'s. Here is who is asked, and what is shown.
 
+mod configs;
 mod harmless;
 mod launch;
 mod look;
+mod more;
+mod probe;
+mod runners;
 mod snapshot;
+mod test;
+mod trace;
+mod values;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agent::{ExecutionMode, Presence, Tool, ToolCx, ToolResult};
-use dap_client::{Clock, DapError, Session, State};
+use dap_client::{Clock, DapError, State};
 use futures_util::future::BoxFuture;
 use llm::ToolDefinition;
 use serde::Deserialize;
@@ -89,6 +96,15 @@ struct Arguments {
     remove: bool,
     timeout: Option<u64>,
     arguments: Option<String>,
+    config: Option<String>,
+    granularity: Option<String>,
+    memory_reference: Option<String>,
+    offset: Option<i64>,
+    data_id: Option<String>,
+    points: Vec<probe::Watched>,
+    until: Option<String>,
+    on: Option<String>,
+    command: Option<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -102,15 +118,24 @@ struct Point {
 }
 
 /// Every action there is; the schema's list.
-const ACTIONS: [&str; 19] = [
+const ACTIONS: &[&str] = &[
     "launch",
     "attach",
+    "configs",
+    "test",
+    "probe",
+    "trace",
     "breakpoints",
     "continue",
     "step_over",
     "step_in",
     "step_out",
+    "step_back",
+    "reverse_continue",
+    "run_to",
+    "goto",
     "pause",
+    "restart",
     "snapshot",
     "threads",
     "stack",
@@ -118,7 +143,17 @@ const ACTIONS: [&str; 19] = [
     "variables",
     "evaluate",
     "set_variable",
+    "set_expression",
+    "exception_info",
+    "completions",
+    "modules",
+    "loaded_sources",
+    "source",
+    "disassemble",
+    "read_memory",
+    "write_memory",
     "output",
+    "request",
     "sessions",
     "terminate",
     "disconnect",
@@ -135,42 +170,55 @@ fn schema() -> Value {
         "file": plain, "line": number, "column": number, "condition": plain,
         "hit": text("count, as the debugger reads it"), "log": text("message with {expressions}; does not stop"),
     } });
-    json!({
-        "type": "object",
-        "properties": {
-            "action": { "type": "string", "enum": ACTIONS },
-            "session": plain,
-            "program": text("file to run"),
-            "module": plain,
-            "args": list,
-            "cwd": plain,
-            "env": { "type": "object", "description": "variables and their values" },
-            "adapter": plain,
-            "breakpoints": { "type": "array", "items": point },
-            "functions": list,
-            "exceptions": list,
-            "stop_on_entry": yes,
-            "pid": number,
-            "host": plain,
-            "port": number,
-            "thread": number,
-            "frame": number,
-            "expression": plain,
-            "name": plain,
-            "value": plain,
-            "variables_reference": number,
-            "start": number,
-            "count": number,
-            "filter": { "type": "string", "enum": ["indexed", "named"] },
-            "context": { "type": "string", "enum": ["watch", "repl", "hover"] },
-            "file": plain,
-            "line": number,
-            "remove": yes,
-            "timeout": { "type": "integer", "description": "seconds" },
-            "arguments": text("JSON laid over the adapter's own launch arguments"),
-        },
-        "required": ["action"],
-    })
+    let watched = json!({ "type": "object", "required": ["file", "line", "expressions"], "properties": {
+        "file": plain, "line": number, "expressions": list,
+    } });
+    // Two values, since the macro takes no longer one.
+    let mut properties = json!({
+        "action": { "type": "string", "enum": ACTIONS },
+        "session": plain,
+        "program": text("file to run"),
+        "module": plain,
+        "args": list,
+        "cwd": plain,
+        "env": { "type": "object", "description": "variables and their values" },
+        "adapter": plain,
+        "breakpoints": { "type": "array", "items": point },
+        "functions": list,
+        "exceptions": list,
+        "stop_on_entry": yes,
+        "pid": number,
+        "host": plain,
+        "port": number,
+    });
+    let more = json!({
+        "thread": number,
+        "frame": number,
+        "expression": plain,
+        "name": plain,
+        "value": plain,
+        "variables_reference": number,
+        "start": number,
+        "count": number,
+        "filter": { "type": "string", "enum": ["indexed", "named"] },
+        "context": { "type": "string", "enum": ["watch", "repl", "hover"] },
+        "file": plain,
+        "line": number,
+        "remove": yes,
+        "config": text("a name in .vscode/launch.json"),
+        "granularity": { "type": "string", "enum": ["statement", "line", "instruction"] },
+        "memory_reference": plain,
+        "offset": number,
+        "data_id": plain,
+        "points": { "type": "array", "items": watched },
+        "until": text("FILE:LINE, or an expression that becomes true"),
+        "on": { "type": "string", "enum": ["failure"] },
+        "command": text("of the protocol"),
+        "timeout": { "type": "integer", "description": "seconds" },
+        "arguments": text("JSON laid over the adapter's own launch arguments, or of `request`"),
+    });
+    look::merge(&mut properties, more);
+    json!({ "type": "object", "properties": properties, "required": ["action"] })
 }
 
 impl Debug {
@@ -205,17 +253,29 @@ impl Tool for Debug {
     }
 
     fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
+        Box::pin(async move {
+            let result = self.run(args, cx).await.unwrap_or_else(ToolResult::from);
+            match self.not_saved() {
+                // What runs is what is on disk.
+                Some(said) => more::before(&said, result),
+                None => result,
+            }
+        })
     }
 }
 
 impl Debug {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
-        let seconds = args.timeout.unwrap_or(TIMEOUT).clamp(1, MAX_TIMEOUT);
+        // What builds, or runs a program to its end, takes longer than a step.
+        let usual = if ["test", "probe"].contains(&args.action.as_str()) { MAX_TIMEOUT } else { TIMEOUT };
+        let seconds = args.timeout.unwrap_or(usual).clamp(1, MAX_TIMEOUT);
         let clock = Clock::new(Duration::from_secs(seconds), &cx.cancel);
         match args.action.as_str() {
             "launch" | "attach" => return self.launch(&args, cx, &clock).await,
+            "configs" => return self.configs(&args),
+            "test" => return self.test(&args, cx, &clock).await,
+            "probe" => return self.probe(&args, cx, &clock).await,
             "sessions" => return Ok(self.sessions()),
             action if !ACTIONS.contains(&action) => {
                 let message = format!("`{action}` is no action of debug; there are: {}", ACTIONS.join(", "));
@@ -225,10 +285,16 @@ impl Debug {
         }
         let session = self.kit.debug.get(args.session.as_deref())?;
         match args.action.as_str() {
-            "continue" => self.go(&session, "continue", &args, cx, &clock).await,
-            "step_over" => self.go(&session, "next", &args, cx, &clock).await,
-            "step_in" => self.go(&session, "stepIn", &args, cx, &clock).await,
-            "step_out" => self.go(&session, "stepOut", &args, cx, &clock).await,
+            "continue" => self.step(&session, "continue", &args, cx, &clock).await,
+            "step_over" => self.step(&session, "next", &args, cx, &clock).await,
+            "step_in" => self.step(&session, "stepIn", &args, cx, &clock).await,
+            "step_out" => self.step(&session, "stepOut", &args, cx, &clock).await,
+            "step_back" => self.step(&session, "stepBack", &args, cx, &clock).await,
+            "reverse_continue" => self.step(&session, "reverseContinue", &args, cx, &clock).await,
+            "run_to" => self.run_to(&session, &args, cx, &clock).await,
+            "goto" => self.goto(&session, &args, cx, &clock).await,
+            "restart" => self.restart(&session, cx, &clock).await,
+            "trace" => self.trace(&session, &args, cx, &clock).await,
             "pause" => {
                 session.pause(args.thread, &clock).await?;
                 self.snapshot(&session, cx, &clock).await
@@ -241,9 +307,19 @@ impl Debug {
             "variables" => self.variables(&session, &args, &clock).await,
             "evaluate" => self.evaluate(&session, &args, cx, &clock).await,
             "set_variable" => self.set_variable(&session, &args, cx, &clock).await,
+            "set_expression" => self.set_expression(&session, &args, cx, &clock).await,
+            "exception_info" => self.exception_info(&session, &args, &clock).await,
+            "completions" => self.completions(&session, &args, &clock).await,
+            "modules" => self.loaded(&session, true, &clock).await,
+            "loaded_sources" => self.loaded(&session, false, &clock).await,
+            "source" => self.source(&session, &args, &clock).await,
+            "disassemble" => self.disassemble(&session, &args, &clock).await,
+            "read_memory" => self.read_memory(&session, &args, &clock).await,
+            "write_memory" => self.write_memory(&session, &args, cx, &clock).await,
+            "request" => self.request(&session, &args, cx, &clock).await,
             "output" => Ok(self.output(&session)),
             "terminate" => {
-                session.terminate(&clock).await;
+                self.kit.debug.terminate(&session, &clock).await;
                 self.snapshot(&session, cx, &clock).await
             }
             _ => {
@@ -253,17 +329,16 @@ impl Debug {
         }
     }
 
-    /// Runs on, and shows where it came to.
-    async fn go(
-        &self,
-        session: &Session,
-        command: &str,
-        args: &Arguments,
-        cx: &ToolCx,
-        clock: &Clock,
-    ) -> Result<ToolResult, Failure> {
-        session.run(command, args.thread, clock).await?;
-        self.snapshot(session, cx, clock).await
+    /// Open documents that are not on disk as the editor has them.
+    fn not_saved(&self) -> Option<String> {
+        let differs = |it: &workspace::Document| {
+            let saved = std::fs::read_to_string(&it.path);
+            saved.map_or(true, |text| text.trim_start_matches('\u{feff}') != &*it.text)
+        };
+        let open = self.kit.workspace.open_documents();
+        let names: Vec<String> =
+            open.iter().filter(|it| differs(it)).map(|it| self.kit.shown(&it.path)).collect();
+        (!names.is_empty()).then(|| format!("not saved: {}\n", names.join(", ")))
     }
 
     fn sessions(&self) -> ToolResult {
@@ -271,14 +346,13 @@ impl Debug {
         let mut text = String::new();
         let mut list = Vec::new();
         for it in &sessions {
-            let state = it.state();
-            let shown = match &state {
-                State::Terminated(end) => snapshot::ended(end),
+            let shown = match &it.state() {
+                State::Terminated(end) => snapshot::ended(end, &it.adapter),
                 other => other.name().to_owned(),
             };
-            text.push_str(&format!("{}: {} ({}), {shown}\n", it.id, it.title, it.adapter.name));
-            list.push(json!({ "session": it.id, "title": it.title, "adapter": it.adapter.name,
-                "state": state.name() }));
+            let of = it.parent.as_ref().map(|parent| format!(", of {parent}")).unwrap_or_default();
+            text.push_str(&format!("{}: {} ({}{of}), {shown}\n", it.id, it.title, it.adapter.name));
+            list.push(self.kit.debug.describe(it));
         }
         if sessions.is_empty() {
             text = "no debug sessions; `launch` a program\n".to_owned();

@@ -4,15 +4,17 @@
 //! Bounded, and what was left out is said with the action that shows it.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use agent::{ToolCx, ToolResult};
-use dap_client::{Clock, End, Frame, Page, Session, Since, State, Stop, Variable};
+use dap_client::{AdapterDefinition, Clock, End, Frame, Page, Session, Since, State, Stop, Variable};
 use serde_json::{Value, json};
 
 use super::Debug;
 use crate::{Failure, Kit, counted, shown};
 
+/// Reasons of stops at which what a statement came to is of interest.
+const FAILURES: &[&str] = &["exception", "function breakpoint", "signal"];
 const FRAMES: u64 = 50;
 const SHOWN_FRAMES: usize = 8;
 const LOCALS: usize = 40;
@@ -33,15 +35,17 @@ impl Debug {
     /// Waits until the program is stopped or over, or the time is, and shows it.
     pub(super) async fn snapshot(
         &self,
-        session: &Session,
+        session: &Arc<Session>,
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
-        let state = session.settled(clock).await?;
+        let session = &self.kit.debug.settled(session, clock).await?;
+        let state = session.state();
         let before = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&session.id).cloned();
         let before = before.unwrap_or_default();
         let mut seen = Seen { output: before.output, ..Seen::default() };
-        let mut details = json!({ "session": session.id, "title": session.title, "state": state.name() });
+        let mut details = self.kit.debug.describe(session);
+        details["state"] = json!(state.name());
         let mut text = format!("{}: {}", session.id, session.title);
         match &state {
             State::Stopped(stop) => {
@@ -51,7 +55,8 @@ impl Debug {
                 super::look::merge(&mut details, data);
             }
             State::Terminated(end) => {
-                text.push_str(&format!(" {}\n", ended(end)));
+                let end = &self.kit.debug.end_of(session).unwrap_or_else(|| end.clone());
+                text.push_str(&format!(" {}\n", ended(end, &session.adapter)));
                 super::look::merge(
                     &mut details,
                     json!({ "exit_code": end.exit_code, "signal": end.signal,
@@ -114,6 +119,16 @@ impl Debug {
             return Ok((text, data));
         };
         text.push_str(&format!("in {}\n{}", label(kit, at), source(kit, at, cx)));
+        // A breakpoint in the code of others is one on a function that failures run into.
+        let elsewhere = stop.reason == "breakpoint" && frames.first().is_some_and(|top| top.id != at.id);
+        if elsewhere || FAILURES.contains(&stop.reason.as_str()) {
+            let values = values(kit, session, at, cx, clock).await;
+            if !values.is_empty() {
+                text.push_str("values in this statement:\n");
+                values.iter().for_each(|it| text.push_str(&format!("  {}\n", variable(it))));
+            }
+            data["values"] = values.iter().map(variable_data).collect();
+        }
 
         text.push_str("frames:\n");
         let listed = if own.is_empty() { frames.iter().take(SHOWN_FRAMES).collect() } else { own };
@@ -154,6 +169,31 @@ impl Debug {
         data["locals"] = locals.iter().map(variable_data).collect();
         Ok((text, data))
     }
+}
+
+/// What can be looked at in the statement at which a frame is; what cannot be evaluated is left out.
+async fn values(kit: &Kit, session: &Session, at: &Frame, cx: &ToolCx, clock: &Clock) -> Vec<Variable> {
+    let readable = at.path.as_ref().filter(|path| cx.policy().is_some_and(|policy| policy.may_read(path)));
+    let Some(document) = readable.and_then(|path| kit.workspace.document(path).ok()) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for it in super::values::expressions(&super::values::statement(&document.text, at.line)) {
+        if super::harmless::is_harmless(&it)
+            && let Ok(value) = session.evaluate(&it, Some(at.id), "watch", clock).await
+        {
+            found.push(value);
+        }
+    }
+    found
+}
+
+/// Whether a frame is in code of the person.
+pub(super) fn is_own(kit: &Kit, frame: &Frame) -> bool {
+    let own = |path: &workspace::AbsPath| {
+        path.strip_prefix(kit.workspace.root()).is_some_and(|it| !is_installed(it))
+    };
+    !frame.subtle && frame.path.as_ref().is_some_and(own)
 }
 
 /// The locals of a frame, and whether there are more.
@@ -216,13 +256,45 @@ fn why(stop: &Stop) -> String {
 }
 
 /// How a session ended, for people.
-pub(super) fn ended(end: &End) -> String {
+pub(super) fn ended(end: &End, adapter: &AdapterDefinition) -> String {
+    let signals = &adapter.quirks.signals_below_256;
     match (&end.failure, end.signal, end.exit_code) {
         (Some(failure), ..) => format!("ended: the debug adapter failed: {failure}"),
-        (None, Some(signal), _) => format!("ended by signal {signal}"),
+        (None, Some(signal), _) => format!("ended by signal {}", signal_name(signal)),
+        (None, None, Some(code)) if *signals && (192..256).contains(&code) => {
+            let signal = signal_name(256 - code);
+            format!(
+                "ended with exit code {code}: by signal {signal}, or so; {} tells both alike",
+                adapter.name
+            )
+        }
+        (None, None, Some(code)) if (129..=159).contains(&code) => {
+            let signal = signal_name(code - 128);
+            format!("ended with exit code {code} (a shell tells signal {signal} so)")
+        }
         (None, None, Some(code)) => format!("ended with exit code {code}"),
         (None, None, None) => "ended; its exit code is not known".to_owned(),
     }
+}
+
+/// `9 (SIGKILL)`, by the numbers that Linux and macOS share.
+fn signal_name(signal: i64) -> String {
+    const NAMES: &[(i64, &str)] = &[
+        (1, "SIGHUP"),
+        (2, "SIGINT"),
+        (3, "SIGQUIT"),
+        (4, "SIGILL"),
+        (5, "SIGTRAP"),
+        (6, "SIGABRT"),
+        (8, "SIGFPE"),
+        (9, "SIGKILL"),
+        (11, "SIGSEGV"),
+        (13, "SIGPIPE"),
+        (14, "SIGALRM"),
+        (15, "SIGTERM"),
+    ];
+    let name = NAMES.iter().find(|(number, _)| *number == signal);
+    name.map_or_else(|| signal.to_string(), |(number, name)| format!("{number} ({name})"))
 }
 
 pub(super) fn label(kit: &Kit, frame: &Frame) -> String {
@@ -242,7 +314,8 @@ pub(super) fn variable(it: &Variable) -> String {
     let kind = it.kind.as_ref().map(|kind| format!(" : {kind}")).unwrap_or_default();
     let inside =
         if it.variables > 0 { format!("  [variables_reference {}]", it.variables) } else { String::new() };
-    format!("{} = {}{kind}{inside}", it.name, cut(&it.value, VALUE))
+    let value: Vec<&str> = it.value.lines().map(str::trim).collect();
+    format!("{} = {}{kind}{inside}", it.name, cut(&value.join(" "), VALUE))
 }
 
 pub(super) fn variable_data(it: &Variable) -> Value {

@@ -59,6 +59,22 @@ pub enum Job {
         /// What is shown there besides.
         show: Option<String>,
     },
+    /// `run test NAME [in FILE[:LINE]] under the debugger`
+    Test {
+        /// The test's name, where it has one.
+        name: Option<String>,
+        /// Where it is.
+        place: Place,
+    },
+    /// `show values of EXPR at FILE:LINE [running FILE]`
+    Probe {
+        /// What is shown.
+        expression: String,
+        /// Where; both are there.
+        at: Place,
+        /// What runs, else the file itself.
+        program: Option<String>,
+    },
     /// `undo`
     Undo,
 }
@@ -87,6 +103,8 @@ format FILE
 explain the diagnostics [in FILE]
 fix all diagnostics [of KIND] [in FILE[:LINE]]
 debug FILE stopping at FILE:LINE [and show EXPR]
+run test NAME [in FILE[:LINE]] under the debugger
+show values of EXPR at FILE:LINE [running FILE]
 undo";
 
 /// The job that `prompt` asks for, or `None` when it is not in the grammar.
@@ -184,6 +202,14 @@ impl Cursor<'_> {
         if self.take(&["debug"]) {
             return self.debug();
         }
+        let start = self.at;
+        if let Some(job) = self.test().or_else(|| {
+            self.at = start;
+            self.probe()
+        }) {
+            return Some(job);
+        }
+        self.at = start;
         if let Some(job) = self.calls() {
             return Some(job);
         }
@@ -242,6 +268,43 @@ impl Cursor<'_> {
             None
         };
         Some(Job::Debug { program, stop, show })
+    }
+
+    /// `run [the] test NAME [in FILE] under the debugger`
+    fn test(&mut self) -> Option<Job> {
+        self.expect(&["run"])?;
+        self.skip(&["the"]);
+        self.expect(&["test"])?;
+        let at_once =
+            ["in", "at"].iter().any(|it| self.words.get(self.at).is_some_and(|word| word.text == *it));
+        let name = if at_once { None } else { Some(self.name()?) };
+        let place = self.place()?;
+        self.expect(&["under", "in", "with"])?;
+        self.skip(&["the", "a"]);
+        self.expect(&["debugger"])?;
+        (name.is_some() || place.line.is_some()).then_some(Job::Test { name, place })
+    }
+
+    /// `show [the] values of EXPR at FILE:LINE [running FILE]`
+    fn probe(&mut self) -> Option<Job> {
+        self.expect(&["show", "print"])?;
+        self.skip(&["me", "the", "all"]);
+        self.expect(&["values", "value"])?;
+        self.expect(&["of"])?;
+        let rest = &self.words[self.at..];
+        let end = rest.iter().rposition(|word| !word.quoted && word.text.eq_ignore_ascii_case("at"))?;
+        let expression: Vec<&str> = rest[..end].iter().map(|word| word.text.as_str()).collect();
+        let expression = Some(expression.join(" ")).filter(|it| !it.is_empty())?;
+        self.at += end;
+        let at = self.place()?;
+        at.file.as_ref().and(at.line)?;
+        let program = if self.take(&["running", "when", "while"]) {
+            self.skip(&["running"]);
+            Some(self.name()?)
+        } else {
+            None
+        };
+        Some(Job::Probe { expression, at, program })
     }
 
     /// What follows `fix`. A plain word is no kind: it may be anything that a person wants mended.
@@ -477,6 +540,29 @@ mod tests {
         check("what is the type of x in a.rs:4", find("type_definition", "x", place("a.rs", Some(4))));
         check("what does the code do", None);
         check("who calls", None);
+    }
+
+    #[test]
+    fn tests_and_values() {
+        let test = |name: Option<&str>, place| Job::Test { name: name.map(str::to_owned), place };
+        check("run test test_total under the debugger", test(Some("test_total"), Place::default()));
+        check(
+            "Run the test 'adds up' in src/a.test.js under the debugger",
+            test(Some("adds up"), place("src/a.test.js", None)),
+        );
+        check("run the test at a_test.go:12 under the debugger", test(None, place("a_test.go", Some(12))));
+        check("run test test_total", None);
+        check("run the test under the debugger", None);
+        let probe = |expression: &str, program: Option<&str>| Job::Probe {
+            expression: expression.to_owned(),
+            at: place("src/a.py", Some(4)),
+            program: program.map(str::to_owned),
+        };
+        check("show values of total at src/a.py:4", probe("total", None));
+        check("show me the values of items[0] + n at src/a.py:4", probe("items[0] + n", None));
+        check("show values of total at src/a.py:4 running main.py", probe("total", Some("main.py")));
+        check("show values of total at src/a.py", None);
+        check("show values of at src/a.py:4", None);
     }
 
     #[test]

@@ -118,7 +118,17 @@ fn answer(mut message: AssistantMessage, transcript: &[Message], fixed: Option<&
 
 /// The call that comes after these results; `None` when all is done.
 fn next(job: &Job, results: &[&ToolResultMessage]) -> Option<Call> {
-    let Job::Debug { show, .. } = job else { return results.is_empty().then(|| call(job)) };
+    let show = match job {
+        Job::Debug { show, .. } => show,
+        // Shown at its failure; nothing is left running.
+        Job::Test { .. } | Job::Probe { .. } if results.len() == 1 => {
+            let told = &results[0].details;
+            let over = results[0].is_error || told["state"] == "terminated" || told["session"].is_null();
+            let end = json!({ "action": "terminate", "session": told["session"] });
+            return (!over).then(|| ("debug".to_owned(), end.as_object().cloned().unwrap_or_default()));
+        }
+        _ => return results.is_empty().then(|| call(job)),
+    };
     let state = |result: &ToolResultMessage| result.details["state"].as_str().unwrap_or_default().to_owned();
     let then =
         |arguments: Value| Some(("debug".to_owned(), arguments.as_object().cloned().unwrap_or_default()));
@@ -190,6 +200,18 @@ fn call(job: &Job) -> Call {
         Job::Debug { program, stop, .. } => {
             let point = json!({ "file": stop.file, "line": stop.line });
             ("debug", json!({ "action": "launch", "program": program, "breakpoints": [point] }))
+        }
+        Job::Test { name, place } => {
+            let mut arguments = with_place(json!({ "action": "test" }), place);
+            if let Some(name) = name {
+                arguments["name"] = json!(name);
+            }
+            ("debug", arguments)
+        }
+        Job::Probe { expression, at, program } => {
+            let program = program.as_ref().or(at.file.as_ref());
+            let point = json!({ "file": at.file, "line": at.line, "expressions": [expression] });
+            ("debug", json!({ "action": "probe", "program": program, "points": [point] }))
         }
         Job::Undo => ("undo", json!({})),
     };

@@ -1,0 +1,137 @@
+//! What an adapter asks of us (DAP §Reverse Requests): a session for a child of the program, or a program
+//! run in a terminal. Every request is answered, with what was done or with why not.
+//!
+//! There is no terminal here: a program runs as a process of ours, with its output in that of the session.
+//! Whether it may is asked of [`Runs`]. What must stay true: what was started for a session ends with it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
+use workspace::{AbsPath, CommandLine, Process, SpawnGrant};
+
+use crate::output::Category;
+use crate::session::Session;
+use crate::sessions::{LaunchPlan, Sessions};
+
+/// How long a program that was run for an adapter may take to end when its session is over.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// Who is asked whether a program that an adapter names may run.
+pub trait Runs: Send + Sync + 'static {
+    /// The permission for exactly `command`, or why not. May wait for a person.
+    fn grant(&self, adapter: &str, command: &CommandLine) -> BoxFuture<'static, Result<SpawnGrant, String>>;
+}
+
+/// Nothing may run.
+pub struct NoRuns;
+
+impl Runs for NoRuns {
+    fn grant(&self, _: &str, _: &CommandLine) -> BoxFuture<'static, Result<SpawnGrant, String>> {
+        Box::pin(std::future::ready(Err("nobody can be asked whether it may run".to_owned())))
+    }
+}
+
+/// What the reverse requests of one session need.
+pub(crate) struct Reverse {
+    pub(crate) sessions: Weak<Sessions>,
+    pub(crate) session: OnceLock<Weak<Session>>,
+    pub(crate) plan: LaunchPlan,
+    pub(crate) grant: SpawnGrant,
+    pub(crate) runs: Arc<dyn Runs>,
+    /// Where its adapter can be reached again.
+    pub(crate) address: Option<SocketAddr>,
+    started: Mutex<Vec<Process>>,
+}
+
+impl Reverse {
+    pub(crate) fn new(
+        sessions: Weak<Sessions>,
+        plan: LaunchPlan,
+        grant: SpawnGrant,
+        runs: Arc<dyn Runs>,
+        address: Option<SocketAddr>,
+    ) -> Arc<Self> {
+        let (session, started) = (OnceLock::new(), Mutex::default());
+        Arc::new(Self { sessions, session, plan, grant, runs, address, started })
+    }
+
+    /// Answers one request.
+    pub(crate) fn answer(
+        self: Arc<Self>,
+        command: &str,
+        arguments: Value,
+    ) -> BoxFuture<'static, Result<Value, String>> {
+        let command = command.to_owned();
+        Box::pin(async move {
+            let gone = || "the session is over".to_owned();
+            let session = self.session.get().and_then(Weak::upgrade).ok_or_else(gone)?;
+            let sessions = self.sessions.upgrade().ok_or_else(gone)?;
+            match command.as_str() {
+                "startDebugging" => {
+                    let started = sessions.start_child(&session, &self, arguments).await;
+                    started.map(|()| json!({})).map_err(|error| error.to_string())
+                }
+                "runInTerminal" => self.run_in_terminal(&sessions, &session, &arguments).await,
+                _ => Err(format!("this client does not know `{command}`")),
+            }
+        })
+    }
+
+    async fn run_in_terminal(
+        &self,
+        sessions: &Sessions,
+        session: &Arc<Session>,
+        arguments: &Value,
+    ) -> Result<Value, String> {
+        let words: Vec<String> = arguments["args"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|it| it.as_str().map(str::to_owned).ok_or("`args` is not a list of texts"))
+            .collect::<Result<_, _>>()?;
+        let (program, args) = words.split_first().ok_or("`args` names no program")?;
+        // `null` takes a variable away, which is not done: the program has it then.
+        let env = arguments["env"].as_object().into_iter().flatten();
+        let env = env.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect();
+        let cwd = arguments["cwd"].as_str().and_then(AbsPath::new);
+        let cwd = cwd.unwrap_or_else(|| self.plan.root.clone());
+        let command = CommandLine { program: PathBuf::from(program), args: args.to_vec(), env, cwd };
+        let grant = self.runs.grant(&session.adapter.name, &command).await?;
+        let spawned = sessions.processes().spawn_apart(&command, &grant, &[]).await;
+        let mut process = spawned.map_err(|error| error.to_string())?;
+        let id = process.id();
+        // It has no terminal, so nothing is ever typed.
+        drop(process.take_stdin());
+        if let Some(mut stdout) = process.take_stdout() {
+            let session = Arc::downgrade(session);
+            sessions.tracker().spawn(async move {
+                let mut buffer = vec![0; 8 * 1024];
+                while let Ok(count @ 1..) = stdout.read(&mut buffer).await {
+                    let Some(session) = session.upgrade() else { break };
+                    session.push_output(Category::Stdout, &String::from_utf8_lossy(&buffer[..count]));
+                }
+            });
+        }
+        self.started().push(process);
+        Ok(json!({ "processId": id }))
+    }
+
+    /// Ends what was started for the session; what it wrote to its standard error goes to `session`.
+    pub(crate) async fn end(&self, session: &Session) {
+        let started = std::mem::take(&mut *self.started());
+        for process in started {
+            process.end(GRACE).await;
+            session.push_output(Category::Stderr, &process.stderr_tail());
+        }
+    }
+
+    fn started(&self) -> std::sync::MutexGuard<'_, Vec<Process>> {
+        // The list is always whole, so a panic elsewhere does no harm to it.
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

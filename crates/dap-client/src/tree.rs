@@ -1,0 +1,239 @@
+//! Sessions in trees: child sessions that an adapter asked for, and what counts as *the* session of a tree.
+//!
+//! What must stay true: a child has the breakpoints of its parent from the start; it never outlives its
+//! root; which session is shown is decided here, so that no caller has to know an adapter's shape.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::breakpoints::Breakpoints;
+use crate::error::DapError;
+use crate::reverse::Reverse;
+use crate::session::{Clock, Session};
+use crate::sessions::{LaunchPlan, Sessions};
+use crate::state::{State, Stop};
+use crate::transport;
+
+/// How long a child session may take to begin.
+const BEGIN: Duration = Duration::from_secs(60);
+/// Sessions of one tree that may live at once.
+const LIVE: usize = 64;
+/// How long a launcher may take to say that it is over, once the program is.
+const LAUNCHER: Duration = Duration::from_secs(3);
+
+pub(crate) fn is_over(session: &Session) -> bool {
+    matches!(session.state(), State::Terminated(_))
+}
+
+fn is_stopped(session: &Session) -> bool {
+    matches!(session.state(), State::Stopped(_))
+}
+
+impl Sessions {
+    /// Starts the session that `arguments` of `startDebugging` ask for, up to a connection; the rest goes
+    /// on by itself.
+    pub(crate) async fn start_child(
+        &self,
+        parent: &Arc<Session>,
+        reverse: &Reverse,
+        arguments: Value,
+    ) -> Result<(), DapError> {
+        let configuration = arguments["configuration"].clone();
+        let live = self.tree(parent).iter().filter(|it| !is_over(it)).count();
+        if is_over(parent) || live >= LIVE {
+            let why = format!("{live} sessions of this program are live, which is as many as there may be");
+            return Err(DapError::Invalid(why));
+        }
+        let request = if arguments["request"] == "attach" { "attach" } else { "launch" };
+        let plan = LaunchPlan {
+            title: configuration["name"].as_str().unwrap_or("a child").to_owned(),
+            request,
+            breakpoints: parent.breakpoints().unplaced(),
+            arguments: configuration,
+            connect: None,
+            ..reverse.plan.clone()
+        };
+        let clock = Clock::new(BEGIN, &parent.finished());
+        let named = plan.adapter.quirks.child_port.as_deref();
+        let named = named.and_then(|it| plan.arguments.pointer(it)?.as_u64()?.try_into().ok());
+        let again = reverse.address.map(|it| it.port());
+        let connection = match named.or(again) {
+            Some(port) => transport::reach(&plan.adapter.name, "127.0.0.1", port, clock.until).await?,
+            None => {
+                transport::open(self.processes(), &plan, &reverse.grant, clock.until, self.tracker()).await?
+            }
+        };
+        let child = self.enter(&plan, connection, &reverse.grant, Arc::clone(&reverse.runs), Some(parent));
+        self.tracker().spawn(async move {
+            if let Err(error) = child.handshake(&plan, &clock).await {
+                tracing::warn!(session = child.id, %error, "a child session did not begin");
+                child.give_up(&error.to_string());
+            }
+        });
+        Ok(())
+    }
+
+    /// The session with all that descend from it, itself first.
+    pub fn tree(&self, of: &Session) -> Vec<Arc<Session>> {
+        let mut tree: Vec<Arc<Session>> = Vec::new();
+        // Children come after their parents in the list.
+        for it in self.list() {
+            let within = |parent: &String| tree.iter().any(|above| above.id == *parent);
+            if it.id == of.id || it.parent.as_ref().is_some_and(within) {
+                tree.push(it);
+            }
+        }
+        tree
+    }
+
+    /// The session at the top of its tree.
+    pub fn root_of(&self, of: &Arc<Session>) -> Arc<Session> {
+        let list = self.list();
+        let mut at = Arc::clone(of);
+        while let Some(parent) = at.parent.as_ref().and_then(|id| list.iter().find(|it| it.id == *id)) {
+            at = Arc::clone(parent);
+        }
+        at
+    }
+
+    /// The session of a tree that is meant when none is named: the newest that is stopped, else the first
+    /// live one that runs a program, else the root.
+    pub fn focus(&self, root: &Arc<Session>) -> Arc<Session> {
+        let tree = self.tree(root);
+        let stopped = tree.iter().rev().find(|it| is_stopped(it));
+        let live = || tree.iter().find(|it| !is_over(it) && !it.adapter_launches_only());
+        // Of a program that is over the session that ran it knows most.
+        let last = || tree.iter().rev().find(|it| !it.adapter_launches_only()).filter(|_| is_over(root));
+        Arc::clone(stopped.or_else(live).or_else(last).unwrap_or(root))
+    }
+
+    /// Waits until `session`, or another of its tree anew, is stopped, or the program is over, or the
+    /// deadline passes; the session that this is about.
+    ///
+    /// # Errors
+    /// [`DapError::Cancelled`].
+    pub async fn settled(&self, session: &Arc<Session>, clock: &Clock) -> Result<Arc<Session>, DapError> {
+        let root = self.root_of(session);
+        let before: Vec<(String, Stop, u64)> = self.stops(&root, session);
+        let mut bell = self.bell().subscribe();
+        let found = async {
+            loop {
+                bell.borrow_and_update();
+                if let Some(found) = self.is_settled(&root, session, &before) {
+                    return found;
+                }
+                if bell.changed().await.is_err() {
+                    return Arc::clone(session);
+                }
+            }
+        };
+        let found = tokio::select! {
+            biased;
+            () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
+            // Dropping the wait loses nothing: it looks at the states.
+            found = tokio::time::timeout_at(clock.until, found) => found.ok(),
+        };
+        let Some(found) = found else { return Ok(self.focus(&root)) };
+        if is_over(&found) {
+            // The last output and the exit code may come after the word that it is over.
+            let last = Clock::new(LAUNCHER, &clock.cancel);
+            found.settled(&last).await?;
+            if root.id != found.id && root.adapter_launches_only() {
+                root.settled(&last).await?;
+            }
+        }
+        Ok(found)
+    }
+
+    fn is_settled(
+        &self,
+        root: &Arc<Session>,
+        session: &Arc<Session>,
+        before: &[(String, Stop, u64)],
+    ) -> Option<Arc<Session>> {
+        if is_stopped(session) {
+            return Some(Arc::clone(session));
+        }
+        let tree = self.tree(root);
+        let anew = |it: &&Arc<Session>| match it.state() {
+            State::Stopped(stop) => !before.contains(&(it.id.clone(), stop, it.epoch())),
+            _ => false,
+        };
+        if let Some(found) = tree.iter().find(anew) {
+            return Some(Arc::clone(found));
+        }
+        if is_over(session) {
+            let others = tree.iter().any(|it| !is_over(it) && !it.adapter_launches_only());
+            return (!others || session.parent.is_some()).then(|| Arc::clone(session));
+        }
+        (is_over(root) && session.adapter_launches_only()).then(|| self.focus(root))
+    }
+
+    fn stops(&self, root: &Session, but: &Session) -> Vec<(String, Stop, u64)> {
+        let tree = self.tree(root);
+        let others = tree.iter().filter(|it| it.id != but.id);
+        let stop = |it: &Arc<Session>| match it.state() {
+            State::Stopped(stop) => Some((it.id.clone(), stop, it.epoch())),
+            _ => None,
+        };
+        others.filter_map(stop).collect()
+    }
+
+    /// Changes the breakpoints of a whole tree.
+    ///
+    /// # Errors
+    /// [`DapError`] of `session`; what others of its tree refuse is in the log.
+    pub async fn change_breakpoints(
+        &self,
+        session: &Arc<Session>,
+        change: impl Fn(&mut Breakpoints),
+        clock: &Clock,
+    ) -> Result<(), DapError> {
+        let outcome = session.change_breakpoints(&change, clock).await;
+        if outcome.is_ok() {
+            for it in
+                self.tree(&self.root_of(session)).iter().filter(|it| it.id != session.id && !is_over(it))
+            {
+                if let Err(error) = it.change_breakpoints(&change, clock).await {
+                    tracing::warn!(session = it.id, %error, "its breakpoints are not those of its tree");
+                }
+            }
+        }
+        outcome
+    }
+
+    /// Ends a session with all below it, and one that only launched it.
+    pub async fn terminate(&self, session: &Arc<Session>, clock: &Clock) {
+        let root = self.root_of(session);
+        let of = if root.adapter_launches_only() { &root } else { session };
+        for it in self.tree(of).iter().rev().filter(|it| !is_over(it)) {
+            it.terminate(clock).await;
+        }
+    }
+
+    /// How the program of a session ended, where it is over: its launcher may know more than itself.
+    pub fn end_of(&self, session: &Arc<Session>) -> Option<crate::state::End> {
+        let State::Terminated(end) = session.state() else { return None };
+        let root = self.root_of(session);
+        match root.state() {
+            State::Terminated(more) if root.adapter_launches_only() && end.exit_code.is_none() => Some(more),
+            _ => Some(end),
+        }
+    }
+
+    /// What a session was started with, for starting it again with the breakpoints that it has now.
+    pub fn again(&self, session: &Session) -> (LaunchPlan, workspace::SpawnGrant) {
+        let (plan, grant) = session.started_with();
+        (LaunchPlan { breakpoints: session.breakpoints().unplaced(), ..plan }, grant)
+    }
+
+    /// What there is of a tree, for data.
+    pub fn describe(&self, session: &Session) -> Value {
+        let children = self.tree(session);
+        let children: Vec<&str> = children.iter().skip(1).map(|it| it.id.as_str()).collect();
+        json!({ "session": session.id, "parent": session.parent, "title": session.title,
+            "adapter": session.adapter.name, "state": session.state().name(), "children": children })
+    }
+}

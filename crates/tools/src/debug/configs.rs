@@ -1,0 +1,357 @@
+//! `.vscode/launch.json`: configurations that the project's people wrote for an editor, as far as they can be
+//! used here.
+//!
+//! Comments and trailing commas are read. A `preLaunchTask` is named and not run. What a variable stands
+//! for that only an editor knows (`${command:…}`, `${input:…}`) is refused by name.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use agent::{ToolCx, ToolResult};
+use dap_client::{AdapterDefinition, Breakpoints, Clock, LaunchSpec, Session, Target};
+use serde_json::{Map, Value, json};
+use workspace::{AbsPath, CommandLine, ErrorCode};
+
+use super::{Arguments, Debug};
+use crate::{Failure, Kit};
+
+const FILE: &str = ".vscode/launch.json";
+
+/// What the file holds.
+#[derive(Debug, Default)]
+struct Configs {
+    configurations: Vec<Value>,
+    compounds: Vec<(String, Vec<String>)>,
+}
+
+impl Debug {
+    /// Lists the configurations, and the adapters with what they take.
+    pub(super) fn configs(&self, args: &Arguments) -> Result<ToolResult, Failure> {
+        let configs = read(&self.kit)?.unwrap_or_default();
+        let mut text = String::new();
+        let mut list = Vec::new();
+        for it in &configs.configurations {
+            let word = |name: &str| it[name].as_str().unwrap_or("?");
+            let adapter = self.adapter(word("type"));
+            let with = adapter.map_or("no adapter is known for it".to_owned(), |it| it.name.clone());
+            let mut line = format!("{}: {} {} ({with})", word("name"), word("request"), word("type"));
+            line.extend(
+                task(it).map(|task| format!("; needs the task `{task}`, which is not run: run it before")),
+            );
+            if let Err(failure) = filled(&self.kit, it, args) {
+                line.push_str(&format!("; {}", failure.message));
+            }
+            text.push_str(&format!("{line}\n"));
+            list.push(json!({ "name": it["name"], "type": it["type"], "request": it["request"],
+                "pre_launch_task": task(it) }));
+        }
+        for (name, of) in &configs.compounds {
+            text.push_str(&format!("{name}: together {}\n", of.join(", ")));
+            list.push(json!({ "name": name, "configurations": of }));
+        }
+        if list.is_empty() {
+            text.push_str(&format!("no configurations in {FILE}; `launch` takes a `program` or `module`\n"));
+        }
+        text.push_str("adapters:\n");
+        for it in self.kit.debug.definitions().list() {
+            let tried = if it.verified.is_some() { "" } else { " (never tried with the adapter itself)" };
+            text.push_str(&format!("  {}: {}{tried}\n", it.name, it.about));
+        }
+        Ok(ToolResult::text(text).with_details(json!({ "configs": list })))
+    }
+
+    fn adapter(&self, kind: &str) -> Option<&Arc<AdapterDefinition>> {
+        let known = self.kit.debug.definitions();
+        known.get(kind).or_else(|| known.list().find(|it| it.types.iter().any(|it| it == kind)))
+    }
+
+    /// Starts a configuration, or all of a compound.
+    pub(super) async fn launch_config(
+        &self,
+        args: &Arguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let name = args.config.as_deref().unwrap_or_default();
+        let configs = read(&self.kit)?.unwrap_or_default();
+        let compound = configs.compounds.iter().find(|(it, _)| it == name);
+        let names = compound.map_or_else(|| vec![name.to_owned()], |(_, of)| of.clone());
+        let mut said = String::new();
+        let mut last: Option<Arc<Session>> = None;
+        for name in &names {
+            let found = configs.configurations.iter().find(|it| it["name"] == name.as_str());
+            let config = found.ok_or_else(|| {
+                let known: Vec<&str> =
+                    configs.configurations.iter().filter_map(|it| it["name"].as_str()).collect();
+                let message =
+                    format!("there is no configuration `{name}` in {FILE}; there are: {}", known.join(", "));
+                Failure::new(ErrorCode::NotFound, message)
+            })?;
+            if let Some(task) = task(config) {
+                said.push_str(&format!("{name} has the preLaunchTask `{task}`, which was not run\n"));
+            }
+            if let Some(before) = last.take() {
+                said.push_str(&format!("{}: {} is {}\n", before.id, before.title, before.state().name()));
+            }
+            last = Some(self.start_config(config, args, cx, clock).await?);
+        }
+        let session = last.ok_or_else(|| {
+            Failure::new(ErrorCode::NotFound, format!("the compound `{name}` names no configurations"))
+        })?;
+        Ok(super::more::before(&said, self.snapshot(&session, cx, clock).await?))
+    }
+
+    async fn start_config(
+        &self,
+        config: &Value,
+        args: &Arguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<Arc<Session>, Failure> {
+        let config = filled(&self.kit, config, args)?;
+        let kind = config["type"].as_str().unwrap_or_default();
+        let adapter = match &args.adapter {
+            Some(name) => Some(name.clone()),
+            None => self.adapter(kind).map(|it| it.name.clone()),
+        };
+        let adapter = adapter.ok_or_else(|| {
+            let message = format!("no debug adapter is known for the type `{kind}`; name one with `adapter`");
+            Failure::new(ErrorCode::Unsupported, message)
+        })?;
+        let root = self.kit.workspace.root().clone();
+        let text = |name: &str| config[name].as_str().map(str::to_owned);
+        let words = |value: &Value| -> Vec<String> {
+            value.as_array().into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect()
+        };
+        let attaches = config["request"] == "attach";
+        let connect = &config["connect"];
+        let port = config["port"].as_u64().or(connect["port"].as_u64()).and_then(|it| u16::try_from(it).ok());
+        let pid = config["processId"].as_i64().or(config["pid"].as_i64());
+        let target = match (text("program"), text("module"), pid, port) {
+            (_, _, Some(pid), _) if attaches => Target::Process(pid),
+            (_, _, _, Some(port)) if attaches => {
+                let host = connect["host"].as_str().map(str::to_owned).or(text("host"));
+                Target::Port { host: host.unwrap_or_else(|| "127.0.0.1".to_owned()), port }
+            }
+            (Some(program), ..) => Target::Program(self.kit.workspace.resolve(&program)?),
+            (_, Some(module), ..) => Target::Module(module),
+            _ => {
+                let message = "it names no `program`, `module`, `port` or `processId`".to_owned();
+                return Err(Failure::new(ErrorCode::Unsupported, message));
+            }
+        };
+        let mut breakpoints = Breakpoints::default();
+        self.add(&mut breakpoints, args, cx).await?;
+        let cwd = text("cwd").map(|cwd| self.kit.workspace.resolve(&cwd)).transpose()?;
+        let cwd = cwd.unwrap_or_else(|| root.clone());
+        let env = config["env"].as_object().into_iter().flatten();
+        let env: Vec<(String, String)> =
+            env.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect();
+        let mut over = config.clone();
+        if let Some(over) = over.as_object_mut() {
+            // What is the editor's, and what the adapter's own words stand for.
+            for name in [
+                "name",
+                "type",
+                "preLaunchTask",
+                "postDebugTask",
+                "presentation",
+                "internalConsoleOptions",
+                "serverReadyAction",
+                "env",
+            ] {
+                over.remove(name);
+            }
+        }
+        let spec = LaunchSpec {
+            target,
+            adapter: Some(adapter),
+            root,
+            args: words(&config["args"]),
+            cwd: cwd.clone(),
+            env: env.clone(),
+            stop_on_entry: config["stopOnEntry"] == true || args.stop_on_entry,
+            breakpoints,
+            arguments: Some(over.clone()),
+            test: None,
+            more: Map::new(),
+        };
+        let mut plan = self.plan(spec).await?;
+        plan.title = text("name").unwrap_or(plan.title);
+        // What runs may be another program than `program`: an interpreter that is named, a command line.
+        for name in ["python", "runtimeExecutable", "runtimeArgs", "initCommands", "preRunCommands"] {
+            if let (Some(program), false) = (&mut plan.program, config[name].is_null()) {
+                program.env.push((name.to_owned(), config[name].to_string()));
+            }
+        }
+        if plan.program.is_none() && !attaches {
+            plan.program = Some(CommandLine { program: PathBuf::from(kind), args: Vec::new(), env, cwd });
+        }
+        self.begin(&plan, None, cx, clock).await
+    }
+}
+
+fn task(config: &Value) -> Option<&str> {
+    config["preLaunchTask"].as_str()
+}
+
+/// The file's configurations; `None` where it is not there.
+fn read(kit: &Kit) -> Result<Option<Configs>, Failure> {
+    let path = kit.workspace.resolve(FILE)?;
+    if !path.as_path().is_file() {
+        return Ok(None);
+    }
+    parse(&kit.workspace.document(&path)?.text).map(Some)
+}
+
+fn parse(text: &str) -> Result<Configs, Failure> {
+    let bad =
+        |why: String| Failure::new(ErrorCode::InvalidArguments, format!("{FILE} cannot be read: {why}"));
+    let options = jsonc_parser::ParseOptions::default();
+    let value: Option<Value> =
+        jsonc_parser::parse_to_serde_value(text, &options).map_err(|error| bad(error.to_string()))?;
+    let value = value.unwrap_or_default();
+    let list = |name: &str| value[name].as_array().cloned().unwrap_or_default();
+    let compound = |it: &Value| {
+        let of = it["configurations"].as_array()?.iter();
+        // One of another folder is `{folder, name}`.
+        let of = of.filter_map(|it| it.as_str().or(it["name"].as_str()).map(str::to_owned)).collect();
+        Some((it["name"].as_str()?.to_owned(), of))
+    };
+    Ok(Configs {
+        configurations: list("configurations"),
+        compounds: list("compounds").iter().filter_map(compound).collect(),
+    })
+}
+
+/// A configuration with its variables replaced, and what is said for this system laid over.
+fn filled(kit: &Kit, config: &Value, args: &Arguments) -> Result<Value, Failure> {
+    let mut config = config.clone();
+    let system = if cfg!(target_os = "macos") { "osx" } else { "linux" };
+    if let Some(members) = config.as_object_mut() {
+        let own = members.remove(system);
+        ["osx", "linux", "windows"].iter().for_each(|it| drop(members.remove(*it)));
+        members.extend(own.and_then(|it| it.as_object().cloned()).unwrap_or_default());
+    }
+    let root = kit.workspace.root();
+    let file = args.file.as_deref().map(|it| kit.workspace.resolve(it)).transpose()?;
+    replace(&config, &|name| variable(name, root, file.as_ref()))
+}
+
+fn replace(value: &Value, lookup: &dyn Fn(&str) -> Result<String, Failure>) -> Result<Value, Failure> {
+    Ok(match value {
+        Value::String(text) => {
+            let mut out = String::new();
+            let mut rest = text.as_str();
+            while let Some((before, after)) = rest.split_once("${") {
+                out.push_str(before);
+                let Some((name, after)) = after.split_once('}') else {
+                    out.push_str("${");
+                    rest = after;
+                    continue;
+                };
+                out.push_str(&lookup(name)?);
+                rest = after;
+            }
+            Value::String(out + rest)
+        }
+        Value::Array(items) => items.iter().map(|it| replace(it, lookup)).collect::<Result<_, _>>()?,
+        Value::Object(members) => {
+            let members = members.iter().map(|(name, it)| Ok((name.clone(), replace(it, lookup)?)));
+            Value::Object(members.collect::<Result<_, Failure>>()?)
+        }
+        other => other.clone(),
+    })
+}
+
+/// What a variable of VS Code stands for.
+fn variable(name: &str, root: &AbsPath, file: Option<&AbsPath>) -> Result<String, Failure> {
+    let refuse =
+        |why: &str| Failure::new(ErrorCode::InvalidArguments, format!("`${{{name}}}` in {FILE} {why}"));
+    if let Some(name) = name.strip_prefix("env:") {
+        return Ok(std::env::var(name).unwrap_or_default());
+    }
+    let folder_name = || root.file_name();
+    if let Some(found) = match name.split(':').next().unwrap_or_default() {
+        "workspaceFolder" | "workspaceRoot" | "cwd" => Some(root.to_string()),
+        "workspaceFolderBasename" => Some(folder_name()),
+        "pathSeparator" | "/" => Some("/".to_owned()),
+        "userHome" => std::env::var("HOME").ok(),
+        _ => None,
+    } {
+        return Ok(found);
+    }
+    let of_file = [
+        "file",
+        "relativeFile",
+        "relativeFileDirname",
+        "fileBasename",
+        "fileBasenameNoExtension",
+        "fileExtname",
+        "fileDirname",
+        "fileDirnameBasename",
+        "fileWorkspaceFolder",
+    ];
+    if !of_file.contains(&name) {
+        return Err(refuse(
+            "is something that only an editor knows; give it with `arguments` of a plain `launch`",
+        ));
+    }
+    let file = file.ok_or_else(|| refuse("needs `file`"))?;
+    let path = file.as_path();
+    let text =
+        |it: Option<&std::ffi::OsStr>| it.map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+    let folder = file.parent();
+    let relative =
+        |it: &AbsPath| it.strip_prefix(root).map_or_else(|| it.to_string(), |it| it.display().to_string());
+    Ok(match name {
+        "file" => file.to_string(),
+        "relativeFile" => relative(file),
+        "relativeFileDirname" => folder.as_ref().map(relative).unwrap_or_default(),
+        "fileBasename" => text(path.file_name()),
+        "fileBasenameNoExtension" => text(path.file_stem()),
+        "fileExtname" => path.extension().map(|it| format!(".{}", it.to_string_lossy())).unwrap_or_default(),
+        "fileDirnameBasename" => folder.map(|it| it.file_name()).unwrap_or_default(),
+        "fileWorkspaceFolder" => root.to_string(),
+        _ => folder.map(|it| it.to_string()).unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"{
+        // A comment.
+        "version": "0.2.0",
+        "configurations": [
+            { "name": "this", "type": "debugpy", "request": "launch", "program": "${file}", /* another */
+              "args": ["--in", "${workspaceFolder}/data", "${relativeFile}"], "preLaunchTask": "build", },
+        ],
+        "compounds": [{ "name": "both", "configurations": ["this", { "folder": "x", "name": "that" }] }],
+    }"#;
+
+    #[test]
+    fn comments_trailing_commas_and_compounds_are_read() {
+        let configs = parse(TEXT).unwrap();
+        assert_eq!(configs.configurations[0]["name"], "this");
+        assert_eq!(task(&configs.configurations[0]), Some("build"));
+        assert_eq!(configs.compounds, [("both".to_owned(), vec!["this".to_owned(), "that".to_owned()])]);
+        assert!(parse("{ nonsense").unwrap_err().message.starts_with(".vscode/launch.json cannot be read"));
+    }
+
+    #[test]
+    fn variables_are_replaced_and_what_only_an_editor_knows_is_refused() {
+        let (root, file) = (AbsPath::new("/p").unwrap(), AbsPath::new("/p/src/a.py"));
+        let lookup = |name: &str| variable(name, &root, file.as_ref());
+        let configs = parse(TEXT).unwrap();
+        let filled = replace(&configs.configurations[0], &lookup).unwrap();
+        assert_eq!(filled["program"], "/p/src/a.py");
+        assert_eq!(filled["args"], json!(["--in", "/p/data", "src/a.py"]));
+        let one = |text: &str| replace(&json!(text), &lookup).map(|it| it.as_str().unwrap().to_owned());
+        assert_eq!(one("${fileDirname}:${fileBasenameNoExtension}${fileExtname}").unwrap(), "/p/src:a.py");
+        assert_eq!(one("${env:NOTHING_OF_THE_KIND}x ${open").unwrap(), "x ${open");
+        assert!(one("${command:pick}").unwrap_err().message.contains("only an editor knows"));
+        assert!(variable("file", &root, None).unwrap_err().message.contains("needs `file`"));
+    }
+}

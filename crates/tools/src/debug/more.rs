@@ -1,0 +1,401 @@
+//! The rarer actions: going elsewhere, memory, instructions, sources that are no files, anything else the
+//! protocol has.
+
+use std::sync::Arc;
+
+use agent::{ToolCx, ToolResult};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use dap_client::{Breakpoints, Clock, Need, Session, SourceBreakpoint, State};
+use serde_json::{Value, json};
+use workspace::ErrorCode;
+
+use super::harmless::is_harmless;
+use super::{Arguments, Debug, needs};
+use crate::Failure;
+
+/// Bytes and instructions shown unless asked for more, and at most.
+const BYTES: u64 = 64;
+const MOST_BYTES: u64 = 4096;
+const INSTRUCTIONS: u64 = 16;
+/// Modules, sources or completions shown at most.
+const LISTED: usize = 100;
+/// Characters of a source or an answer shown at most.
+const TEXT: usize = 30_000;
+
+impl Debug {
+    /// The program from its beginning: by the adapter where it can, else launched again.
+    pub(super) async fn restart(
+        &self,
+        session: &Arc<Session>,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let debug = &self.kit.debug;
+        let root = debug.root_of(session);
+        // One that only launches (js-debug 1.105) answers no restart while its program is stopped.
+        let alone = !root.adapter_launches_only() && !matches!(root.state(), State::Terminated(_));
+        if root.launched && alone && root.restart(clock).await? {
+            return self.snapshot(&root, cx, clock).await;
+        }
+        if !root.launched {
+            let nearest = "`attach` again";
+            let message = format!("{} cannot restart what it did not launch; {nearest}", root.adapter.name);
+            return Err(Failure::new(ErrorCode::Unsupported, message));
+        }
+        let (plan, grant) = debug.again(&root);
+        if let Some(program) = &plan.program {
+            cx.permit_run(&plan.adapter.name, program).await?;
+        }
+        debug.terminate(&root, clock).await;
+        let runs = Arc::new(super::launch::Terminal(cx.asker()));
+        let fresh = debug.start_with(&plan, &grant, runs, clock).await?;
+        let shown = self.snapshot(&fresh, cx, clock).await?;
+        let said = format!(
+            "{} has no restart of its own: launched again, with its breakpoints\n",
+            root.adapter.name
+        );
+        Ok(before(&said, shown))
+    }
+
+    pub(super) async fn goto(
+        &self,
+        session: &Arc<Session>,
+        args: &Arguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let (file, line) = place(args)?;
+        let path = self.kit.workspace.resolve(file)?;
+        let targets = session.goto_targets(&path, line, clock).await?;
+        let Some(target) = targets.first() else {
+            return Err(Failure::new(ErrorCode::NotFound, format!("nothing can go on from {file}:{line}")));
+        };
+        cx.permit_debug(&format!("go on from {file}:{} without running what is between", target.line))
+            .await?;
+        session.goto(target.id, args.thread, clock).await?;
+        self.snapshot(session, cx, clock).await
+    }
+
+    /// On to a line, or to whatever stops before it.
+    pub(super) async fn run_to(
+        &self,
+        session: &Arc<Session>,
+        args: &Arguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let (file, line) = place(args)?;
+        let path = self.kit.workspace.resolve(file)?;
+        let there = session.breakpoints().list().any(|(it, _)| it.path == path && it.line == line);
+        let point = SourceBreakpoint {
+            path: path.clone(),
+            line,
+            column: None,
+            condition: None,
+            hit: None,
+            log: None,
+        };
+        if !there {
+            session.change_breakpoints(|all| all.add(point), clock).await?;
+        }
+        session.run("continue", args.thread, clock).await?;
+        let shown = self.snapshot(session, cx, clock).await;
+        if !there && !matches!(session.state(), State::Terminated(_)) {
+            let remove = |all: &mut Breakpoints| {
+                all.remove(&path, Some(line));
+            };
+            session.change_breakpoints(remove, clock).await?;
+        }
+        shown
+    }
+
+    pub(super) async fn read_memory(
+        &self,
+        session: &Session,
+        args: &Arguments,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let reference =
+            args.memory_reference.as_deref().ok_or_else(|| needs("read_memory", "memory_reference"))?;
+        let count = args.count.unwrap_or(BYTES).clamp(1, MOST_BYTES);
+        let (address, data, unreadable) =
+            session.read_memory(reference, args.offset.unwrap_or(0), count, clock).await?;
+        let bytes = STANDARD.decode(&data).map_err(|error| {
+            Failure::new(ErrorCode::NotApplied, format!("the adapter's answer is not base 64: {error}"))
+        })?;
+        let mut text = format!("{} bytes at {address}\n", bytes.len());
+        for (row, bytes) in bytes.chunks(16).enumerate() {
+            let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let shown: String =
+                bytes.iter().map(|it| if it.is_ascii_graphic() { char::from(*it) } else { '.' }).collect();
+            text.push_str(&format!("+{:04x}  {:<47}  {shown}\n", row * 16, hex.join(" ")));
+        }
+        if unreadable > 0 {
+            text.push_str(&format!("{unreadable} bytes after these cannot be read\n"));
+        }
+        let details = json!({ "address": address, "data": data, "unreadable": unreadable });
+        Ok(ToolResult::text(text).with_details(details))
+    }
+
+    pub(super) async fn write_memory(
+        &self,
+        session: &Session,
+        args: &Arguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let reference =
+            args.memory_reference.as_deref().ok_or_else(|| needs("write_memory", "memory_reference"))?;
+        let value = args.value.as_deref().ok_or_else(|| needs("write_memory", "value"))?;
+        let bytes = hex(value).ok_or_else(|| {
+            Failure::new(
+                ErrorCode::InvalidArguments,
+                "`value` is bytes in hexadecimal: `2a 00 ff`".to_owned(),
+            )
+        })?;
+        cx.permit_debug(&format!("write {} bytes of memory at {reference}", bytes.len())).await?;
+        let data = STANDARD.encode(&bytes);
+        let written = session.write_memory(reference, args.offset.unwrap_or(0), &data, clock).await?;
+        let count = written.unwrap_or(bytes.len() as u64);
+        Ok(ToolResult::text(format!("wrote {count} bytes at {reference}\n"))
+            .with_details(json!({ "written": count })))
+    }
+
+    pub(super) async fn disassemble(
+        &self,
+        session: &Session,
+        args: &Arguments,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let reference = match &args.memory_reference {
+            Some(reference) => reference.clone(),
+            None => {
+                let frame = self.frame(session, args, clock).await?;
+                session.instruction(frame)?.ok_or_else(|| needs("disassemble", "memory_reference"))?
+            }
+        };
+        let count = args.count.unwrap_or(INSTRUCTIONS).clamp(1, 500);
+        let found = session.disassemble(&reference, args.offset.unwrap_or(0), count, clock).await?;
+        let word = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
+        let row = |it: &Value| {
+            let symbol = it["symbol"].as_str().map(|it| format!("  ; {it}")).unwrap_or_default();
+            format!("{}  {}{symbol}\n", word(it, "address"), word(it, "instruction"))
+        };
+        let text: String = found.iter().map(row).collect();
+        Ok(ToolResult::text(text).with_details(json!({ "instructions": found })))
+    }
+
+    pub(super) async fn completions(
+        &self,
+        session: &Session,
+        args: &Arguments,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let text = args.expression.as_deref().ok_or_else(|| needs("completions", "expression"))?;
+        let frame = self.frame(session, args, clock).await?;
+        let found = session.completions(text, Some(frame), clock).await?;
+        Ok(listed(found, "completion"))
+    }
+
+    pub(super) async fn set_expression(
+        &self,
+        session: &Session,
+        args: &Arguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let expression = args.expression.as_deref().ok_or_else(|| needs("set_expression", "expression"))?;
+        let value = args.value.as_deref().ok_or_else(|| needs("set_expression", "value"))?;
+        cx.permit_debug(&format!("set {expression} to {value}")).await?;
+        let frame = self.frame(session, args, clock).await?;
+        Ok(super::look::told(&session.set_expression(expression, value, frame, clock).await?))
+    }
+
+    pub(super) async fn source(
+        &self,
+        session: &Session,
+        args: &Arguments,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let frame = self.frame(session, args, clock).await?;
+        let text = session.source(frame, clock).await?;
+        let from = usize::try_from(args.start.unwrap_or(1).max(1)).unwrap_or(1) - 1;
+        let count = usize::try_from(args.count.unwrap_or(400)).unwrap_or(400);
+        let all = text.lines().count();
+        let rows = text.lines().enumerate().skip(from).take(count);
+        let mut shown: String = rows.map(|(at, line)| format!("{}: {line}\n", at + 1)).collect();
+        if from + count < all {
+            shown.push_str(&format!("{all} lines in all; go on with `start: {}`\n", from + count + 1));
+        }
+        Ok(ToolResult::text(super::snapshot::cut(&shown, TEXT)).with_details(json!({ "lines": all })))
+    }
+
+    pub(super) async fn exception_info(
+        &self,
+        session: &Session,
+        args: &Arguments,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let it = session.exception_info(args.thread, clock).await?;
+        let mut text = format!("{}: {}\n", it.id, it.description);
+        for (word, value) in [("type", &it.kind), ("thrown at", &it.stack)] {
+            text.extend(value.iter().map(|value| format!("{word}: {}\n", super::snapshot::cut(value, 4000))));
+        }
+        let details = json!({ "id": it.id, "description": it.description, "mode": it.mode, "type": it.kind,
+            "stack": it.stack });
+        Ok(ToolResult::text(text).with_details(details))
+    }
+
+    pub(super) async fn loaded(
+        &self,
+        session: &Session,
+        modules: bool,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let found = session.loaded(modules, clock).await?;
+        let name = |it: &Value| {
+            let word = |name: &str| it[name].as_str().map(str::to_owned);
+            match (word("name"), word("path")) {
+                (Some(name), Some(path)) if name != path => format!("{name} ({path})"),
+                (name, path) => path.or(name).unwrap_or_else(|| it.to_string()),
+            }
+        };
+        Ok(listed(found.iter().map(name).collect(), if modules { "module" } else { "source" }))
+    }
+
+    /// Any request of the protocol, as it is written.
+    pub(super) async fn request(
+        &self,
+        session: &Session,
+        args: &Arguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let command = args.command.as_deref().ok_or_else(|| needs("request", "command"))?;
+        let arguments = super::launch::json_text(args.arguments.as_deref())?.unwrap_or(Value::Null);
+        cx.permit_debug(&format!("send it `{command}` with {arguments}")).await?;
+        let body = session.ask(command, arguments, Need::NotTerminated, clock).await?;
+        let text = serde_json::to_string_pretty(&body).unwrap_or_else(|_| body.to_string());
+        let text = format!("{}\n", super::snapshot::cut(&text, TEXT));
+        Ok(ToolResult::text(text).with_details(json!({ "body": body })))
+    }
+
+    /// Adds a breakpoint on data or on an instruction, where the arguments name one.
+    pub(super) async fn add_special(
+        &self,
+        session: &Arc<Session>,
+        args: &Arguments,
+        clock: &Clock,
+    ) -> Result<(), Failure> {
+        if let Some(id) = &args.data_id {
+            let point = dap_client::DataBreakpoint { id: id.clone(), label: id.clone() };
+            session.change_breakpoints(|all| all.add_data(point), clock).await?;
+        } else if let Some(name) = &args.name {
+            let frame = match args.variables_reference {
+                Some(_) => None,
+                None => Some(self.frame(session, args, clock).await?),
+            };
+            let of = match (args.variables_reference, frame) {
+                (None, Some(frame)) => session.scopes(frame, clock).await?.first().map(|it| it.variables),
+                (of, _) => of,
+            };
+            let point = session.data_breakpoint(name, of, frame, clock).await?;
+            session.change_breakpoints(|all| all.add_data(point), clock).await?;
+        }
+        if let Some(reference) = &args.memory_reference {
+            let point = Session::at_instruction(reference, args.offset.unwrap_or(0));
+            session.change_breakpoints(|all| all.add_instruction(point), clock).await?;
+        }
+        Ok(())
+    }
+
+    /// Steps and what runs backwards.
+    pub(super) async fn step(
+        &self,
+        session: &Arc<Session>,
+        command: &str,
+        args: &Arguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        if ["stepBack", "reverseContinue"].contains(&command) {
+            session.back(command, args.thread, clock).await?;
+            return self.snapshot(session, cx, clock).await;
+        }
+        match &args.granularity {
+            Some(granularity) if !session.can("supportsSteppingGranularity") && granularity != "line" => {
+                let message = format!(
+                    "{} cannot step by {granularity}; without `granularity` it steps by lines",
+                    session.adapter.name
+                );
+                return Err(Failure::new(ErrorCode::Unsupported, message));
+            }
+            Some(granularity) if session.can("supportsSteppingGranularity") => {
+                session.run_with(command, args.thread, json!({ "granularity": granularity }), clock).await?;
+            }
+            _ => session.run(command, args.thread, clock).await?,
+        }
+        self.snapshot(session, cx, clock).await
+    }
+
+    /// Whether what is evaluated was agreed to.
+    pub(super) async fn may_evaluate(&self, expression: &str, cx: &ToolCx) -> Result<(), Failure> {
+        if !is_harmless(expression) {
+            cx.permit_debug(&format!("evaluate `{expression}`")).await?;
+        }
+        Ok(())
+    }
+}
+
+fn place(args: &Arguments) -> Result<(&str, u64), Failure> {
+    match (&args.file, args.line) {
+        (Some(file), Some(line)) => Ok((file, line)),
+        _ => Err(needs(&args.action, "file` and `line")),
+    }
+}
+
+fn listed(found: Vec<String>, noun: &str) -> ToolResult {
+    let mut text: String = found.iter().take(LISTED).map(|it| format!("{it}\n")).collect();
+    if found.len() > LISTED {
+        text.push_str(&format!("{} more are not shown\n", crate::counted(found.len() - LISTED, noun)));
+    }
+    if found.is_empty() {
+        text = format!("no {noun}s\n");
+    }
+    ToolResult::text(text).with_details(json!({ "list": found }))
+}
+
+/// `text` before what a result says.
+pub(super) fn before(text: &str, mut result: ToolResult) -> ToolResult {
+    let said = result.content.iter_mut().find_map(|content| match content {
+        llm::Content::Text { text, .. } => Some(text),
+        _ => None,
+    });
+    if let Some(said) = said {
+        said.insert_str(0, text);
+    }
+    result
+}
+
+/// Bytes in hexadecimal, with or without spaces.
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text
+        .chars()
+        .filter(|c| !c.is_whitespace())
+        .map(|c| c.to_digit(16).map(|it| it as u8))
+        .collect::<Option<_>>()?;
+    let whole = !digits.is_empty() && digits.len().is_multiple_of(2);
+    whole.then(|| digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hex;
+
+    #[test]
+    fn bytes_are_pairs_of_digits() {
+        assert_eq!(hex("2a 00ff"), Some(vec![42, 0, 255]));
+        assert_eq!((hex("2"), hex("zz"), hex("")), (None, None, None));
+    }
+}

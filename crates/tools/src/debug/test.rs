@@ -1,0 +1,310 @@
+//! `test`: one test under the debugger, to where it fails.
+//!
+//! What a runner is started with is `runners`', where an adapter stops at its failure is its definition's.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use agent::{ToolCx, ToolResult};
+use dap_client::{Clock, LaunchSpec, Ran, Session, State, Target, TestRule};
+use serde_json::{Map, Value, json};
+use workspace::{AbsPath, CommandLine, ErrorCode};
+
+use super::runners::{self, Run, Start};
+use super::{Arguments, Debug, needs};
+use crate::Failure;
+
+/// Stops in code of others that are passed at most.
+const PASSED: usize = 1_000;
+const FRAMES: u64 = 60;
+
+impl Debug {
+    pub(super) async fn test(
+        &self,
+        args: &Arguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        if let Some(on) = args.on.as_deref().filter(|on| *on != "failure") {
+            let message =
+                format!("`on: {on}` is not known; a test is stopped on `failure`, or at `breakpoints`");
+            return Err(Failure::new(ErrorCode::InvalidArguments, message));
+        }
+        let (title, run) = self.runner(args, cx, clock).await?;
+        let spec = self.test_spec(args, cx, &run, clock).await?;
+        let mut plan = self.plan(spec).await?;
+        plan.title = title.clone();
+        let rule = plan.adapter.tests.get(run.runner).cloned().unwrap_or_default();
+        let TestRule { exceptions, functions, .. } = rule;
+        functions.iter().for_each(|name| plan.breakpoints.add_function(name));
+        plan.breakpoints.exceptions = plan.breakpoints.exceptions.take().or(exceptions);
+        let over = super::launch::json_text(args.arguments.as_deref())?;
+        let session = self.begin(&plan, over, cx, clock).await?;
+        let at = self.to_failure(&session, clock).await?;
+        let said = match at.state() {
+            State::Stopped(stop)
+                if stop.reason == "breakpoint" && self.is_at_breakpoint(&at, clock).await? =>
+            {
+                format!("test {title} ({}) is at a breakpoint\n", run.runner)
+            }
+            State::Stopped(_) => format!("test {title} ({}) fails here\n", run.runner),
+            State::Terminated(_) => self.outcome(&title, &run, &at),
+            _ => format!("test {title} ({}) still runs\n", run.runner),
+        };
+        let shown = self.snapshot(&at, cx, clock).await?;
+        let mut details = shown.details.clone();
+        super::look::merge(&mut details, json!({ "test": title, "runner": run.runner }));
+        Ok(super::more::before(&said, shown).with_details(details))
+    }
+
+    /// Goes on past what stops in the code of others.
+    async fn to_failure(&self, session: &Arc<Session>, clock: &Clock) -> Result<Arc<Session>, Failure> {
+        let mut at = Arc::clone(session);
+        for _ in 0..PASSED {
+            at = self.kit.debug.settled(&at, clock).await?;
+            let State::Stopped(stop) = at.state() else { return Ok(at) };
+            if stop.reason != "exception" {
+                return Ok(at);
+            }
+            let (frames, _) = at.stack(stop.thread, 0, FRAMES, clock).await?;
+            if frames.iter().any(|it| super::snapshot::is_own(&self.kit, it)) {
+                return Ok(at);
+            }
+            at.run("continue", stop.thread, clock).await?;
+        }
+        Ok(at)
+    }
+
+    /// Whether it is at a breakpoint of the person's rather than one on a function that failures run into.
+    async fn is_at_breakpoint(&self, session: &Session, clock: &Clock) -> Result<bool, Failure> {
+        let (frames, _) = session.stack(None, 0, 1, clock).await?;
+        let breakpoints = session.breakpoints();
+        let here = |at: &dap_client::Frame| {
+            breakpoints.list().any(|(it, placed)| {
+                Some(&it.path) == at.path.as_ref() && placed.line.unwrap_or(it.line) == at.line
+            })
+        };
+        Ok(frames.first().is_some_and(here))
+    }
+
+    fn outcome(&self, title: &str, run: &Run, at: &Arc<Session>) -> String {
+        let debug = &self.kit.debug;
+        let wrote: String = debug
+            .tree(&debug.root_of(at))
+            .iter()
+            .flat_map(|it| it.output(0).pieces)
+            .map(|piece| piece.text)
+            .collect();
+        let runner = run.runner;
+        if run.nothing.iter().any(|it| wrote.contains(it)) {
+            return format!("{runner} found no test {title}\n");
+        }
+        match debug.end_of(at) {
+            Some(end) if end.exit_code == Some(0) => {
+                format!("test {title} ({runner}) passed: there was no failure to stop at\n")
+            }
+            Some(end) if end.exit_code.is_none() && end.signal.is_none() && end.failure.is_none() => {
+                format!("test {title} ({runner}) came to its end without a stop\n")
+            }
+            _ => format!(
+                "test {title} ({runner}) failed where the debugger could not stop it; its output tells more\n"
+            ),
+        }
+    }
+
+    /// What runs the test that the arguments name, with its title.
+    async fn runner(&self, args: &Arguments, cx: &ToolCx, clock: &Clock) -> Result<(String, Run), Failure> {
+        let root = self.kit.workspace.root().clone();
+        let cwd = args.cwd.as_deref().map(|it| self.kit.workspace.resolve(it)).transpose()?;
+        let executable = |path: AbsPath, words: Vec<String>, cwd: AbsPath| Run {
+            runner: "executable",
+            start: Start::Program(path),
+            args: words,
+            cwd,
+            env: Vec::new(),
+            more: Map::new(),
+            nothing: &[],
+        };
+        if let Some(program) = &args.program {
+            let path = self.kit.workspace.resolve(program)?;
+            return Ok((program.clone(), executable(path, args.args.clone(), cwd.unwrap_or(root))));
+        }
+        if let (Some(name), None) = (&args.name, &args.file)
+            && let Some(folder) = ctest_folder(&root, cwd.as_ref())
+            && let Some(words) = self.ctest(name, &folder, cx, clock).await?
+        {
+            let (program, words) = words.split_first().ok_or_else(|| needs("test", "program"))?;
+            let path = self.kit.workspace.resolve(program)?;
+            return Ok((name.clone(), executable(path, words.to_vec(), folder)));
+        }
+        let kit = Arc::clone(&self.kit);
+        let (name, file, line) = (args.name.clone(), args.file.clone(), args.line);
+        let found = tokio::task::spawn_blocking(move || {
+            let found = runners::find(&kit, name.as_deref(), file.as_deref(), line)?;
+            let run = runners::run(&kit, &found)?;
+            Ok::<_, Failure>((found.name, run))
+        });
+        found.await.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))?
+    }
+
+    async fn test_spec(
+        &self,
+        args: &Arguments,
+        cx: &ToolCx,
+        run: &Run,
+        clock: &Clock,
+    ) -> Result<LaunchSpec, Failure> {
+        let mut words = run.args.clone();
+        let target = match &run.start {
+            Start::Program(path) => Target::Program(path.clone()),
+            Start::Module(name) => Target::Module((*name).to_owned()),
+            Start::Cargo(name) => {
+                let (path, full) = self.cargo(name, args.file.as_deref(), &run.cwd, cx, clock).await?;
+                words.insert(0, full);
+                Target::Program(path)
+            }
+        };
+        let mut breakpoints = dap_client::Breakpoints::default();
+        self.add(&mut breakpoints, args, cx).await?;
+        let mut env = run.env.clone();
+        let mut given: Vec<(String, String)> = args.env.clone().unwrap_or_default().into_iter().collect();
+        given.sort();
+        env.extend(given);
+        Ok(LaunchSpec {
+            target,
+            adapter: args.adapter.clone(),
+            root: self.kit.workspace.root().clone(),
+            args: words,
+            cwd: run.cwd.clone(),
+            env,
+            stop_on_entry: false,
+            breakpoints,
+            arguments: super::launch::json_text(args.arguments.as_deref())?,
+            test: Some(run.runner.to_owned()),
+            more: run.more.clone(),
+        })
+    }
+
+    /// Builds a package's tests; the executable that has the test, and the test's full name.
+    async fn cargo(
+        &self,
+        name: &str,
+        file: Option<&str>,
+        package: &AbsPath,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<(AbsPath, String), Failure> {
+        let words = ["test", "--no-run", "--message-format=json"];
+        let built = self.ran(&command("cargo", &words, package), cx, clock).await?;
+        if !built.success {
+            let tail = last(&built.stderr);
+            return Err(Failure::new(
+                ErrorCode::NotApplied,
+                format!("cargo did not build the tests:\n{tail}"),
+            ));
+        }
+        let file = file.map(|it| self.kit.workspace.resolve(it)).transpose()?;
+        for executable in executables(&built.stdout, file.as_ref()) {
+            let program = executable.to_string();
+            let listed = self
+                .ran(&command(&program, &[name, "--list", "--format", "terse"], package), cx, clock)
+                .await?;
+            let mut tests = listed.stdout.lines().filter_map(|it| it.strip_suffix(": test"));
+            let is_it = |it: &&str| *it == name || it.ends_with(&format!("::{name}"));
+            if let Some(full) = tests.find(is_it) {
+                return Ok((executable, full.to_owned()));
+            }
+        }
+        Err(Failure::new(
+            ErrorCode::NotFound,
+            format!("no test executable of {} has a test {name}", self.kit.shown(package)),
+        ))
+    }
+
+    /// The command of a test of a C project's build folder; `None` where it has none of that name.
+    async fn ctest(
+        &self,
+        name: &str,
+        folder: &AbsPath,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<Option<Vec<String>>, Failure> {
+        let listed = self.ran(&command("ctest", &["--show-only=json-v1"], folder), cx, clock).await?;
+        let listed: Value = serde_json::from_str(&listed.stdout).unwrap_or_default();
+        let mut tests = listed["tests"].as_array().into_iter().flatten();
+        let test = tests.find(|it| it["name"] == name);
+        let words = test.and_then(|it| it["command"].as_array());
+        Ok(words.map(|it| it.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect()))
+    }
+
+    /// Runs a program of the person's to its end, after they were asked.
+    async fn ran(&self, command: &CommandLine, cx: &ToolCx, clock: &Clock) -> Result<Ran, Failure> {
+        let grant = cx.asker().grant_run("debug", command, &cx.cancel).await?;
+        Ok(self.kit.debug.run(command, &grant, clock).await?)
+    }
+}
+
+fn command(program: &str, args: &[&str], cwd: &AbsPath) -> CommandLine {
+    let args = args.iter().map(|it| (*it).to_owned()).collect();
+    CommandLine { program: PathBuf::from(program), args, env: Vec::new(), cwd: cwd.clone() }
+}
+
+fn last(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(30)..].join("\n")
+}
+
+/// The build folder of a C project: the one named, the root, or a folder `build*` in it.
+fn ctest_folder(root: &AbsPath, named: Option<&AbsPath>) -> Option<AbsPath> {
+    let has = |folder: &AbsPath| folder.join("CTestTestfile.cmake").as_path().is_file();
+    let below = std::fs::read_dir(root.as_path()).into_iter().flatten().flatten();
+    let below = below.filter(|it| it.file_name().to_string_lossy().contains("build"));
+    let mut below: Vec<AbsPath> = below.filter_map(|it| AbsPath::new(it.path())).collect();
+    below.sort();
+    named.into_iter().chain([root]).cloned().chain(below).find(has)
+}
+
+/// Test executables that cargo tells of; where a file is named, those that are made of it.
+fn executables(messages: &str, file: Option<&AbsPath>) -> Vec<AbsPath> {
+    let artifacts = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut found: Vec<(bool, AbsPath)> = artifacts
+        .filter(|it| it["reason"] == "compiler-artifact" && it["profile"]["test"] == true)
+        .filter_map(|it| {
+            let executable = AbsPath::new(it["executable"].as_str()?)?;
+            let source = AbsPath::new(it["target"]["src_path"].as_str()?)?;
+            let is_it = file.is_none_or(|file| {
+                source == *file || source.parent().is_some_and(|folder| file.starts_with(&folder))
+            });
+            Some((is_it, executable))
+        })
+        .collect();
+    found.sort_by_key(|(is_it, _)| !is_it);
+    found.into_iter().map(|(_, executable)| executable).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_executable_that_is_made_of_the_file_is_first() {
+        let artifact = |source: &str, executable: &str, test: bool| {
+            json!({"reason": "compiler-artifact", "executable": executable, "profile": {"test": test},
+                "target": {"src_path": source}})
+            .to_string()
+        };
+        let messages = [
+            artifact("/p/src/lib.rs", "/t/lib", true),
+            artifact("/p/src/main.rs", "/t/main", false),
+            artifact("/p/tests/it.rs", "/t/it", true),
+            "{\"reason\": \"build-finished\"}".to_owned(),
+            "no JSON".to_owned(),
+        ];
+        let file = AbsPath::new("/p/tests/it.rs");
+        let names = |file: Option<&AbsPath>| -> Vec<String> {
+            executables(&messages.join("\n"), file).iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(names(file.as_ref()), ["/t/it", "/t/lib"]);
+        assert_eq!(names(None), ["/t/lib", "/t/it"]);
+    }
+}

@@ -1,0 +1,392 @@
+//! `test`, `probe`, `trace` and launch configurations with real adapters, and attaching to what runs. Slow.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tests::{Batch, Sandbox, slow};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[track_caller]
+fn says(batch: &mut Batch, arguments: &Value, parts: &[&str]) -> Value {
+    let mut arguments = arguments.clone();
+    arguments["timeout"] = json!(200);
+    let answer = batch.call("debug", &arguments);
+    let said = answer.ok();
+    for part in parts {
+        assert!(said.contains(part), "{part} is missing in the answer to {arguments}:\n{said}");
+    }
+    answer.value["details"].clone()
+}
+
+/// The test fails at this place with these values, and another passes.
+#[track_caller]
+fn fails(sandbox: &Sandbox, test: &Value, place: &str, values: &[&str], passes: &Value) {
+    let mut batch = Batch::start(sandbox);
+    let mut test = test.clone();
+    test["action"] = json!("test");
+    let at = format!("at {place}");
+    let parts: Vec<&str> =
+        ["fails here", at.as_str(), "values in this statement:"].iter().chain(values).copied().collect();
+    let details = says(&mut batch, &test, &parts);
+    assert!(details["values"].as_array().is_some_and(|it| !it.is_empty()));
+    says(&mut batch, &json!({"action": "terminate"}), &["ended"]);
+    if !passes.is_null() {
+        let mut test = passes.clone();
+        test["action"] = json!("test");
+        let said = batch.call("debug", &test).ok();
+        // Node's adapter does not tell an exit code of 0.
+        let passed = ["passed: there was no failure to stop at", "came to its end without a stop"];
+        assert!(passed.iter().any(|it| said.contains(it)), "{said}");
+    }
+    assert!(batch.end().0.success());
+    sandbox.mark().none_left(Duration::from_secs(20));
+}
+
+const PYTEST: &str = "\
+class Cart:
+    def __init__(self, items):
+        self.items = items
+
+    def total(self):
+        return sum(self.items)
+
+
+def test_total():
+    cart = Cart([1, 2])
+    expected = 4
+    assert cart.total() == expected
+
+
+def test_empty():
+    assert Cart([]).total() == 0
+";
+
+#[test]
+fn pytest() {
+    if !slow("pytest") {
+        return;
+    }
+    let sandbox = Sandbox::with(&[("test_cart.py", PYTEST)]);
+    let tools = PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env"));
+    let lib = tools.join("lib/python-tests/lib");
+    let version =
+        std::fs::read_dir(&lib).expect("pytest is set up").flatten().next().expect("a version").path();
+    let env = json!({"PYTHONPATH": version.join("site-packages")});
+    fails(
+        &sandbox,
+        &json!({"name": "test_total", "env": env}),
+        "test_cart.py:12",
+        &["expected = 4 : int"],
+        &json!({"file": "test_cart.py", "line": 16, "env": env}),
+    );
+}
+
+const UNITTEST: &str = "\
+import unittest
+
+
+class TestSum(unittest.TestCase):
+    def test_sum(self):
+        got = sum([1, 2])
+        want = 4
+        self.assertEqual(got, want)
+
+    def test_nothing(self):
+        self.assertEqual(sum([]), 0)
+";
+
+#[test]
+fn unittest() {
+    if !slow("unittest") {
+        return;
+    }
+    let sandbox = Sandbox::with(&[("test_sum.py", UNITTEST)]);
+    let passes = json!({"name": "TestSum.test_nothing"});
+    let values = ["got = 3 : int", "want = 4 : int"];
+    fails(&sandbox, &json!({"file": "test_sum.py", "line": 8}), "test_sum.py:8", &values, &passes);
+}
+
+const RUST: &str = "\
+pub fn total(items: &[i32]) -> i32 {
+    items.iter().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn adds() {
+        let got = super::total(&[1, 2]);
+        let want = 4;
+        assert_eq!(got, want);
+    }
+
+    #[test]
+    fn nothing() {
+        assert_eq!(super::total(&[]), 0);
+    }
+}
+";
+
+#[test]
+fn cargo_test() {
+    if !slow("cargo_test") {
+        return;
+    }
+    let manifest = "[package]\nname = \"tested\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[workspace]\n";
+    for adapter in ["codelldb", "lldb-dap", "gdb"] {
+        let sandbox = Sandbox::with(&[("Cargo.toml", manifest), ("src/lib.rs", RUST)]);
+        let passes = if adapter == "codelldb" { json!({"name": "nothing"}) } else { Value::Null };
+        let test = json!({"file": "src/lib.rs", "line": 11, "adapter": adapter});
+        fails(&sandbox, &test, "src/lib.rs:11", &["got = 3", "want = 4"], &passes);
+    }
+}
+
+const GO: &str = "\
+package tested
+
+import \"testing\"
+
+func add(a, b int) int { return a + b }
+
+func TestAdd(t *testing.T) {
+	got := add(2, 2)
+	want := 5
+	if got != want {
+		t.Errorf(\"got %d, want %d\", got, want)
+	}
+}
+
+func TestNothing(t *testing.T) {
+}
+";
+
+#[test]
+fn go_test() {
+    if !slow("go_test") {
+        return;
+    }
+    let sandbox = Sandbox::with(&[("go.mod", "module example.org/tested\n\ngo 1.19\n"), ("add_test.go", GO)]);
+    let passes = json!({"file": "add_test.go", "name": "TestNothing"});
+    let values = ["got = 4", "want = 5"];
+    fails(&sandbox, &json!({"name": "TestAdd"}), "add_test.go:11", &values, &passes);
+}
+
+const NODE: &str = "\
+import test from 'node:test';
+import assert from 'node:assert';
+
+test('adds up', () => {
+  const got = 1 + 2;
+  const want = 4;
+  assert.strictEqual(got, want);
+});
+
+test('nothing', () => {});
+";
+
+#[test]
+fn node_test() {
+    if !slow("node_test") {
+        return;
+    }
+    let sandbox = Sandbox::with(&[("add.test.mjs", NODE)]);
+    let values = ["got = 3 : number", "want = 4 : number"];
+    fails(&sandbox, &json!({"name": "adds up"}), "add.test.mjs:7", &values, &json!({"name": "nothing"}));
+}
+
+const C: &str = "\
+#include <assert.h>
+int add(int a, int b) { return a + b; }
+int main(int count, char **words) {
+  int want = 4;
+  int got = add(1, count);
+  assert(got == want);
+  return 0;
+}
+";
+
+#[test]
+fn an_executable_and_ctest() {
+    if !slow("an_executable_and_ctest") {
+        return;
+    }
+    let cmake = "cmake_minimum_required(VERSION 3.20)\nproject(tested C)\nset(CMAKE_BUILD_TYPE Debug)\n\
+        enable_testing()\nadd_executable(t t.c)\nadd_test(NAME fails COMMAND t)\nadd_test(NAME passes COMMAND t x y)\n";
+    let sandbox = Sandbox::with(&[("t.c", C), ("CMakeLists.txt", cmake)]);
+    for words in [&["-S", ".", "-B", "build"][..], &["--build", "build"]] {
+        let built =
+            Command::new("cmake").current_dir(sandbox.project()).args(words).stdout(Stdio::null()).status();
+        assert!(built.expect("cmake starts").success());
+    }
+    let values = ["got = 2", "want = 4"];
+    fails(&sandbox, &json!({"program": "build/t"}), "t.c:6", &values, &json!({"name": "passes"}));
+    fails(&sandbox, &json!({"name": "fails", "adapter": "lldb-dap"}), "t.c:6", &values, &Value::Null);
+}
+
+const PROGRAM: &str = "\
+import sys
+
+
+def compute(items):
+    total = 0
+    for item in items:
+        total += item
+    return total
+
+
+print('result', compute([1, 2, 3]), *sys.argv[1:])
+";
+
+#[test]
+fn a_probe_changes_nothing_and_a_trace_tells_changes() {
+    if !slow("a_probe_changes_nothing_and_a_trace_tells_changes") {
+        return;
+    }
+    let sandbox = Sandbox::with(&[("a.py", PROGRAM)]);
+    let plain =
+        Command::new("python3").current_dir(sandbox.project()).args(["a.py", "x"]).output().expect("python");
+    let mut batch = Batch::start(&sandbox);
+    let points = json!([{"file": "a.py", "line": 7, "expressions": ["item", "total"]}]);
+    let probe = json!({"action": "probe", "program": "a.py", "args": ["x"], "points": points});
+    let details = says(
+        &mut batch,
+        &probe,
+        &["a.py:7: 3 passes", "| 2 | a.py:7 | item = 2, total = 1 |", "result 6 x", "it was not stopped"],
+    );
+    assert_eq!(details["rows"][2]["values"], json!({"item": "3", "total": "3"}));
+    assert_eq!(String::from_utf8_lossy(&plain.stdout), "result 6 x\n");
+
+    let launch = json!({"action": "launch", "program": "a.py", "breakpoints": [{"file": "a.py", "line": 6}]});
+    says(&mut batch, &launch, &["stopped: breakpoint"]);
+    let trace = json!({"action": "trace", "expression": "total", "until": "a.py:8"});
+    let details = says(&mut batch, &trace, &["compute at a.py:7: 1 -> 3", "a.py:8 is reached"]);
+    let changes: Vec<&Value> =
+        details["changes"].as_array().expect("changes").iter().map(|it| &it["to"]).collect();
+    assert_eq!(changes, ["1", "3", "6"]);
+    assert!(batch.end().0.success());
+    sandbox.mark().none_left(Duration::from_secs(20));
+}
+
+#[test]
+fn a_launch_configuration() {
+    if !slow("a_launch_configuration") {
+        return;
+    }
+    let launch = "{\n  // For people.\n  \"configurations\": [\n    {\"name\": \"this file\", \"type\": \"debugpy\", \
+        \"request\": \"launch\", \"program\": \"${file}\", \"args\": [\"${workspaceFolderBasename}\",], \
+        \"preLaunchTask\": \"build\"},\n  ],\n}\n";
+    let sandbox = Sandbox::with(&[("a.py", PROGRAM), (".vscode/launch.json", launch)]);
+    let mut batch = Batch::start(&sandbox);
+    says(
+        &mut batch,
+        &json!({"action": "configs"}),
+        &["this file: launch debugpy (debugpy)", "needs the task `build`"],
+    );
+    let start = json!({"action": "launch", "config": "this file", "file": "a.py",
+        "breakpoints": [{"file": "a.py", "line": 8}]});
+    says(&mut batch, &start, &["preLaunchTask `build`, which was not run", "total = 6"]);
+    let name = sandbox.project().file_name().expect("a name").to_string_lossy().into_owned();
+    says(
+        &mut batch,
+        &json!({"action": "continue"}),
+        &["ended with exit code 0", &format!("result 6 {name}")],
+    );
+    let missing = json!({"action": "launch", "config": "that"});
+    assert!(batch.call("debug", &missing).fails("not_found").contains("there are: this file"));
+    assert!(batch.end().0.success());
+    sandbox.mark().none_left(Duration::from_secs(20));
+}
+
+const WAITS: &str = "\
+import os, sys, time
+n = 0
+print('ready', flush=True)
+while not os.path.exists(sys.argv[1]):
+    n += 1
+    time.sleep(0.02)
+print('over')
+";
+
+/// A port of the loopback that nothing has.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    listener.local_addr().expect("its address").port()
+}
+
+#[test]
+fn attaching_to_python_by_port_and_by_process() {
+    if !slow("attaching_to_python_by_port_and_by_process") {
+        return;
+    }
+    let tools = PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env"));
+    let adapter = tools.join("bin/debugpy-adapter").canonicalize().expect("debugpy is set up");
+    let lib = adapter.parent().and_then(|it| it.parent()).expect("its folder").join("lib");
+    let lib = std::fs::read_dir(lib).expect("a folder").flatten().next().expect("a version").path();
+    for by_port in [true, false] {
+        let sandbox = Sandbox::with(&[("w.py", WAITS)]);
+        let (port, stop) = (free_port(), sandbox.beside("stop"));
+        let listen = format!("127.0.0.1:{port}");
+        let words: &[&str] = if by_port { &["-m", "debugpy", "--listen", &listen] } else { &[] };
+        let mut program = Command::new("python3")
+            .current_dir(sandbox.project())
+            .env("PYTHONPATH", lib.join("site-packages"))
+            .args(words)
+            .arg(sandbox.project().join("w.py"))
+            .arg(&stop)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("python starts");
+        let mut batch = Batch::start(&sandbox);
+        let mut attach = json!({"action": "attach", "adapter": "debugpy",
+            "breakpoints": [{"file": "w.py", "line": 5}]});
+        match by_port {
+            true => attach["port"] = json!(port),
+            false => attach["pid"] = json!(program.id()),
+        }
+        says(&mut batch, &attach, &["in <module> at w.py:5"]);
+        says(&mut batch, &json!({"action": "evaluate", "expression": "n >= 0"}), &["= True"]);
+        says(&mut batch, &json!({"action": "breakpoints", "remove": true}), &["removed 1"]);
+        // What was attached to goes on without us.
+        says(&mut batch, &json!({"action": "disconnect"}), &["ended"]);
+        assert!(batch.end().0.success());
+        assert!(program.try_wait().expect("it can be waited for").is_none(), "it was ended with the session");
+        std::fs::write(&stop, "").expect("a file");
+        let ended = tests::wait_for(PATIENCE, || program.try_wait().expect("it can be waited for").is_some());
+        if !ended {
+            program.kill().expect("it can be ended");
+        }
+        assert!(ended, "it does not go on (by port: {by_port})");
+    }
+}
+
+#[test]
+fn attaching_to_a_native_process() {
+    if !slow("attaching_to_a_native_process") {
+        return;
+    }
+    let text = "#include <unistd.h>\nint main(void) {\n  volatile int n = 7;\n  for (;;) {\n    usleep(1000);\n    n++;\n  }\n}\n";
+    for adapter in ["gdb", "lldb-dap", "codelldb"] {
+        let sandbox = Sandbox::with(&[("w.c", text)]);
+        let built =
+            Command::new("gcc").current_dir(sandbox.project()).args(["-g", "-O0", "-o", "w", "w.c"]).status();
+        assert!(built.expect("gcc starts").success());
+        let mut program = Command::new(sandbox.project().join("w")).spawn().expect("it starts");
+        let mut batch = Batch::start(&sandbox);
+        let attach = json!({"action": "attach", "adapter": adapter, "pid": program.id(),
+            "breakpoints": [{"file": "w.c", "line": 6}]});
+        let first = says(&mut batch, &attach, &["stopped"]);
+        if first["place"]["line"] != 6 {
+            // Attached to where it was: in a call of the system.
+            says(&mut batch, &json!({"action": "continue"}), &["in main at w.c:6"]);
+        }
+        says(&mut batch, &json!({"action": "evaluate", "expression": "n"}), &["n = "]);
+        says(&mut batch, &json!({"action": "disconnect"}), &["ended"]);
+        assert!(batch.end().0.success());
+        assert!(program.try_wait().expect("it can be waited for").is_none(), "{adapter} ended it");
+        program.kill().expect("it can be ended");
+        program.wait().expect("it ends");
+    }
+}
