@@ -53,7 +53,7 @@ fn answer(at: usize, kind: u8) -> Value {
         5 => calls(&[call(&id(0), "nosuch", json!({})), call(&id(1), "yields", json!({}))]),
         6 => json!({"text": "half", "error": "it broke"}),
         _ => {
-            json!({"text": "half", "tool_calls": [call(&id(0), "t", json!({}))], "wait_for_cancel": at % 3 == 0})
+            json!({"text": "half", "tool_calls": [call(&id(0), "t", json!({}))], "wait_for_cancel": at.is_multiple_of(3)})
         }
     }
 }
