@@ -19,6 +19,7 @@ use crate::call::{execute, panicked, resolve};
 use crate::cx::ToolCx;
 use crate::event::Event;
 use crate::hooks::Before;
+use crate::limit;
 use crate::run::{Hooked, RunCx, RunError};
 use crate::tool::{ExecutionMode, Tool, ToolResult};
 use crate::transcript::Transcript;
@@ -303,6 +304,7 @@ async fn answer(
         }
     }
     let content = if result.content.is_empty() { vec![Content::text("")] } else { result.content };
+    let content = limit::fitting(cx, transcript, &call.id, content);
     let message = Message::ToolResult(ToolResultMessage {
         tool_call_id: call.id.clone(),
         tool_name: call.name.clone(),

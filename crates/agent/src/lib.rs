@@ -15,6 +15,7 @@ mod emitter;
 mod event;
 mod flat;
 mod hooks;
+mod limit;
 mod messages;
 mod pipeline;
 mod queues;

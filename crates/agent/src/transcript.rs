@@ -3,6 +3,7 @@
 use llm::Message;
 use serde_json::Value;
 
+use crate::compaction::estimate;
 use crate::discovery::Toolset;
 use crate::event::{Event, MessageRole};
 use crate::messages::Messages;
@@ -14,8 +15,11 @@ pub(crate) struct Transcript {
     messages: Messages,
     /// The entry of each message.
     ids: Vec<String>,
-    /// So many of the messages were there when the context was last put into fewer words: what they say of its size is old.
-    measured_from: usize,
+    /// About how many tokens the messages up to and including each hold.
+    sums: Vec<u64>,
+    /// What the newest answer said of the context's size, and its place. Those that were there when the context was last put into
+    /// fewer words say nothing any more.
+    measured: Option<(usize, u64)>,
     /// What the run that is going on added.
     made: Vec<Message>,
     file: Option<SessionFile>,
@@ -27,7 +31,8 @@ impl Transcript {
         let mut transcript = Transcript {
             messages: Messages::default(),
             ids: Vec::new(),
-            measured_from: 0,
+            sums: Vec::new(),
+            measured: None,
             made: Vec::new(),
             file,
             next_id: 0,
@@ -37,18 +42,41 @@ impl Transcript {
     }
 
     fn set(&mut self, items: Vec<ContextItem>) {
-        let measured_from = items.iter().take_while(|item| item.before_compaction).count();
-        let (ids, messages): (Vec<_>, Vec<_>) =
-            items.into_iter().map(|item| (item.entry_id, item.message)).unzip();
-        (self.ids, self.messages, self.measured_from) = (ids, messages.into(), measured_from);
+        let old = items.iter().take_while(|item| item.before_compaction).count();
+        (self.ids, self.sums, self.measured) = (Vec::new(), Vec::new(), None);
+        let mut messages = Vec::with_capacity(items.len());
+        for (at, ContextItem { entry_id, message, .. }) in items.into_iter().enumerate() {
+            self.measure(&message, at >= old);
+            self.ids.push(entry_id);
+            messages.push(message);
+        }
+        self.messages = messages.into();
+    }
+
+    fn measure(&mut self, message: &Message, says_its_size: bool) {
+        let at = self.sums.len();
+        self.sums.push(self.sums.last().unwrap_or(&0) + estimate(message));
+        if let Message::Assistant(answer) = message
+            && says_its_size
+            && !answer.failed()
+            && answer.usage.total_tokens > 0
+        {
+            self.measured = Some((at, answer.usage.total_tokens));
+        }
+    }
+
+    /// About how many tokens the next request holds: what the newest answer said of its own, and a quarter of the characters
+    /// since.
+    pub fn tokens(&self) -> u64 {
+        let all = self.sums.last().copied().unwrap_or(0);
+        match self.measured {
+            Some((at, tokens)) => tokens + all - self.sums[at],
+            None => all,
+        }
     }
 
     pub fn messages(&self) -> &Messages {
         &self.messages
-    }
-
-    pub fn measured_from(&self) -> usize {
-        self.measured_from
     }
 
     pub fn file(&mut self) -> Option<&mut SessionFile> {
@@ -106,6 +134,7 @@ impl Transcript {
     pub fn append(&mut self, message_id: &str, message: &Message) -> Result<(), RunError> {
         self.messages.push(message.clone());
         self.ids.push(message_id.to_owned());
+        self.measure(message, true);
         match &mut self.file {
             Some(file) => Ok(file.append_message(message_id, message)?),
             None => Ok(()),

@@ -175,6 +175,9 @@ pub enum Command {
         /// Only what it is told before its first search, with sizes
         #[arg(long)]
         budget: bool,
+        /// The seven layers they came through, and what each did
+        #[arg(long, conflicts_with = "budget")]
+        trace: bool,
         /// The project
         #[command(flatten)]
         project: Project,

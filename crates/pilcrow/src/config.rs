@@ -190,6 +190,16 @@ impl Config {
         self.set("tools.discovery").text() == "on"
     }
 
+    /// `tools.disable`: which tools are not there.
+    pub fn disabled_tools(&self) -> Vec<String> {
+        self.set("tools.disable").list().to_vec()
+    }
+
+    /// `sessions.fsync`: whether each entry is flushed to the disk.
+    pub fn syncs_sessions(&self) -> bool {
+        self.set("sessions.fsync").text() == "on"
+    }
+
     /// `edit.verify`: whether an edit is tried before it is made.
     pub fn verify(&self) -> Verify {
         match self.set("edit.verify").text() {

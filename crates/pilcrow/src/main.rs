@@ -77,7 +77,9 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
             block_on(commands::undo::take_back(None, true, &project, &carried, json))
         }
         Command::Trust { folder, list, remove } => commands::trust::trust(folder, list, remove),
-        Command::Tools { budget, project, json } => within(|| commands::tools::tools(&project, budget, json)),
+        Command::Tools { budget, trace, project, json } => {
+            within(|| commands::tools::tools(&project, budget, trace, json))
+        }
         Command::Sessions {
             command: cli::Sessions::Resume { id, prompt, carried, yes, model },
             project,

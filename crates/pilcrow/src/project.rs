@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agent::Registry;
 use agent::store::SessionStore;
+use agent::{Filter, LayerTrace, Pipeline, Registry};
 use anyhow::Context;
 use futures_util::future::BoxFuture;
 use hashline::{Limits, SnapshotStore};
@@ -201,7 +201,13 @@ impl Project {
 
     /// Past and present conversations of this project.
     pub fn sessions(&self) -> anyhow::Result<SessionStore> {
-        Ok(SessionStore::new(self.workspace.state().child("sessions")?))
+        let folder = self.workspace.state().child("sessions")?;
+        Ok(SessionStore::new(folder).sync(self.config.syncs_sessions()))
+    }
+
+    /// How the tools came to be those that are there, layer by layer.
+    pub fn tool_layers(&self) -> anyhow::Result<Vec<LayerTrace>> {
+        Ok(layers(&self.kit, &self.config).build()?.1)
     }
 
     /// Ends everything that was started. `stopped` when the person waits for it.
@@ -219,8 +225,15 @@ impl Project {
 
 /// The tools, with the one that finds the others where a model is told of few.
 fn registry(kit: &Arc<Kit>, config: &Config) -> anyhow::Result<Registry> {
-    let search = config.searches_tools().then(tools::search_tools);
-    Ok(Registry::new(tools::builtin(kit).into_iter().chain(search))?)
+    Ok(layers(kit, config).build()?.0)
+}
+
+/// The layers they come through.
+fn layers(kit: &Arc<Kit>, config: &Config) -> Pipeline {
+    let filter = Filter { disable: config.disabled_tools(), ..Filter::default() };
+    Pipeline::base(tools::builtin(kit))
+        .session(config.searches_tools().then(tools::search_tools))
+        .filter(filter)
 }
 
 /// What tools work with: nothing shown to anybody yet.

@@ -33,26 +33,11 @@ impl Default for Limits {
     }
 }
 
-/// About how many tokens the next request holds: what the newest answer said of its own, and a quarter of the characters since.
-fn context_tokens(transcript: &Transcript) -> u64 {
-    let from = transcript.measured_from();
-    transcript.messages().look(|messages| {
-        let measured = messages.iter().enumerate().skip(from).rev().find_map(|(at, message)| match message {
-            Message::Assistant(it) if !it.failed() && it.usage.total_tokens > 0 => {
-                Some((at, it.usage.total_tokens))
-            }
-            _ => None,
-        });
-        let (since, tokens) = measured.map_or((0, 0), |(at, tokens)| (at + 1, tokens));
-        tokens + messages[since..].iter().map(estimate).sum::<u64>()
-    })
-}
-
 /// Before a turn: only when the context has grown too large.
 pub(crate) async fn at_threshold(cx: &RunCx, transcript: &mut Transcript) -> Result<(), RunError> {
     let limits = &cx.limits.compaction;
     let window = cx.current().model.info().context_window.unwrap_or(limits.window);
-    if limits.automatic && context_tokens(transcript) > window.saturating_sub(limits.reserve) {
+    if limits.automatic && transcript.tokens() > window.saturating_sub(limits.reserve) {
         compact(cx, transcript, "threshold", "").await?;
     }
     Ok(())
@@ -73,7 +58,7 @@ pub(crate) async fn compact(
 ) -> Result<bool, RunError> {
     let messages = transcript.messages().to_vec();
     let Some(at) = cut(&messages, cx.limits.compaction.keep) else { return Ok(false) };
-    let tokens = context_tokens(transcript);
+    let tokens = transcript.tokens();
     cx.emit(Event::CompactionStart { reason: reason.to_owned(), tokens }).await;
     let kept = messages.len() - at;
     let text = match by_model(cx, &messages[..at], wishes).await {

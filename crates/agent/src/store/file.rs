@@ -104,6 +104,16 @@ impl SessionFile {
         self.append_entry("session_info", json!({ "name": name })).map(drop)
     }
 
+    /// Keeps the whole of a result that is cut in the transcript; returns where.
+    pub fn keep_output(&self, call_id: &str, text: &str) -> Result<String, StoreError> {
+        let plain = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
+        let call: String = call_id.chars().filter(|it| plain(*it)).take(64).collect();
+        let unique = uuid::Uuid::new_v4().simple().to_string();
+        let name = format!("{}/{call}-{}.txt", super::sessions::outputs(&self.name), &unique[..8]);
+        self.dir.write_atomic(&name, self.redactor.redact(text).as_bytes())?;
+        Ok(self.dir.path().join(&name).to_string())
+    }
+
     /// Goes on from `at`; what was done after it is told by the summary. Returns the new entry's id.
     pub fn append_branch(&mut self, at: &str, summary: &str) -> Result<String, StoreError> {
         let from = self.last.replace(at.to_owned());

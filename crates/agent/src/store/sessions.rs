@@ -227,6 +227,7 @@ impl SessionStore {
         let file = self.file_of(id)?;
         let held = lock(&self.dir, &file)?;
         self.dir.remove(&file)?;
+        self.dir.remove_tree(&outputs(&file))?;
         self.dir.remove(&lock_name(&file))?;
         drop(held);
         Ok(id_of(&file).unwrap_or(id).to_owned())
@@ -267,6 +268,11 @@ pub(super) fn read(dir: &StateDir, file: &str) -> Result<LoadedSession, StoreErr
 
 fn lock_name(file: &str) -> String {
     format!("locks/{file}")
+}
+
+/// Where the whole of its large results is.
+pub(super) fn outputs(file: &str) -> String {
+    format!("outputs/{file}")
 }
 
 pub(super) fn lock(dir: &StateDir, file: &str) -> Result<StateLock, StoreError> {

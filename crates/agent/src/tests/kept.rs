@@ -277,3 +277,38 @@ async fn a_summary_and_what_is_set_are_there_when_the_session_is_gone_on_with() 
     assert_eq!((state.messages.len(), state.thinking_level), (2, Some(llm::ThinkingLevel::Low)));
     assert!(state.messages.to_vec()[0].text().contains("all of it"));
 }
+
+#[tokio::test]
+async fn a_result_takes_a_quarter_of_the_window_at_most_and_its_whole_is_in_a_file() {
+    let kept = kept();
+    let large = |name: &str| {
+        tool(name, |_, _| {
+            Box::pin(async {
+                ToolResult::text((0..20_000).map(|at| format!("line {at}\n")).collect::<String>())
+            })
+        })
+    };
+    let script = [calls(&[call("a", "large", json!({})), call("b", "large", json!({}))]), text("ok")];
+    let script: String = script.iter().map(|line| format!("{line}\n")).collect();
+    let tools = Registry::new([Arc::new(large("large")) as Arc<dyn Tool>]).unwrap();
+    let compaction = crate::CompactionLimits { window: 40_000, ..crate::CompactionLimits::default() };
+    let session = Session::builder(Arc::new(ScriptModel::parse("t", &script).unwrap()), tools)
+        .store(kept.store.clone())
+        .limits(Limits { compaction, ..Limits::default() })
+        .build();
+    let outcome = session.prompt("go").await;
+    assert_eq!(outcome.final_text, "ok");
+    let texts: Vec<String> = outcome.messages[2..4].iter().map(llm::Message::text).collect();
+    let tokens = |text: &String| text.len() / 4;
+    assert!((9_000..=10_100).contains(&tokens(&texts[0])), "a quarter: {}", tokens(&texts[0]));
+    let room = 40_000 - 16_384 - 10_000;
+    assert!(tokens(&texts[1]) <= room.min(10_100), "no more than is left: {}", tokens(&texts[1]));
+    assert!(texts[0].starts_with("line 0\n") && texts[0].ends_with("line 19999\n"));
+    let (_, rest) = texts[0].split_once("the whole is in ").unwrap();
+    let path = rest.split(" …]").next().unwrap().to_owned();
+    let whole = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(whole.lines().count(), 20_000);
+    assert!(session.close(DEADLINE).await);
+    kept.store.delete(session.id()).unwrap();
+    assert!(!std::path::Path::new(&path).exists(), "it goes with its session");
+}

@@ -1,7 +1,7 @@
 //! `pilcrow tools`: what a model is told of at first and what it has to find, and how much of its window
 //! that takes.
 
-use agent::{Presence, Toolset};
+use agent::{LayerTrace, Presence, Toolset};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -12,9 +12,22 @@ use crate::{cli, output};
 /// The instructions of every session.
 pub const INSTRUCTIONS: &str = include_str!("../instructions.md");
 
-/// Lists the tools; with `budget` only what a model is told of before its first search, with sizes.
-pub fn tools(project: &cli::Project, budget: bool, as_json: bool) -> anyhow::Result<Exit> {
+/// Lists the tools; with `budget` only what a model is told of before its first search, with sizes; with `trace` the layers that they
+/// came through.
+pub fn tools(project: &cli::Project, budget: bool, trace: bool, as_json: bool) -> anyhow::Result<Exit> {
     let project = Project::open(project, Access { yes: false, keep: false, trusted: false })?;
+    if trace {
+        for (at, layer) in project.tool_layers()?.into_iter().enumerate() {
+            let LayerTrace { layer, tools, did } = layer;
+            if as_json {
+                output::json(&json!({ "layer": at + 1, "name": layer, "tools": tools, "did": did }));
+            } else {
+                let did = did.into_iter().map(|it| format!("\n   {it}")).collect::<String>();
+                output::line(&format!("{}. {layer:<14} {:>3} tools{did}", at + 1, tools.len()));
+            }
+        }
+        return Ok(Exit::Done);
+    }
     if budget {
         tell_budget(&project, as_json);
         return Ok(Exit::Done);

@@ -148,6 +148,22 @@ pub const KEYS: &[Key] = &[
         doc: "Whether a model is told of few tools at first and finds the others by `search_tools`, or of all of them at once.",
     },
     Key {
+        name: "tools.disable",
+        class: Class::Personal,
+        kind: Kind::Texts,
+        default: Some("[]"),
+        variable: Some("PILCROW_TOOLS_DISABLE"),
+        doc: "Tools that are not there, by name or by where they come from: `builtin`, `mcp`, `mcp:SERVER`.",
+    },
+    Key {
+        name: "sessions.fsync",
+        class: Class::Free,
+        kind: Kind::Choice(&["on", "off"]),
+        default: Some("\"off\""),
+        variable: Some("PILCROW_SESSIONS_FSYNC"),
+        doc: "Whether each entry of a session is flushed to the disk before the run goes on.",
+    },
+    Key {
         name: "editor.request_markers",
         class: Class::Free,
         kind: Kind::Texts,
