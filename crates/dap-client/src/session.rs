@@ -6,8 +6,10 @@
 
 mod asks;
 mod data;
+mod shared;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -17,13 +19,14 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::Process;
+use workspace::{Process, RunId};
 
 use crate::breakpoints::Breakpoints;
 use crate::client::{Client, Handler, RequestError};
 use crate::definition::AdapterDefinition;
 use crate::error::DapError;
 use crate::handles::Handles;
+use crate::hub::{Controller, Door, Edge, Options, Shared};
 use crate::output::{Category, Output};
 use crate::sessions::LaunchPlan;
 use crate::state::{Input, Machine, Need, State, Stop};
@@ -69,7 +72,13 @@ pub struct Session {
     pub adapter: Arc<AdapterDefinition>,
     /// Whether the program was launched, and so ends with the session.
     pub launched: bool,
+    run: OnceLock<RunId>,
+    door: OnceLock<Door>,
     client: Client,
+    /// All that is said to the adapter goes through it, so that a person can join.
+    hub: Edge,
+    /// How often a person had taken control when this side last ran on or looked.
+    seen: AtomicU64,
     inner: Arc<Inner>,
     over: CancellationToken,
 }
@@ -196,13 +205,24 @@ impl Session {
         });
         let Connection { reader, writer, process } = connection;
         let handler: Arc<dyn Handler> = Arc::<Inner>::clone(&inner);
+        let options = Options {
+            or: plan.adapter.quirks.or.clone(),
+            same: Box::new(shared::real_path),
+            about: json!({ "session": id, "title": plan.title, "adapter": plan.adapter.name }),
+        };
+        let (hub, agent) = Edge::spawn(&id, options, reader, writer, tracker);
+        let (reader, writer) = tokio::io::split(agent);
         let client = Client::spawn(plan.adapter.name.clone(), reader, writer, handler, tracker);
         let session = Arc::new(Self {
             id,
             title: plan.title.clone(),
             adapter: Arc::clone(&plan.adapter),
             launched: plan.request == "launch",
+            run: OnceLock::new(),
+            door: OnceLock::new(),
             client,
+            hub,
+            seen: AtomicU64::new(0),
             inner,
             over: CancellationToken::new(),
         });
@@ -322,6 +342,7 @@ impl Session {
     /// [`DapError::Cancelled`].
     pub async fn settled(&self, clock: &Clock) -> Result<State, DapError> {
         let mut states = self.inner.state.subscribe();
+        let taken = self.taken();
         let settled = async {
             let found = states.wait_for(|state| matches!(state, State::Stopped(_) | State::Terminated(_)));
             let over = found.await.is_ok_and(|state| matches!(*state, State::Terminated(_)));
@@ -333,6 +354,7 @@ impl Session {
         tokio::select! {
             biased;
             () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
+            () = taken => tracing::debug!(session = self.id, "the person took control"),
             settled = tokio::time::timeout_at(clock.until, settled) => if settled.is_err() {
                 tracing::debug!(session = self.id, "still running at the deadline");
             }
@@ -394,6 +416,10 @@ impl Session {
     }
 
     async fn leave(&self, end: bool, clock: &Clock) {
+        if !end && self.shared().persons > 0 {
+            // The person's goes on.
+            return self.hub.forget_agent().await;
+        }
         if !matches!(self.state(), State::Terminated(_)) {
             let limited =
                 Clock { until: clock.until.min(Instant::now() + GOODBYE), cancel: clock.cancel.clone() };
@@ -448,9 +474,13 @@ impl Session {
                 Ok((_, status)) => format!("it ended without a word ({status})"),
                 Err(_) => "it closed its stream".to_owned(),
             };
+            if self.shared().ended_by_person {
+                self.inner.take(Input::Terminated);
+            }
             // Ignored where its last messages said that it is over.
             self.give_up(&with_tail(&why, &process.stderr_tail()));
         }
+        self.hub.close("the session is over").await;
         self.client.close("the session is over");
         process.end(GRACE).await;
         self.over.cancel();

@@ -6,13 +6,13 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::{AbsPath, CommandLine, Processes, SpawnGrant};
+use workspace::{AbsPath, CommandLine, Processes, RunId, SpawnGrant, StateDir};
 
 use crate::breakpoints::Breakpoints;
 use crate::definition::{AdapterDefinition, fill, merge};
@@ -125,6 +125,8 @@ pub struct Sessions {
     tracker: TaskTracker,
     next: AtomicU64,
     list: Mutex<Vec<Arc<Session>>>,
+    /// Where sessions can be joined from other processes.
+    doors: OnceLock<StateDir>,
 }
 
 impl Sessions {
@@ -135,7 +137,12 @@ impl Sessions {
         processes: Arc<Processes>,
     ) -> Arc<Self> {
         let (tracker, next, list) = (TaskTracker::new(), AtomicU64::new(1), Mutex::default());
-        Arc::new(Self { definitions, programs, processes, tracker, next, list })
+        Arc::new(Self { definitions, programs, processes, tracker, next, list, doors: OnceLock::new() })
+    }
+
+    /// From now on each session can be joined at a socket in `folder`. The first folder stays.
+    pub fn announce(&self, folder: StateDir) {
+        drop(self.doors.set(folder));
     }
 
     /// The adapters that are known.
@@ -266,6 +273,9 @@ impl Sessions {
         match session.handshake(plan, clock).await {
             Ok(()) => {
                 unfinished.defuse();
+                if let Some(folder) = self.doors.get() {
+                    session.open_door(folder, &self.tracker);
+                }
                 Ok(session)
             }
             Err(error) => {
@@ -328,6 +338,13 @@ impl Sessions {
             }
             (many, _) => Err(DapError::Ambiguous(names(many))),
         }
+    }
+
+    /// A run was stopped: what it started ends, but for sessions that a person has joined.
+    pub async fn stop(&self, run: &RunId, deadline: Duration) {
+        let clock = Clock::new(deadline, &CancellationToken::new());
+        let started: Vec<_> = self.list().into_iter().filter(|it| it.run_id() == Some(run)).collect();
+        futures_util::future::join_all(started.iter().map(|session| session.stop(&clock))).await;
     }
 
     /// Ends all sessions with what they launched, within `deadline`.

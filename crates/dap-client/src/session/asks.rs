@@ -119,6 +119,9 @@ impl Session {
     /// # Errors
     /// [`DapError`]; refused by the adapter, the program is still stopped.
     pub async fn run(&self, command: &str, thread: Option<i64>, clock: &Clock) -> Result<(), DapError> {
+        self.may_run(command)?;
+        // From here on a person who takes control is news.
+        self.control_taken();
         let thread = self.thread(command, thread, clock).await?;
         // Before it is sent: the next stop may come before the answer.
         {
@@ -148,6 +151,8 @@ impl Session {
     /// [`DapError`].
     pub async fn pause(&self, thread: Option<i64>, clock: &Clock) -> Result<(), DapError> {
         self.inner.core().machine.check("pause", Need::Running)?;
+        self.may_run("pause")?;
+        self.control_taken();
         let thread = match thread {
             Some(thread) => thread,
             None => self.threads(clock).await?.first().map_or(1, |thread| thread.id),
