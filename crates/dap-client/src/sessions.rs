@@ -340,6 +340,19 @@ impl Sessions {
         }
     }
 
+    /// The person gives control of all sessions back to the agent.
+    pub async fn hand_back(&self) {
+        let sessions = self.list();
+        futures_util::future::join_all(sessions.iter().map(|session| session.hub().hand_back())).await;
+    }
+
+    /// The sessions that a person has joined and that are not over.
+    pub fn joined(&self) -> Vec<Arc<Session>> {
+        let joined =
+            |it: &Arc<Session>| it.shared().persons > 0 && !matches!(it.state(), State::Terminated(_));
+        self.list().into_iter().filter(joined).collect()
+    }
+
     /// A run was stopped: what it started ends, but for sessions that a person has joined.
     pub async fn stop(&self, run: &RunId, deadline: Duration) {
         let clock = Clock::new(deadline, &CancellationToken::new());

@@ -62,17 +62,21 @@ enum Work {
     Launch,
     Threads,
     /// Runs the program.
-    Run {
-        thread: Option<i64>,
-        all: bool,
-        mark: u64,
-        told: bool,
-    },
+    Run(Run),
     /// Changes a value.
     Change,
     Set(Box<Sent>),
     /// Ends the program.
     End,
+}
+
+struct Run {
+    thread: Option<i64>,
+    all: bool,
+    /// The moment when it was sent, in the hub's view and in that of who asked.
+    marks: (u64, u64),
+    /// The others were told that the program runs on.
+    told: bool,
 }
 
 /// A set as it was sent.
@@ -251,6 +255,10 @@ impl Hub {
         if message.name == "pilcrow/session" {
             let about = self.about();
             return self.answer(client, &message, about);
+        }
+        if message.name == "pilcrow/handBack" && who == Who::Person {
+            self.shared.controller = Controller::Agent;
+            return self.answer(client, &message, Value::Null);
         }
         let waiting =
             self.pending.values().filter(|it| it.from.as_ref().is_some_and(|(of, _)| *of == client));
@@ -434,14 +442,16 @@ impl Hub {
             message.set_content(&json!({ "arguments": self.launched }));
         }
         let arguments = message.content();
-        let thread = arguments["threadId"].as_i64();
-        let all = arguments["singleThread"] != true;
-        let work = match command.as_str() {
-            "restart" => Work::Run { thread: None, all: true, mark: self.view.now(), told: false },
-            "pause" | "goto" | "restartFrame" | "terminateThreads" => Work::Plain,
-            _ => Work::Run { thread, all, mark: self.view.now(), told: false },
+        let own = self.members.get(&client).map_or(0, |it| it.told.now());
+        let marks = (self.view.now(), own);
+        let (thread, all) = match command.as_str() {
+            "pause" | "goto" | "restartFrame" | "terminateThreads" => {
+                return self.pass(client, message, Work::Plain);
+            }
+            "restart" => (None, true),
+            _ => (arguments["threadId"].as_i64(), arguments["singleThread"] != true),
         };
-        self.pass(client, message, work);
+        self.pass(client, message, Work::Run(Run { thread, all, marks, told: false }));
     }
 
     fn cancel(&mut self, client: ClientId, mut message: Envelope) {
@@ -542,12 +552,16 @@ impl Hub {
         self.pass_back(from, &command, message);
         match work {
             Work::Initialize if good => self.wake(),
-            Work::Run { thread, all, mark, .. } => {
+            Work::Run(Run { thread, all, marks: (mark, own), .. }) => {
                 if good {
                     let all = body["allThreadsContinued"].as_bool().unwrap_or(all);
                     self.view.continued(thread, all, mark);
+                    // Who asked knows that from the answer.
+                    if let Some(member) = client.and_then(|client| self.members.get_mut(&client)) {
+                        member.told.continued(thread, all, own);
+                    }
                 }
-                self.reconcile(client, good);
+                self.reconcile();
             }
             Work::Change if good => {
                 let message = Envelope::event("invalidated", json!({ "areas": ["variables"] }));
@@ -655,7 +669,7 @@ impl Hub {
     /// be refused, its answer puts that right.
     fn resume_unanswered(&mut self) {
         let untold = self.pending.iter_mut().filter_map(|(number, it)| match &mut it.work {
-            Work::Run { thread, all, told, .. } if !*told => {
+            Work::Run(Run { thread, all, told, .. }) if !*told => {
                 *told = true;
                 Some((*number, it.from.as_ref().map(|(client, _)| *client), *thread, *all))
             }
@@ -673,19 +687,10 @@ impl Hub {
         }
     }
 
-    /// After a request that runs the program was answered: all are told what they do not know. Who asked
-    /// knows it from the answer.
-    fn reconcile(&mut self, client: Option<ClientId>, good: bool) {
+    /// After a request that runs the program was answered: all are told what they do not know.
+    fn reconcile(&mut self) {
         for id in self.members.keys().copied().collect::<Vec<_>>() {
-            let Some(member) = self.members.get_mut(&id).filter(|it| it.phase == Phase::Live) else {
-                continue;
-            };
-            if Some(id) == client {
-                if good {
-                    member.told = self.view.clone();
-                }
-                continue;
-            }
+            let Some(member) = self.members.get(&id).filter(|it| it.phase == Phase::Live) else { continue };
             let last = member.told.stops().last().and_then(|stop| stop["threadId"].as_i64());
             for missing in member.told.missing(&self.view) {
                 self.tell_live(

@@ -45,13 +45,6 @@ enum Act {
     Close(String),
 }
 
-/// A client that joined in this process, without a stream.
-pub struct Guest {
-    id: ClientId,
-    inputs: mpsc::Sender<Act>,
-    messages: mpsc::Receiver<Vec<u8>>,
-}
-
 impl Edge {
     /// Starts a hub over the adapter's streams. Gives the agent's end, to be spoken to as an adapter is.
     pub fn spawn(
@@ -123,14 +116,6 @@ impl Edge {
         }
     }
 
-    /// Lets a person join from this process; `None` when the hub is over.
-    pub async fn guest(&self) -> Option<Guest> {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let (sender, messages) = mpsc::channel(QUEUE);
-        self.inputs.send(Act::Join(id, sender)).await.ok()?;
-        Some(Guest { id, inputs: self.inputs.clone(), messages })
-    }
-
     /// Gives control back to the agent.
     pub async fn hand_back(&self) {
         self.act(Act::Take(Input::HandBack)).await;
@@ -196,29 +181,6 @@ impl Edge {
             // Err means that the hub is over already.
             inputs.send(Act::Take(end(why))).await.ok();
         });
-    }
-}
-
-impl Guest {
-    /// Sends a message to the hub; whether it still listens.
-    pub async fn send(&self, message: Envelope) -> bool {
-        self.inputs.send(Act::Take(Input::Client { client: self.id, message })).await.is_ok()
-    }
-
-    /// The next message for this client; `None` when it was sent away. Cancel-safe.
-    pub async fn recv(&mut self) -> Option<Envelope> {
-        loop {
-            let bytes = self.messages.recv().await?;
-            match Envelope::parse(&bytes) {
-                Ok(message) => return Some(message),
-                Err(error) => tracing::error!(%error, "the hub wrote what it cannot read"),
-            }
-        }
-    }
-
-    /// Leaves.
-    pub async fn leave(self) {
-        self.inputs.send(Act::Take(Input::Left { client: self.id })).await.ok();
     }
 }
 

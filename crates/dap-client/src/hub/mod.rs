@@ -16,8 +16,8 @@ mod view;
 use serde_json::Value;
 
 pub use core::Hub;
-pub use door::{Door, sockets};
-pub use edge::{Edge, Guest};
+pub use door::{Announced, Door, DoorError, sockets};
+pub use edge::Edge;
 pub use message::{Envelope, Kind};
 pub use view::View;
 

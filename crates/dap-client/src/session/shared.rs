@@ -44,6 +44,16 @@ impl Session {
         *self.hub.shared().borrow()
     }
 
+    /// Ends when the last person left, or the session is over. Cancel-safe.
+    pub async fn left(&self) {
+        let mut shared = self.hub.shared();
+        tokio::select! {
+            // Both are states that stay.
+            _ = shared.wait_for(|shared| shared.persons == 0) => {}
+            () = self.over() => {}
+        }
+    }
+
     /// Whether a person took control since this side last ran the program on. Asked once, it is known.
     pub fn control_taken(&self) -> bool {
         let taken = self.shared().taken;

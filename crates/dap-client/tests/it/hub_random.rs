@@ -54,6 +54,9 @@ fn ops() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// A thread, whether all others too, and the moment in the client's own view.
+type Run = (i64, bool, u64);
+
 #[derive(Default)]
 struct Peer {
     joined: bool,
@@ -62,7 +65,7 @@ struct Peer {
     live: bool,
     next: i64,
     /// Sent and not answered: command, and what a run asked for with the moment.
-    open: BTreeMap<i64, (String, Option<(i64, bool, u64)>)>,
+    open: BTreeMap<i64, (String, Option<Run>)>,
     answered: BTreeSet<i64>,
     last_seq: i64,
     view: View,
@@ -129,7 +132,7 @@ impl World {
         }
     }
 
-    fn send(&mut self, client: u64, command: &str, arguments: Value, run: Option<(i64, bool, u64)>) -> i64 {
+    fn send(&mut self, client: u64, command: &str, arguments: Value, run: Option<Run>) -> i64 {
         let peer = self.peers.get_mut(&client).unwrap();
         peer.next += 1;
         let seq = peer.next;

@@ -61,6 +61,7 @@ impl Debug {
             None => cx.permit_debug(&format!("attach to {}", plan.title)).await?,
         }
         let session = kit.debug.start(&plan, &grant, clock).await?;
+        session.started_by(cx.run.clone());
         self.snapshot(&session, cx, clock).await
     }
 

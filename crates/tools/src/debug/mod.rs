@@ -276,9 +276,15 @@ impl Debug {
                 State::Terminated(end) => snapshot::ended(end),
                 other => other.name().to_owned(),
             };
-            text.push_str(&format!("{}: {} ({}), {shown}\n", it.id, it.title, it.adapter.name));
+            let shared = it.shared();
+            let joined = match shared.persons {
+                0 => "",
+                _ if shared.controller == dap_client::hub::Controller::Person => ", the person has control",
+                _ => ", the person looks on",
+            };
+            text.push_str(&format!("{}: {} ({}), {shown}{joined}\n", it.id, it.title, it.adapter.name));
             list.push(json!({ "session": it.id, "title": it.title, "adapter": it.adapter.name,
-                "state": state.name() }));
+                "state": state.name(), "controller": shared.controller.name(), "persons": shared.persons }));
         }
         if sessions.is_empty() {
             text = "no debug sessions; `launch` a program\n".to_owned();
