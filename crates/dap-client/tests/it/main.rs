@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests write scripts for their adapters")]
 
 mod bench;
+mod hub;
 mod hub_random;
 mod misbehaving;
 mod sessions;
