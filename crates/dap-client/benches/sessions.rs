@@ -169,6 +169,7 @@ async fn launch() {
 async fn steps() {
     let bench = Bench::new(&stops());
     let session = bench.start().await;
+    snapshot(&session).await;
     let mut tenths = Vec::new();
     for _ in 0..10 {
         let begin = Instant::now();
@@ -314,16 +315,11 @@ impl Handler for Nobody {
 
 /// One round trip of a client's.
 async fn round(client: &Client, command: &str) -> Duration {
+    let (never, minute) = (CancellationToken::new(), Duration::from_secs(60));
     let mut times = Vec::new();
     for _ in 0..MESSAGES {
         let begin = Instant::now();
-        let asked = client.request(
-            command,
-            json!({"deep": [1, 2]}),
-            Duration::from_secs(60),
-            &CancellationToken::new(),
-        );
-        asked.await.unwrap();
+        client.request(command, json!({"deep": [1, 2]}), minute, &never).await.unwrap();
         times.push(begin.elapsed());
     }
     median(times)

@@ -649,7 +649,11 @@ impl Hub {
                 }
                 fold(&mut self.view, &message);
             }
-            "output" => self.kept.push(message.content()),
+            "output" => {
+                if let Some(body) = message.raw("body") {
+                    self.kept.push(body.to_owned());
+                }
+            }
             "breakpoint" if self.setting.is_some() => return self.held.push(message),
             "breakpoint" => {
                 let mut body = message.content();
