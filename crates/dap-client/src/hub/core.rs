@@ -536,7 +536,10 @@ impl Hub {
             return self.log(format!("late or unknown answer to {}", message.key("request_seq")));
         };
         let Pending { from, command, work } = pending;
-        let (good, body) = (message.success(), message.content());
+        let good = message.success();
+        // Most bodies concern the client alone; large ones are not read here.
+        let read = matches!(work, Work::Initialize | Work::Threads | Work::Run(_));
+        let body = if read { message.content() } else { Value::Null };
         let client = from.as_ref().map(|(client, _)| *client);
         match work {
             Work::Set(sent) => return self.set_answered(number, from, *sent, message),
