@@ -638,7 +638,9 @@ impl Hub {
             }
             "capabilities" => {
                 let told = message.content()["capabilities"].clone();
-                crate::definition::merge(self.capabilities.get_or_insert_with(|| json!({})), told);
+                if told.is_object() {
+                    crate::definition::merge(self.capabilities.get_or_insert_with(|| json!({})), told);
+                }
             }
             "process" => self.process = Some(message.content()),
             "thread" | "continued" => fold(&mut self.view, &message),

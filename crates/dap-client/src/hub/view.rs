@@ -44,6 +44,8 @@ impl View {
 
     /// The body of an event `stopped`.
     pub fn stopped(&mut self, body: Value) {
+        // What is no object names no thread: a stop all the same.
+        let body = if body.is_object() { body } else { json!({ "reason": "unknown" }) };
         if let Some(thread) = body["threadId"].as_i64() {
             self.live.insert(thread);
             // An older one of this thread may have spoken for the others too.
