@@ -50,7 +50,7 @@ fn stops(sandbox_path: &str) -> Value {
     }})
 }
 
-fn stopping() -> Sandbox {
+pub fn stopping() -> Sandbox {
     // The path of the file is known once the sandbox is there; the script names it after that.
     let sandbox = with_adapter(&json!({}));
     let path = sandbox.project().join("a.txt");
@@ -62,7 +62,7 @@ fn stopping() -> Sandbox {
     sandbox
 }
 
-fn launch() -> Value {
+pub fn launch() -> Value {
     json!({"action": "launch", "program": "a.txt", "breakpoints": [{"file": "a.txt", "line": 2}]})
 }
 

@@ -10,6 +10,7 @@ mod complaints;
 mod crash;
 mod debug;
 mod debug_real;
+mod debug_shared;
 mod debug_tests;
 mod dialects;
 mod editors;

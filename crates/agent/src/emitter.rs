@@ -36,7 +36,6 @@ pub(crate) struct Emitter {
     state: Arc<watch::Sender<SessionState>>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "nearly all of them are events")]
 enum Item {
     Event { event: Box<Event>, messages: Option<Messages>, delivered: Option<oneshot::Sender<()>> },
     Attach { sink: Arc<dyn EventSink>, since: Option<u64>, reply: oneshot::Sender<Attached> },

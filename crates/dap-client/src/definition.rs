@@ -105,6 +105,9 @@ pub struct Quirks {
     /// What it needs beyond its program, said when it does not start.
     #[serde(default)]
     pub needs: Option<String>,
+    /// How its language writes "or" between two conditions, so that two breakpoints on one line can be one.
+    #[serde(default)]
+    pub or: Option<String>,
     /// Words that its own output begins with, which say nothing about the program.
     #[serde(default)]
     pub chatter: Vec<String>,

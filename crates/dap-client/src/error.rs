@@ -77,6 +77,11 @@ pub enum DapError {
     /// Stopped by the caller.
     #[error("cancelled")]
     Cancelled,
+    /// The person runs the program now.
+    #[error(
+        "control_taken_by_user: the person runs this program now, so `{0}` is not for the agent; look, do not run, until it is handed back"
+    )]
+    Control(String),
     /// The session's state forbids it.
     #[error(transparent)]
     WrongState(#[from] WrongState),
@@ -115,7 +120,7 @@ impl DapError {
             Self::Refused { .. } | Self::Answer { .. } => ErrorCode::NotApplied,
             Self::Timeout { .. } => ErrorCode::Timeout,
             Self::Cancelled => ErrorCode::Cancelled,
-            Self::WrongState(_) => ErrorCode::WrongState,
+            Self::WrongState(_) | Self::Control(_) => ErrorCode::WrongState,
             Self::Handle(BadHandle::Stale { .. }) => ErrorCode::StaleText,
             Self::Handle(BadHandle::Unknown { .. }) | Self::NoSession(_) => ErrorCode::NotFound,
             Self::Ambiguous(_) => ErrorCode::Ambiguous,

@@ -12,6 +12,7 @@ mod definitions;
 mod envelope;
 mod error;
 mod handles;
+pub mod hub;
 mod output;
 mod prepare;
 mod reverse;

@@ -7,9 +7,11 @@
 mod asks;
 mod data;
 mod more;
+mod shared;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -19,13 +21,14 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::Process;
+use workspace::{Process, RunId};
 
 use crate::breakpoints::Breakpoints;
 use crate::client::{Client, Handler, RequestError};
 use crate::definition::AdapterDefinition;
 use crate::error::DapError;
 use crate::handles::Handles;
+use crate::hub::{Controller, Door, Edge, Options, Shared};
 use crate::output::{Category, Output};
 use crate::reverse::Reverse;
 use crate::sessions::LaunchPlan;
@@ -35,6 +38,19 @@ use crate::transport::{Connection, with_tail};
 pub use data::{Frame, Page, Scope, Thread, Variable};
 pub use more::{ExceptionInfo, GotoTarget};
 
+/// Requests that run the program, or stop it: not the agent's while the person has control.
+const RUNS: [&str; 10] = [
+    "continue",
+    "goto",
+    "next",
+    "pause",
+    "restart",
+    "restartFrame",
+    "reverseContinue",
+    "stepBack",
+    "stepIn",
+    "stepOut",
+];
 /// How long the process of a closed stream may take to end, and a stream after its process.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How long an adapter may take to say goodbye, and to end after that.
@@ -75,7 +91,13 @@ pub struct Session {
     pub launched: bool,
     /// The session whose adapter asked for this one.
     pub parent: Option<String>,
+    run: OnceLock<RunId>,
+    door: OnceLock<Door>,
     client: Client,
+    /// All that is said to the adapter goes through it, so that a person can join.
+    hub: Edge,
+    /// How often a person had taken control when this side last ran on or looked.
+    seen: AtomicU64,
     inner: Arc<Inner>,
     over: CancellationToken,
 }
@@ -236,6 +258,13 @@ impl Session {
         });
         let Connection { reader, writer, process, stdout, .. } = connection;
         let handler: Arc<dyn Handler> = Arc::<Inner>::clone(&inner);
+        let options = Options {
+            or: plan.adapter.quirks.or.clone(),
+            same: Box::new(shared::real_path),
+            about: json!({ "session": id, "title": plan.title, "adapter": plan.adapter.name }),
+        };
+        let (hub, agent) = Edge::spawn(&id, options, reader, writer, tracker);
+        let (reader, writer) = tokio::io::split(agent);
         let client = Client::spawn(plan.adapter.name.clone(), reader, writer, handler, tracker);
         let session = Arc::new(Self {
             id,
@@ -243,7 +272,11 @@ impl Session {
             adapter: Arc::clone(&plan.adapter),
             launched: plan.request == "launch",
             parent: parent.map(|it| it.id.clone()),
+            run: OnceLock::new(),
+            door: OnceLock::new(),
             client,
+            hub,
+            seen: AtomicU64::new(0),
             inner,
             over: CancellationToken::new(),
         });
@@ -401,6 +434,7 @@ impl Session {
     /// [`DapError::Cancelled`].
     pub async fn settled(&self, clock: &Clock) -> Result<State, DapError> {
         let mut states = self.inner.state.subscribe();
+        let taken = self.taken();
         let settled = async {
             let found = states.wait_for(|state| matches!(state, State::Stopped(_) | State::Terminated(_)));
             let over = found.await.is_ok_and(|state| matches!(*state, State::Terminated(_)));
@@ -412,6 +446,7 @@ impl Session {
         tokio::select! {
             biased;
             () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
+            () = taken => tracing::debug!(session = self.id, "the person took control"),
             settled = tokio::time::timeout_at(clock.until, settled) => if settled.is_err() {
                 tracing::debug!(session = self.id, "still running at the deadline");
             }
@@ -431,6 +466,9 @@ impl Session {
         clock: &Clock,
     ) -> Result<Value, DapError> {
         self.inner.core().machine.check(command, need)?;
+        if RUNS.contains(&command) {
+            self.may_run(command)?;
+        }
         match self.client.request(command, arguments, clock.left(), &clock.cancel).await {
             Ok(body) => serde_json::from_str(body.get()).map_err(|error| DapError::Answer {
                 adapter: self.adapter.name.clone(),
@@ -473,6 +511,10 @@ impl Session {
     }
 
     async fn leave(&self, end: bool, clock: &Clock) {
+        if !end && self.shared().persons > 0 {
+            // The person's goes on.
+            return self.hub.forget_agent().await;
+        }
         if !matches!(self.state(), State::Terminated(_)) {
             let limited =
                 Clock { until: clock.until.min(Instant::now() + GOODBYE), cancel: clock.cancel.clone() };
@@ -528,11 +570,15 @@ impl Session {
                 Ok((_, Some(status))) => format!("it ended without a word ({status})"),
                 _ => "it closed its stream".to_owned(),
             };
+            if self.shared().ended_by_person {
+                self.inner.take(Input::Terminated);
+            }
             // Ignored where its last messages said that it is over.
             let tail = process.as_ref().map(Process::stderr_tail).unwrap_or_default();
             self.give_up(&with_tail(&why, &tail));
         }
         self.inner.finished.cancel();
+        self.hub.close("the session is over").await;
         self.client.close("the session is over");
         self.inner.reverse.end(&self).await;
         if let Some(process) = process {

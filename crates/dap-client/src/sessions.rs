@@ -6,14 +6,14 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::{AbsPath, CommandLine, Processes, SpawnGrant};
+use workspace::{AbsPath, CommandLine, Processes, RunId, SpawnGrant, StateDir};
 
 use crate::breakpoints::Breakpoints;
 use crate::definition::{AdapterDefinition, fill, merge};
@@ -136,6 +136,8 @@ pub struct Sessions {
     tracker: TaskTracker,
     next: AtomicU64,
     list: Mutex<Vec<Arc<Session>>>,
+    /// Where sessions can be joined from other processes.
+    doors: OnceLock<StateDir>,
 }
 
 impl Sessions {
@@ -156,6 +158,7 @@ impl Sessions {
             tracker,
             next,
             list,
+            doors: OnceLock::new(),
         })
     }
 
@@ -163,8 +166,18 @@ impl Sessions {
         &self.processes
     }
 
+    /// Where sessions are joined from other processes.
+    pub(crate) fn doors(&self) -> Option<&StateDir> {
+        self.doors.get()
+    }
+
     pub(crate) fn tracker(&self) -> &TaskTracker {
         &self.tracker
+    }
+
+    /// From now on each session can be joined at a socket in `folder`. The first folder stays.
+    pub fn announce(&self, folder: StateDir) {
+        drop(self.doors.set(folder));
     }
 
     /// Rung at every change of a session's state, output or tree. Cancel-safe to wait for.
@@ -359,6 +372,9 @@ impl Sessions {
         match session.handshake(plan, clock).await {
             Ok(()) => {
                 unfinished.defuse();
+                if let Some(folder) = self.doors.get() {
+                    session.open_door(folder, &self.tracker);
+                }
                 Ok(session)
             }
             Err(error) => {
@@ -449,6 +465,26 @@ impl Sessions {
             }
             (many, _) => Err(DapError::Ambiguous(names(many))),
         }
+    }
+
+    /// The person gives control of all sessions back to the agent.
+    pub async fn hand_back(&self) {
+        let sessions = self.list();
+        futures_util::future::join_all(sessions.iter().map(|session| session.hub().hand_back())).await;
+    }
+
+    /// The sessions that a person has joined and that are not over.
+    pub fn joined(&self) -> Vec<Arc<Session>> {
+        let joined =
+            |it: &Arc<Session>| it.shared().persons > 0 && !matches!(it.state(), State::Terminated(_));
+        self.list().into_iter().filter(joined).collect()
+    }
+
+    /// A run was stopped: what it started ends, but for sessions that a person has joined.
+    pub async fn stop(&self, run: &RunId, deadline: Duration) {
+        let clock = Clock::new(deadline, &CancellationToken::new());
+        let started: Vec<_> = self.list().into_iter().filter(|it| it.run_id() == Some(run)).collect();
+        futures_util::future::join_all(started.iter().map(|session| session.stop(&clock))).await;
     }
 
     /// Ends all sessions with what they launched, within `deadline`.

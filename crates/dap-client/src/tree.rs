@@ -66,11 +66,21 @@ impl Sessions {
             }
         };
         let child = self.enter(&plan, connection, &reverse.grant, Arc::clone(&reverse.runs), Some(parent));
+        parent.run_id().cloned().into_iter().for_each(|run| child.started_by(run));
+        let (parent, doors) = (Arc::clone(parent), self.doors().cloned());
+        let tracker = self.tracker().clone();
         self.tracker().spawn(async move {
             if let Err(error) = child.handshake(&plan, &clock).await {
                 tracing::warn!(session = child.id, %error, "a child session did not begin");
-                child.give_up(&error.to_string());
+                return child.give_up(&error.to_string());
             }
+            if let Some(folder) = doors {
+                child.open_door(&folder, &tracker);
+            }
+            // Whoever has joined the parent is asked to join the child.
+            let configuration = json!({ "name": child.title, "type": "pilcrow", "request": "attach",
+                "session": child.id, "pipe": child.door().map(|it| it.to_string()) });
+            parent.hub().child(configuration).await;
         });
         Ok(())
     }

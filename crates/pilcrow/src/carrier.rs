@@ -116,10 +116,24 @@ impl Carrier {
         }
     }
 
-    /// Ends what was started here. `stopped` when the person waits for it.
-    pub async fn close(self, stopped: bool) {
+    /// Ends what was started here, at once after `cancel`; else a debug session that a person has joined is
+    /// theirs until they leave it.
+    pub async fn close(self, cancel: &CancellationToken) {
         match self.way {
-            Way::Own(worker) => worker.project().close(stopped).await,
+            Way::Own(worker) => {
+                for session in worker.project().kit.debug.joined() {
+                    if !cancel.is_cancelled() {
+                        let id = &session.id;
+                        output::note(&format!("pilcrow: {id} is yours until you leave it; Ctrl-C ends it"));
+                        tokio::select! {
+                            // Neither is lost: both are states that stay.
+                            () = session.left() => {}
+                            () = cancel.cancelled() => {}
+                        }
+                    }
+                }
+                worker.project().close(cancel.is_cancelled()).await;
+            }
             Way::Owner(client, _) => client.close().await,
         }
     }

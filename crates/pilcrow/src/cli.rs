@@ -94,6 +94,18 @@ pub enum Command {
         #[command(flatten)]
         consent: Consent,
     },
+    /// Join a debug session of an agent, as a debug adapter on standard input and output; without one, list them
+    Dap {
+        /// Its name, `debug-1`, or `debug-1@PROCESS` where several have it
+        #[arg(long, value_name = "ID")]
+        session: Option<String>,
+        /// The project
+        #[command(flatten)]
+        project: Project,
+        /// List as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Show a file with the tag and the numbers that `edit` takes
     Read {
         /// The file

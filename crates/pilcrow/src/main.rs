@@ -5,6 +5,7 @@ mod carrier;
 mod cli;
 mod commands;
 mod config;
+mod dap_front;
 mod doctor;
 mod language_server;
 mod logging;
@@ -62,6 +63,9 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
             block_on(commands::tool::one(&name, arguments.as_deref(), &project, &carried, &consent))
         }
         Command::Tool { project, consent, .. } => within(|| commands::tool::list(&project, consent.json)),
+        Command::Dap { session, project, json } => {
+            block_on(commands::dap::run(session.as_deref(), &project, json))
+        }
         Command::Read { file, offset, limit, project, carried, json } => {
             block_on(commands::edit::read(&file, offset, limit, &project, &carried, json))
         }

@@ -22,7 +22,7 @@ use workspace::{
 };
 
 use crate::config::Config;
-use crate::{cli, logging, output, terminal};
+use crate::{cli, dap_front, logging, output, terminal};
 
 /// How long servers get to end by themselves.
 const SHUTDOWN: Duration = Duration::from_secs(3);
@@ -285,7 +285,12 @@ fn sessions(
     let (definitions, problems) = load_debuggers(homes, workspace.root(), trusted);
     problems.iter().for_each(|problem| tell(&problem.to_string()));
     let search = Search { path: search_path(homes), workspace: workspace.root().clone() };
-    dap_client::Sessions::new(definitions, Arc::new(search), Arc::clone(processes))
+    let sessions = dap_client::Sessions::new(definitions, Arc::new(search), Arc::clone(processes));
+    match dap_front::place(homes, workspace.root()) {
+        Ok(folder) => sessions.announce(folder),
+        Err(error) => tracing::warn!("debug sessions of this process cannot be joined: {error:#}"),
+    }
+    sessions
 }
 
 /// Finds adapters where servers are found, and what they name in the project.

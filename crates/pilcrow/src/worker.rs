@@ -147,7 +147,12 @@ impl Worker {
             None => builder.build(),
         };
         let mut unsaved = Unsaved::watch(&project.workspace);
+        // Whoever asks for something lets the agent work again.
+        project.kit.debug.hand_back().await;
         let outcome = session.prompt(request.prompt).await;
+        if outcome.reason == TerminationReason::Aborted {
+            project.kit.debug.stop(&outcome.run, SHUTDOWN).await;
+        }
         session.close(Duration::from_millis(200)).await;
         self.tell_others().await;
         let exit = match outcome.reason {

@@ -212,6 +212,14 @@ pub(crate) const MORE_SERVERS: &[NpmItem] = &[
     ),
     // The library that its server loads from a project.
     npm_server("eslint", "8.57.1", &["eslint@8.57.1"], &[], "20 MB"),
+    // Not a server: the debug client that joins sessions in tests.
+    npm_server(
+        "debugadapter-testsupport",
+        "1.68.0",
+        &["@vscode/debugadapter-testsupport@1.68.0"],
+        &[],
+        "1 MB",
+    ),
 ];
 
 const fn npm_server(

@@ -141,6 +141,9 @@ impl Session {
         mut arguments: Value,
         clock: &Clock,
     ) -> Result<(), DapError> {
+        self.may_run(command)?;
+        // From here on a person who takes control is news.
+        self.control_taken();
         let thread = self.thread(command, thread, clock).await?;
         arguments["threadId"] = json!(thread);
         // Before it is sent: the next stop may come before the answer.
@@ -171,6 +174,8 @@ impl Session {
     /// [`DapError`].
     pub async fn pause(&self, thread: Option<i64>, clock: &Clock) -> Result<(), DapError> {
         self.inner.core().machine.check("pause", Need::Running)?;
+        self.may_run("pause")?;
+        self.control_taken();
         let thread = match thread {
             Some(thread) => thread,
             None => self.threads(clock).await?.first().map_or(1, |thread| thread.id),

@@ -63,6 +63,8 @@ impl Session {
         if !self.can("supportsRestartRequest") {
             return Ok(false);
         }
+        self.may_run("restart")?;
+        self.control_taken();
         // Some read them, and some fail without any.
         let arguments = json!({ "arguments": self.started_with().0.arguments });
         self.inner.take(Input::Resuming);

@@ -4,6 +4,8 @@
 
 mod bench;
 mod children;
+mod hub;
+mod hub_random;
 mod misbehaving;
 mod more;
 mod sessions;

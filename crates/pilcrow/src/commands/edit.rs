@@ -47,6 +47,6 @@ async fn call(
     let mut carrier = Carrier::find(project, carried, access).await?;
     let call = Call { name: tool.to_owned(), arguments, invoked: true, named: true };
     let reply = carrier.call(call, &cancel).await;
-    carrier.close(cancel.is_cancelled()).await;
+    carrier.close(&cancel).await;
     Ok(print(tool, &reply?, as_json))
 }

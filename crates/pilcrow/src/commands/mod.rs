@@ -2,6 +2,7 @@
 
 pub mod adapters;
 pub mod config;
+pub mod dap;
 pub mod doctor;
 pub mod edit;
 pub mod edit_batch;

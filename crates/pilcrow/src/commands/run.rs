@@ -42,7 +42,7 @@ pub async fn run(
     let folder = std::path::absolute(".")?;
     let request = Request { prompt, model: model.map(str::to_owned), folder, resume };
     let reply = carrier.run(request, listener, &cancel).await;
-    carrier.close(cancel.is_cancelled()).await;
+    carrier.close(&cancel).await;
     let Ran { exit, why, unsaved } = match reply? {
         Reply::Done(ran) => ran,
         Reply::Usage(text) => return Ok(wrong_use(&text)),

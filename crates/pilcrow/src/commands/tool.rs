@@ -40,7 +40,7 @@ pub async fn one(
     let mut carrier = Carrier::find(project, carried, access).await?;
     let call = Call { name: name.to_owned(), arguments, invoked: false, named: true };
     let reply = carrier.call(call, &cancel).await;
-    carrier.close(cancel.is_cancelled()).await;
+    carrier.close(&cancel).await;
     Ok(print(name, &reply?, consent.json))
 }
 
@@ -54,7 +54,7 @@ pub async fn batch(
     let access = Access { yes: consent.yes, keep: false, trusted: false };
     let mut carrier = Carrier::find(project, carried, access).await?;
     let answered = answer_lines(&mut carrier, &cancel).await;
-    carrier.close(cancel.is_cancelled()).await;
+    carrier.close(&cancel).await;
     answered.map(|()| Exit::Done)
 }
 

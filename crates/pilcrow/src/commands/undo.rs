@@ -20,7 +20,7 @@ pub async fn take_back(
     let access = Access { yes: false, keep: false, trusted: false };
     let mut carrier = Carrier::find(project, carried, access).await?;
     let reply = carrier.take_back(TakeBack { redo, commit }, &cancel).await;
-    carrier.close(cancel.is_cancelled()).await;
+    carrier.close(&cancel).await;
     Ok(print(if redo { "redo" } else { "undo" }, &reply?, as_json))
 }
 

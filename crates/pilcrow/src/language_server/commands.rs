@@ -15,7 +15,7 @@ use super::runs::{AsOf, Place, Runs, TakeBack, What, Work};
 use super::{Connection, transcript};
 
 /// Every command.
-pub const NAMES: [&str; 7] = [
+pub const NAMES: [&str; 8] = [
     "pilcrow.prompt",
     "pilcrow.refactor",
     "pilcrow.request",
@@ -23,6 +23,7 @@ pub const NAMES: [&str; 7] = [
     "pilcrow.undo",
     "pilcrow.redo",
     "pilcrow.transcript",
+    "pilcrow.debug.handBack",
 ];
 
 /// `executeCommand`'s parameters.
@@ -69,6 +70,8 @@ struct Which {
 pub enum Executed {
     /// Done, or begun: the answer.
     Done(Value),
+    /// Control of a debug session, or of all, goes back to the agent.
+    HandBack(Option<String>),
     /// A `¶` line, of which is still to be found out whether it is in a comment.
     Request(Box<Asked>),
 }
@@ -108,6 +111,10 @@ pub fn execute(
             let Which { session, .. } = read_or_default(first)?;
             let stopped = connection.runs.stop(session.as_deref(), &connection.port);
             return Ok(Executed::Done(json!({ "stopped": stopped })));
+        }
+        "pilcrow.debug.handBack" => {
+            let Which { session, .. } = read_or_default(first)?;
+            return Ok(Executed::HandBack(session));
         }
         "pilcrow.transcript" => {
             let Which { session, .. } = read_or_default(first)?;
@@ -413,6 +420,7 @@ mod tests {
             include_str!("approver.rs"),
             include_str!("transcript.rs"),
             include_str!("messages.rs"),
+            include_str!("debug.rs"),
         ];
         let literals = sources.iter().flat_map(|source| source.split('"').skip(1).step_by(2));
         let methods: Vec<&str> = literals.filter(|text| is_method(text)).collect();

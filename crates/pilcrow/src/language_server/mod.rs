@@ -11,6 +11,7 @@ mod approver;
 mod belated;
 mod commands;
 mod comments;
+mod debug;
 pub mod documents;
 pub mod editors;
 mod initialize;
@@ -78,6 +79,7 @@ pub struct Connection {
     projects: Arc<Projects>,
     runs: Runs,
     comments: Comments,
+    channels: debug::Channels,
     homes: Homes,
     /// Which languages have servers, without projects' own definitions.
     definitions: Definitions,
@@ -231,6 +233,10 @@ impl Handler for Front {
             }
             "workspace/executeCommand" => match commands::execute(connection, params.as_deref()) {
                 Ok(Executed::Done(value)) => answer(Ok(value)),
+                Ok(Executed::HandBack(session)) => {
+                    let connection = Arc::clone(connection);
+                    Box::pin(async move { raw(&debug::hand_back(&connection, session.as_deref()).await) })
+                }
                 Ok(Executed::Request(asked)) => {
                     let connection = Arc::clone(connection);
                     Box::pin(async move { raw(&commands::start_request(&connection, asked).await?) })
@@ -247,6 +253,10 @@ impl Handler for Front {
                 let connection = Arc::clone(connection);
                 let Some(open) = of_document(&connection, &read()) else { return answer(Ok(json!([]))) };
                 Box::pin(async move { raw(&actions::code_lenses(&connection, &open).await) })
+            }
+            method if debug::is_for_us(method) => {
+                let (connection, method, params) = (Arc::clone(connection), method.to_owned(), read());
+                Box::pin(async move { raw(&debug::request(&connection, &method, params).await?) })
             }
             #[cfg(debug_assertions)]
             "pilcrow/test/hang" => Box::pin(std::future::pending()),
@@ -307,6 +317,7 @@ impl Front {
             projects,
             runs: Runs::default(),
             comments: Comments::default(),
+            channels: debug::Channels::default(),
             homes: self.homes.clone(),
             definitions: Definitions::built_in(),
             ending: self.ending.clone(),

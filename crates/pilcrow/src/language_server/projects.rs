@@ -116,6 +116,11 @@ impl Projects {
         }
     }
 
+    /// The folders that are open.
+    pub fn folders(&self) -> Vec<AbsPath> {
+        self.lock().folders.clone()
+    }
+
     /// The folder that was opened first of those that are open.
     pub fn first_folder(&self) -> Option<AbsPath> {
         self.lock().folders.first().cloned()

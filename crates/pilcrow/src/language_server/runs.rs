@@ -38,6 +38,8 @@ use crate::unsaved::{self, Unsaved};
 
 /// Ended runs that are remembered, for undo and their transcripts.
 const MAX_ENDED: usize = 200;
+/// How long debug sessions of a run that was stopped may take to end.
+const DEBUG_END: Duration = Duration::from_secs(1);
 /// More of a selection is left to the model to read.
 const MAX_SELECTION: usize = 4 << 10;
 
@@ -480,7 +482,12 @@ async fn converse(
         })
         .cancel(cancel.clone())
         .build();
+    // Whoever asks for something lets the agent work again.
+    project.kit.debug.hand_back().await;
     let outcome = talk.prompt(prompt).await;
+    if outcome.reason == TerminationReason::Aborted {
+        project.kit.debug.stop(&outcome.run, DEBUG_END).await;
+    }
     talk.close(Duration::from_millis(200)).await;
     let still_there = veil.is_some_and(|veil| connection.veil.lift(veil));
 

@@ -88,7 +88,9 @@ impl Debug {
             None => cx.permit_debug(&format!("attach to {}", plan.title)).await?,
         }
         let runs = Arc::new(Terminal(cx.asker()));
-        Ok(self.kit.debug.start_with(plan, &grant, runs, clock).await?)
+        let session = self.kit.debug.start_with(plan, &grant, runs, clock).await?;
+        session.started_by(cx.run.clone());
+        Ok(session)
     }
 
     /// Lists, adds or removes breakpoints.

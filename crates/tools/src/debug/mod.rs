@@ -351,8 +351,19 @@ impl Debug {
                 other => other.name().to_owned(),
             };
             let of = it.parent.as_ref().map(|parent| format!(", of {parent}")).unwrap_or_default();
-            text.push_str(&format!("{}: {} ({}{of}), {shown}\n", it.id, it.title, it.adapter.name));
-            list.push(self.kit.debug.describe(it));
+            let shared = it.shared();
+            let joined = match shared.persons {
+                0 => "",
+                _ if shared.controller == dap_client::hub::Controller::Person => ", the person has control",
+                _ => ", the person looks on",
+            };
+            text.push_str(&format!("{}: {} ({}{of}), {shown}{joined}\n", it.id, it.title, it.adapter.name));
+            let mut described = self.kit.debug.describe(it);
+            look::merge(
+                &mut described,
+                json!({ "controller": shared.controller.name(), "persons": shared.persons }),
+            );
+            list.push(described);
         }
         if sessions.is_empty() {
             text = "no debug sessions; `launch` a program\n".to_owned();

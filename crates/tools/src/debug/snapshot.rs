@@ -57,6 +57,10 @@ impl Debug {
             State::Terminated(end) => {
                 let end = &self.kit.debug.end_of(session).unwrap_or_else(|| end.clone());
                 text.push_str(&format!(" {}\n", ended(end, &session.adapter)));
+                if session.shared().ended_by_person {
+                    text.push_str("terminated_by_user: the person ended it\n");
+                    details["ended_by"] = json!("terminated_by_user");
+                }
                 super::look::merge(
                     &mut details,
                     json!({ "exit_code": end.exit_code, "signal": end.signal,
@@ -67,6 +71,14 @@ impl Debug {
                 text.push_str(&format!(" is {}; `pause` it, or wait longer with `snapshot`\n", other.name()));
             }
         }
+        if session.control_taken() && state.name() != "terminated" {
+            text.push_str("control_taken_by_user: the person runs this program now; look, do not run, until it is handed back\n");
+        }
+        let shared = session.shared();
+        super::look::merge(
+            &mut details,
+            json!({ "controller": shared.controller.name(), "persons": shared.persons }),
+        );
         let output = session.output(seen.output);
         seen.output = output.next;
         let (written, left_out) = written(&output);

@@ -1,0 +1,373 @@
+//! What a session adds to a debug adapter's own time, and what the hub adds to each message.
+//!
+//! Started by `cargo xtask bench dap`. Figures only, each with its meaning and aim; none fails. The adapter is scripted, so
+//! that its own time is small and always the same.
+
+#![expect(clippy::print_stdout, reason = "its answer is a table on standard output")]
+#![expect(clippy::unwrap_used, reason = "a measurement that cannot go on should end with where it stood")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a measuring tool writes its files and starts what it measures"
+)]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dap_client::hub::{Edge, Envelope, Options};
+use dap_client::{
+    AdapterDefinition, Breakpoints, Client, Clock, Definitions, Handler, LaunchSpec, NoPrograms, Page,
+    Session, Sessions, Target,
+};
+use futures_util::future::BoxFuture;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use testing::debug_adapter::{Script, Step, executable};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio_util::bytes::BytesMut;
+use tokio_util::codec::{Decoder, Encoder};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use wire::{Frame, Framing, Limits, MessageCodec};
+use workspace::{AbsPath, Policy, PolicyOptions, Processes, StateDir, TrustStore};
+
+const STEPS: usize = 1000;
+const VARIABLES: usize = 10_000;
+const LINES: usize = 100_000;
+const MESSAGES: usize = 2000;
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    println!("{:<42} {:>12}  {:<12} meaning", "figure", "value", "aim");
+    runtime.block_on(async {
+        output().await;
+        launch().await;
+        steps().await;
+        variables().await;
+        hub().await;
+    });
+}
+
+fn row(figure: &str, value: String, aim: &str, meaning: &str) {
+    println!("{figure:<42} {value:>12}  {aim:<12} {meaning}");
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.2} ms", time.as_secs_f64() * 1000.0)
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+fn clock() -> Clock {
+    Clock::new(Duration::from_secs(300), &CancellationToken::new())
+}
+
+/// A folder with a scripted adapter that debugs `a.txt`.
+struct Bench {
+    folder: tempfile::TempDir,
+    sessions: Arc<Sessions>,
+    root: AbsPath,
+}
+
+impl Bench {
+    fn new(script: &Script) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = AbsPath::new(folder.path().canonicalize().unwrap()).unwrap();
+        let file = folder.path().join("script.json");
+        std::fs::write(&file, serde_json::to_string(script).unwrap()).unwrap();
+        std::fs::write(folder.path().join("a.txt"), "one\ntwo\n").unwrap();
+        let text = format!(
+            "format = 1\nname = \"scripted\"\npatterns = [\"*.txt\"]\nverified = false\n\
+             command.candidates = [{:?}]\ncommand.args = [{file:?}]\n[launch]\nprogram = \"${{program}}\"\n\
+             [install]\nhow = \"page\"\npage = \"x\"\n",
+            executable()
+        );
+        let mut definitions = Definitions::default();
+        definitions.insert(AdapterDefinition::parse(&text, "scripted", false).unwrap());
+        let sessions = Sessions::new(definitions, Arc::new(NoPrograms), Processes::new(None));
+        Self { folder, sessions, root }
+    }
+
+    async fn start(&self) -> Arc<Session> {
+        let spec = LaunchSpec {
+            target: Target::Program(self.root.join("a.txt")),
+            adapter: None,
+            root: self.root.clone(),
+            args: Vec::new(),
+            cwd: self.root.clone(),
+            env: Vec::new(),
+            stop_on_entry: false,
+            breakpoints: Breakpoints::default(),
+            arguments: None,
+            test: None,
+            more: serde_json::Map::new(),
+        };
+        let plan = self.sessions.plan(&spec).unwrap();
+        let trust = TrustStore::new(StateDir::new(self.root.join("state")));
+        let policy = Policy::new(PolicyOptions::new(trust, self.root.clone()));
+        let grant = policy.grant_invoked(&plan.adapter.name, &plan.command).unwrap();
+        self.sessions.start(&plan, &grant, &clock()).await.unwrap()
+    }
+}
+
+fn stops() -> Script {
+    Script::new().on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")])
+}
+
+async fn snapshot(session: &Session) {
+    session.settled(&clock()).await.unwrap();
+    let (frames, _) = session.stack(None, 0, 50, &clock()).await.unwrap();
+    let scopes = session.scopes(frames[0].id, &clock()).await.unwrap();
+    session.variables(scopes[0].variables, &Page { count: 41, ..Page::default() }, &clock()).await.unwrap();
+}
+
+/// The same messages, by somebody who does nothing else.
+async fn bare(bench: &Bench) -> Duration {
+    let begin = Instant::now();
+    let mut child = tokio::process::Command::new(executable())
+        .arg(bench.folder.path().join("script.json"))
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (reader, writer) = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
+    let mut wire = Wire::new(reader, writer);
+    wire.ask("initialize", json!({"adapterID": "x"})).await;
+    wire.ask("launch", json!({})).await;
+    wire.ask("setExceptionBreakpoints", json!({"filters": ["uncaught"]})).await;
+    wire.ask("configurationDone", Value::Null).await;
+    wire.ask("stackTrace", json!({"threadId": 1})).await;
+    wire.ask("scopes", json!({"frameId": 1000})).await;
+    wire.ask("variables", json!({"variablesReference": 1})).await;
+    let time = begin.elapsed();
+    child.kill().await.unwrap();
+    time
+}
+
+async fn launch() {
+    let bench = Bench::new(&stops());
+    let (mut ours, mut own) = (Vec::new(), Vec::new());
+    for _ in 0..20 {
+        own.push(bare(&bench).await);
+        let begin = Instant::now();
+        let session = bench.start().await;
+        snapshot(&session).await;
+        ours.push(begin.elapsed());
+        session.terminate(&clock()).await;
+    }
+    let (ours, own) = (median(ours), median(own));
+    row(
+        "launch to snapshot, the adapter alone",
+        milliseconds(own),
+        "",
+        "its start and 7 requests, median of 20",
+    );
+    let added = milliseconds(ours.saturating_sub(own));
+    row("launch to snapshot, added", added, "5 ms", "by session, guard and hub");
+}
+
+async fn steps() {
+    let bench = Bench::new(&stops());
+    let session = bench.start().await;
+    snapshot(&session).await;
+    let mut tenths = Vec::new();
+    for _ in 0..10 {
+        let begin = Instant::now();
+        for _ in 0..STEPS / 10 {
+            session.run("next", None, &clock()).await.unwrap();
+            snapshot(&session).await;
+        }
+        tenths.push(begin.elapsed());
+    }
+    session.terminate(&clock()).await;
+    let all: Duration = tenths.iter().sum();
+    let each = Duration::from_secs_f64(all.as_secs_f64() / STEPS as f64);
+    row("1,000 steps, each with its snapshot", milliseconds(each), "", "one step, mean");
+    let growth = tenths[9].as_secs_f64() / tenths[0].as_secs_f64();
+    row("1,000 steps, last tenth over the first", format!("{growth:.2}"), "linear: 1", "");
+}
+
+async fn variables() {
+    let page = 100;
+    let body: Vec<Value> = (0..page)
+        .map(|at| json!({"name": format!("[{at}]"), "value": "1", "type": "int", "variablesReference": 0}))
+        .collect();
+    let mut script = stops().on("variables", [Step::Body(json!({"variables": body}))]);
+    script.capabilities["supportsVariablePaging"] = json!(true);
+    let bench = Bench::new(&script);
+    let session = bench.start().await;
+    session.settled(&clock()).await.unwrap();
+    let (frames, _) = session.stack(None, 0, 1, &clock()).await.unwrap();
+    let scopes = session.scopes(frames[0].id, &clock()).await.unwrap();
+    let begin = Instant::now();
+    let mut got = 0;
+    while got < VARIABLES {
+        let page = Page { start: got as u64, count: page as u64, ..Page::default() };
+        got += session.variables(scopes[0].variables, &page, &clock()).await.unwrap().len();
+    }
+    row("10,000 variables by pages of 100", milliseconds(begin.elapsed()), "linear", "all pages");
+    session.terminate(&clock()).await;
+}
+
+async fn output() {
+    let line = Step::output("a line of output that is as long as lines are");
+    let script = stops().on(
+        "continue",
+        [
+            Step::Body(json!({})),
+            Step::Repeat { count: LINES, steps: vec![line] },
+            Step::stopped("breakpoint"),
+        ],
+    );
+    let bench = Bench::new(&script);
+    let session = bench.start().await;
+    session.settled(&clock()).await.unwrap();
+    let before = resident();
+    let begin = Instant::now();
+    session.run("continue", None, &clock()).await.unwrap();
+    session.settled(&clock()).await.unwrap();
+    let time = begin.elapsed();
+    row("100,000 lines of output", milliseconds(time), "", "until the stop after them is known");
+    let grown = resident().saturating_sub(before);
+    row(
+        "100,000 lines of output, memory",
+        format!("{} KiB", grown),
+        "bounded",
+        "more of the process than before",
+    );
+    session.terminate(&clock()).await;
+}
+
+/// KiB of this process in memory.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// One end of a stream, read and written without more.
+struct Wire<R, W> {
+    reader: R,
+    writer: W,
+    codec: MessageCodec,
+    buffer: BytesMut,
+    seq: i64,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Wire<R, W> {
+    fn new(reader: R, writer: W) -> Self {
+        let codec = MessageCodec::new(Framing::ContentLength, Limits::default());
+        Self { reader, writer, codec, buffer: BytesMut::new(), seq: 0 }
+    }
+
+    async fn send(&mut self, mut message: Envelope) {
+        self.seq += 1;
+        message.set("seq", &json!(self.seq));
+        let mut bytes = BytesMut::new();
+        self.codec.encode(&message.bytes(), &mut bytes).unwrap();
+        self.writer.write_all(&bytes).await.unwrap();
+        self.writer.flush().await.unwrap();
+    }
+
+    async fn next(&mut self) -> Option<Envelope> {
+        loop {
+            if let Some(Frame::Body(body)) = self.codec.decode(&mut self.buffer).unwrap() {
+                return Some(Envelope::parse(&body).unwrap());
+            }
+            if self.reader.read_buf(&mut self.buffer).await.unwrap_or(0) == 0 {
+                return None;
+            }
+        }
+    }
+
+    async fn ask(&mut self, command: &str, arguments: Value) {
+        self.send(Envelope::request(command, arguments)).await;
+        let seq = self.seq;
+        while self.next().await.is_some_and(|it| it.answers() != Some(seq)) {}
+    }
+}
+
+/// Answers everything at once; `x/tell` also with an event.
+async fn answers(reader: impl AsyncRead + Unpin, writer: impl AsyncWrite + Unpin) {
+    let mut wire = Wire::new(reader, writer);
+    while let Some(message) = wire.next().await {
+        if message.name == "x/tell" {
+            wire.send(Envelope::event("x/told", json!({"text": "x".repeat(120)}))).await;
+        }
+        let mut answer = Envelope::answer(&message.name, json!({"threads": [{"id": 1, "name": "main"}]}));
+        answer.set("request_seq", &message.value("seq"));
+        wire.send(answer).await;
+        if message.name == "initialize" {
+            wire.send(Envelope::event("initialized", Value::Null)).await;
+        }
+    }
+}
+
+struct Nobody;
+
+impl Handler for Nobody {
+    fn event(&self, _: &str, _: Option<&RawValue>) {}
+
+    fn request(&self, _: &str, _: Option<&RawValue>) -> BoxFuture<'static, Result<Value, String>> {
+        Box::pin(std::future::ready(Err("nobody is asked".to_owned())))
+    }
+}
+
+/// One round trip of a client's.
+async fn round(client: &Client, command: &str) -> Duration {
+    let (never, minute) = (CancellationToken::new(), Duration::from_secs(60));
+    let mut times = Vec::new();
+    for _ in 0..MESSAGES {
+        let begin = Instant::now();
+        client.request(command, json!({"deep": [1, 2]}), minute, &never).await.unwrap();
+        times.push(begin.elapsed());
+    }
+    median(times)
+}
+
+async fn hub() {
+    let tracker = TaskTracker::new();
+    let pair = || tokio::io::duplex(1 << 18);
+    let (ours, theirs) = pair();
+    let (reader, writer) = tokio::io::split(theirs);
+    tracker.spawn(answers(reader, writer));
+    let (reader, writer) = tokio::io::split(ours);
+    let direct = Client::spawn("direct", reader, writer, Arc::new(Nobody), &tracker);
+    let without = (round(&direct, "threads").await, round(&direct, "x/tell").await);
+
+    let (ours, theirs) = pair();
+    let (reader, writer) = tokio::io::split(theirs);
+    tracker.spawn(answers(reader, writer));
+    let (reader, writer) = tokio::io::split(ours);
+    let options = Options { or: None, same: Box::new(str::to_owned), about: json!({}) };
+    let (edge, agent) = Edge::spawn("bench", options, reader, writer, &tracker);
+    let (reader, writer) = tokio::io::split(agent);
+    let agent = Client::spawn("agent", reader, writer, Arc::new(Nobody), &tracker);
+    let never = CancellationToken::new();
+    let minute = Duration::from_secs(60);
+    agent.request("initialize", json!({"adapterID": "x"}), minute, &never).await.unwrap();
+    let mut persons = Vec::new();
+    for _ in 0..2 {
+        let (ours, theirs) = pair();
+        let (reader, writer) = tokio::io::split(theirs);
+        edge.join(reader, writer).await;
+        let (reader, writer) = tokio::io::split(ours);
+        let person = Client::spawn("person", reader, writer, Arc::new(Nobody), &tracker);
+        for command in ["initialize", "attach", "configurationDone"] {
+            person.request(command, json!({}), minute, &never).await.unwrap();
+        }
+        persons.push(person);
+    }
+    let with = (round(&persons[0], "threads").await, round(&persons[0], "x/tell").await);
+    // Two messages: there and back.
+    let added = |with: Duration, without: Duration, messages: u32| {
+        milliseconds(with.saturating_sub(without) / messages)
+    };
+    let meaning = "median of 2,000 round trips, over the same without a hub";
+    row("hub with 3 clients, added to a message", added(with.0, without.0, 2), "0.2 ms", meaning);
+    let meaning = "the same with an event to all 3 in each";
+    row("hub with 3 clients, added, events too", added(with.1, without.1, 3), "0.2 ms", meaning);
+    edge.close("measured").await;
+}

@@ -1,0 +1,562 @@
+//! The breakpoints of all clients as one set: each client's own lists, what the adapter is sent for them
+//! together, and each client's own answer.
+//!
+//! Pure. What must stay true: a client's list is changed by that client alone; of two that do not go
+//! together on one place the earlier stands and the later is told whose it is; the numbers under which
+//! breakpoints are known stay while the adapter numbers them anew with each change.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value, json};
+
+use super::ClientId;
+
+/// What is set as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Set {
+    /// The breakpoints of one source.
+    Source(String),
+    /// On functions.
+    Functions,
+    /// On instructions.
+    Instructions,
+    /// On data.
+    Data,
+    /// Exception filters.
+    Exceptions,
+}
+
+impl Set {
+    /// The request that sets it.
+    pub fn command(&self) -> &'static str {
+        match self {
+            Self::Source(_) => "setBreakpoints",
+            Self::Functions => "setFunctionBreakpoints",
+            Self::Instructions => "setInstructionBreakpoints",
+            Self::Data => "setDataBreakpoints",
+            Self::Exceptions => "setExceptionBreakpoints",
+        }
+    }
+}
+
+/// Numbers that clients see begin here, above those of adapters: one that is not ours passes untouched.
+const FIRST: i64 = 1 << 30;
+/// What of a breakpoint must agree on one place, besides the condition.
+const KIND: [&str; 3] = ["hitCondition", "logMessage", "mode"];
+
+/// Where a breakpoint stands in its set.
+type Key = String;
+
+#[derive(Debug, Clone)]
+struct Wanted {
+    key: Key,
+    /// Which came first.
+    since: u64,
+    value: Value,
+}
+
+/// What a client asked for, in its order.
+pub type List = Vec<Value>;
+
+/// All breakpoints of a session.
+#[derive(Debug)]
+pub struct Book {
+    /// How two conditions are joined in the debugged language: `||`, `or`.
+    or: Option<String>,
+    lists: BTreeMap<Set, BTreeMap<ClientId, Vec<Wanted>>>,
+    sources: HashMap<Set, Value>,
+    others: HashMap<(ClientId, Set), Value>,
+    told: HashMap<(ClientId, Set), Vec<Value>>,
+    ids: HashMap<(Set, Key), i64>,
+    by_adapter: HashMap<i64, (Set, Key)>,
+    clock: u64,
+    next: i64,
+}
+
+/// One request to the adapter, and how its answer is to be read.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// What it sets.
+    pub set: Set,
+    /// The arguments.
+    pub arguments: Value,
+    keys: Vec<Key>,
+    answers: BTreeMap<ClientId, Vec<Spot>>,
+}
+
+#[derive(Debug, Clone)]
+enum Spot {
+    At(usize),
+    Refused(String),
+}
+
+/// What clients are told after an answer.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// The answer of each client that has a list, in its own order.
+    pub answers: BTreeMap<ClientId, Vec<Value>>,
+    /// Breakpoints that are not as their client last heard.
+    pub changed: Vec<(ClientId, Value)>,
+}
+
+impl Book {
+    /// None yet.
+    pub fn new(or: Option<String>) -> Self {
+        let (lists, sources, others, told, ids, by_adapter) = Default::default();
+        Self { or, lists, sources, others, told, ids, by_adapter, clock: 0, next: FIRST }
+    }
+
+    /// Which set a request is about; `same` gives one spelling for a path.
+    pub fn set_of(command: &str, arguments: &Value, same: &dyn Fn(&str) -> String) -> Option<Set> {
+        Some(match command {
+            "setBreakpoints" => {
+                let source = &arguments["source"];
+                let reference = source["sourceReference"].as_i64().filter(|number| *number > 0);
+                Set::Source(match (reference, source["path"].as_str(), source["name"].as_str()) {
+                    (Some(number), ..) => format!("#{number}"),
+                    (None, Some(path), _) => same(path),
+                    (None, None, name) => name.unwrap_or_default().to_owned(),
+                })
+            }
+            "setFunctionBreakpoints" => Set::Functions,
+            "setInstructionBreakpoints" => Set::Instructions,
+            "setDataBreakpoints" => Set::Data,
+            "setExceptionBreakpoints" => Set::Exceptions,
+            _ => return None,
+        })
+    }
+
+    /// Replaces what `client` wants of `set` by the arguments of its request. Gives what was, for [`Book::restore`].
+    pub fn replace(&mut self, client: ClientId, set: &Set, arguments: &Value) -> Before {
+        let items = items(set, arguments);
+        let mut other = arguments.as_object().cloned().unwrap_or_default();
+        let source = other.remove("source");
+        for name in ["breakpoints", "lines", "filters", "filterOptions"] {
+            other.remove(name);
+        }
+        let lists = self.lists.entry(set.clone()).or_default();
+        let before = lists.remove(&client).unwrap_or_default();
+        let mut list: Vec<Wanted> = Vec::new();
+        for value in items {
+            let key = key(set, &value);
+            let was = before.iter().find(|it| it.key == key && kind(&it.value) == kind(&value));
+            self.clock += 1;
+            list.push(Wanted { since: was.map_or(self.clock, |it| it.since), key, value });
+        }
+        lists.insert(client, list);
+        let source = source.map(|source| self.sources.insert(set.clone(), source)).unwrap_or_default();
+        let other = self.others.insert((client, set.clone()), Value::Object(other));
+        Before { client, set: set.clone(), list: before, source, other }
+    }
+
+    /// Puts back what was before a request that the adapter refused.
+    pub fn restore(&mut self, before: Before) {
+        let Before { client, set, list, source, other } = before;
+        if list.is_empty() {
+            self.lists.entry(set.clone()).or_default().remove(&client);
+        } else {
+            self.lists.entry(set.clone()).or_default().insert(client, list);
+        }
+        if let Some(source) = source {
+            self.sources.insert(set.clone(), source);
+        }
+        match other {
+            Some(other) => self.others.insert((client, set), other),
+            None => self.others.remove(&(client, set)),
+        };
+    }
+
+    /// Takes all away that `client` wanted; the sets to be sent anew.
+    pub fn forget(&mut self, client: ClientId) -> Vec<Set> {
+        self.told.retain(|(of, _), _| *of != client);
+        self.others.retain(|(of, _), _| *of != client);
+        let gone = self.lists.iter_mut().filter_map(|(set, lists)| {
+            let list = lists.remove(&client)?;
+            (!list.is_empty()).then(|| set.clone())
+        });
+        gone.collect()
+    }
+
+    /// What the adapter is to be sent for `set` now. `name` says who a client is, for people.
+    pub fn plan(&self, set: &Set, name: &dyn Fn(ClientId) -> String) -> Plan {
+        let lists = self.lists.get(set);
+        let mut wanted: Vec<(ClientId, usize, &Wanted)> = Vec::new();
+        for (client, list) in lists.into_iter().flatten() {
+            wanted.extend(list.iter().enumerate().map(|(at, it)| (*client, at, it)));
+        }
+        wanted.sort_by_key(|(_, _, it)| it.since);
+        let mut answers: BTreeMap<ClientId, Vec<Spot>> = BTreeMap::new();
+        for (client, list) in lists.into_iter().flatten() {
+            answers.insert(*client, vec![Spot::At(0); list.len()]);
+        }
+        let mut merged: Vec<(Key, ClientId, Value)> = Vec::new();
+        for (client, at, it) in wanted {
+            let spot = match merged.iter().position(|(key, ..)| *key == it.key) {
+                None => {
+                    merged.push((it.key.clone(), client, it.value.clone()));
+                    Spot::At(merged.len() - 1)
+                }
+                Some(index) => {
+                    let (_, owner, first) = &mut merged[index];
+                    match join(first, &it.value, self.or.as_deref()) {
+                        Ok(()) => Spot::At(index),
+                        Err(what) => Spot::Refused(format!("{} has {what} here", name(*owner))),
+                    }
+                }
+            };
+            if let Some(answer) = answers.get_mut(&client).and_then(|answer| answer.get_mut(at)) {
+                *answer = spot;
+            }
+        }
+        // In the order of the text, as a client alone would send them.
+        if let Set::Source(_) = set {
+            let mut order: Vec<usize> = (0..merged.len()).collect();
+            let place = |index: usize| {
+                let value = &merged[index].2;
+                (value["line"].as_i64(), value["column"].as_i64())
+            };
+            order.sort_by_key(|index| place(*index));
+            let mut to = vec![0; merged.len()];
+            order.iter().enumerate().for_each(|(new, old)| to[*old] = new);
+            for spot in answers.values_mut().flatten() {
+                if let Spot::At(index) = spot {
+                    *index = to.get(*index).copied().unwrap_or(*index);
+                }
+            }
+            merged = order.iter().map(|index| merged[*index].clone()).collect();
+        }
+        let keys: Vec<Key> = merged.iter().map(|(key, ..)| key.clone()).collect();
+        let values: Vec<Value> = merged.into_iter().map(|(_, _, value)| value).collect();
+        let arguments = self.arguments(set, values);
+        Plan { set: set.clone(), arguments, keys, answers }
+    }
+
+    fn arguments(&self, set: &Set, values: Vec<Value>) -> Value {
+        // What else clients say beside their lists, the newest last; none of ours is lost.
+        let mut arguments = Map::new();
+        for ((_, of), other) in &self.others {
+            if of == set {
+                arguments.extend(other.as_object().cloned().unwrap_or_default());
+            }
+        }
+        match set {
+            Set::Source(_) => {
+                arguments.insert("source".to_owned(), self.sources.get(set).cloned().unwrap_or_default());
+                arguments.insert("breakpoints".to_owned(), Value::Array(values));
+            }
+            Set::Exceptions => {
+                let plain = |value: &Value| value.as_object().is_some_and(|it| it.len() == 1);
+                let (filters, options): (Vec<Value>, Vec<Value>) = values.into_iter().partition(plain);
+                let filters = filters.into_iter().map(|it| it["filterId"].clone()).collect();
+                arguments.insert("filters".to_owned(), Value::Array(filters));
+                if !options.is_empty() {
+                    arguments.insert("filterOptions".to_owned(), Value::Array(options));
+                }
+            }
+            _ => drop(arguments.insert("breakpoints".to_owned(), Value::Array(values))),
+        }
+        Value::Object(arguments)
+    }
+
+    /// Takes the adapter's answer in: each client's own, with the numbers that stay.
+    pub fn answered(&mut self, plan: &Plan, body: &Value) -> Told {
+        let set = &plan.set;
+        // Answers to exception filters come in the order of `filters`, then `filterOptions`.
+        let mut order: Vec<usize> = (0..plan.keys.len()).collect();
+        if *set == Set::Exceptions {
+            let filters: Vec<&str> = plan.arguments["filters"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .collect();
+            order.sort_by_key(|at| !filters.contains(&plan.keys[*at].as_str()));
+        }
+        let given = body["breakpoints"].as_array();
+        self.by_adapter.retain(|_, (of, _)| of != set);
+        let mut placed = vec![Value::Null; plan.keys.len()];
+        for (position, at) in order.into_iter().enumerate() {
+            let silent =
+                || json!({ "verified": false, "message": "the debug adapter says nothing about it" });
+            let mut answer = given.and_then(|given| given.get(position)).cloned().unwrap_or_else(silent);
+            if let Some(id) = answer["id"].as_i64() {
+                let entry = (set.clone(), plan.keys[at].clone());
+                self.by_adapter.insert(id, entry.clone());
+                answer["id"] = json!(self.id_of(entry));
+            }
+            placed[at] = answer;
+        }
+        let mut told = Told::default();
+        for (client, spots) in &plan.answers {
+            let answers = spots.iter().map(|spot| match spot {
+                Spot::At(index) => placed.get(*index).cloned().unwrap_or_default(),
+                Spot::Refused(why) => json!({ "verified": false, "message": why }),
+            });
+            let answers: Vec<Value> = answers.collect();
+            let before = self.told.insert((*client, set.clone()), answers.clone()).unwrap_or_default();
+            for answer in answers.iter().filter(|it| it["id"].is_i64()) {
+                let was = before.iter().find(|was| was["id"] == answer["id"]);
+                if was.is_some_and(|was| was != answer) {
+                    told.changed.push((*client, answer.clone()));
+                }
+            }
+            told.answers.insert(*client, answers);
+        }
+        told
+    }
+
+    /// Whether the adapter gave an answer for each filter, which the protocol leaves to it.
+    pub fn has_answers(plan: &Plan, body: &Value) -> bool {
+        plan.set != Set::Exceptions || body["breakpoints"].is_array()
+    }
+
+    fn id_of(&mut self, entry: (Set, Key)) -> i64 {
+        let next = &mut self.next;
+        *self.ids.entry(entry).or_insert_with(|| {
+            *next += 1;
+            *next - 1
+        })
+    }
+
+    /// Gives an event `breakpoint` our number; who is to have it, `None` for all.
+    pub fn event(&mut self, body: &mut Value) -> Option<Vec<ClientId>> {
+        let id = body["breakpoint"]["id"].as_i64()?;
+        let entry = self.by_adapter.get(&id)?.clone();
+        let public = self.id_of(entry.clone());
+        body["breakpoint"]["id"] = json!(public);
+        let (set, key) = entry;
+        let lists = self.lists.get(&set)?;
+        let owners: Vec<ClientId> = lists
+            .iter()
+            .filter(|(_, list)| list.iter().any(|it| it.key == key))
+            .map(|(client, _)| *client)
+            .collect();
+        for owner in &owners {
+            for told in self.told.get_mut(&(*owner, set.clone())).into_iter().flatten() {
+                if told["id"] == public
+                    && let (Some(told), Some(new)) = (told.as_object_mut(), body["breakpoint"].as_object())
+                {
+                    told.extend(new.clone());
+                }
+            }
+        }
+        Some(owners)
+    }
+
+    /// Gives the breakpoints that were hit our numbers, in the body of an event `stopped`.
+    pub fn hit(&mut self, body: &mut Value) {
+        let Some(ids) = body["hitBreakpointIds"].as_array().cloned() else { return };
+        let known = ids.into_iter().map(|id| {
+            let entry = id.as_i64().and_then(|id| self.by_adapter.get(&id).cloned());
+            entry.map_or(id, |entry| json!(self.id_of(entry)))
+        });
+        body["hitBreakpointIds"] = known.collect();
+    }
+}
+
+/// What a client wanted before.
+#[derive(Debug)]
+pub struct Before {
+    client: ClientId,
+    set: Set,
+    list: Vec<Wanted>,
+    source: Option<Value>,
+    other: Option<Value>,
+}
+
+fn items(set: &Set, arguments: &Value) -> List {
+    let list = |name: &str| arguments[name].as_array().cloned();
+    match set {
+        Set::Exceptions => {
+            let plain = list("filters").unwrap_or_default().into_iter().map(|id| json!({ "filterId": id }));
+            plain.chain(list("filterOptions").unwrap_or_default()).collect()
+        }
+        // The old way to say it (DAP §SetBreakpointsArguments).
+        Set::Source(_) if !arguments["breakpoints"].is_array() => {
+            list("lines").unwrap_or_default().into_iter().map(|line| json!({ "line": line })).collect()
+        }
+        _ => list("breakpoints").unwrap_or_default(),
+    }
+}
+
+fn key(set: &Set, value: &Value) -> Key {
+    let parts: &[&str] = match set {
+        Set::Source(_) => &["line", "column"],
+        Set::Functions => &["name"],
+        Set::Instructions => &["instructionReference", "offset"],
+        Set::Data => &["dataId", "accessType"],
+        Set::Exceptions => return value["filterId"].as_str().unwrap_or_default().to_owned(),
+    };
+    parts.iter().map(|part| value[*part].to_string()).collect::<Vec<_>>().join(":")
+}
+
+/// What must agree, with the condition.
+fn kind(value: &Value) -> [&Value; 4] {
+    [&value[KIND[0]], &value[KIND[1]], &value[KIND[2]], &value["condition"]]
+}
+
+/// Makes `first` stop where `second` wants it too; what stands in the way, where it cannot.
+fn join(first: &mut Value, second: &Value, or: Option<&str>) -> Result<(), &'static str> {
+    if KIND.iter().any(|name| first[*name] != second[*name]) {
+        return Err(if first["logMessage"].is_string() {
+            "a log point"
+        } else if first["hitCondition"].is_string() {
+            "a breakpoint that counts hits"
+        } else {
+            "another breakpoint"
+        });
+    }
+    let condition =
+        |value: &Value| value["condition"].as_str().filter(|it| !it.trim().is_empty()).map(str::to_owned);
+    match (condition(first), condition(second)) {
+        (Some(one), Some(two)) if one == two => Ok(()),
+        (Some(one), Some(two)) => match or.filter(|_| is_plain(&one) && is_plain(&two)) {
+            Some(or) => {
+                first["condition"] = json!(format!("({one}) {or} ({two})"));
+                Ok(())
+            }
+            None => Err("a breakpoint with another condition"),
+        },
+        // One of them stops always.
+        _ => {
+            if let Some(members) = first.as_object_mut() {
+                members.remove("condition");
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Whether an expression means the same in parentheses: closed brackets and quotes, nothing that ends it.
+fn is_plain(text: &str) -> bool {
+    let mut open = Vec::new();
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '(' => open.push(')'),
+            '[' => open.push(']'),
+            '{' => open.push('}'),
+            ')' | ']' | '}' if open.pop() != Some(character) => return false,
+            '"' | '\'' => loop {
+                match characters.next() {
+                    None | Some('\n') => return false,
+                    Some('\\') => drop(characters.next()),
+                    Some(end) if end == character => break,
+                    Some(_) => {}
+                }
+            },
+            ';' | '#' | '\n' | '\r' | '`' => return false,
+            _ => {}
+        }
+    }
+    open.is_empty() && !text.contains("//") && !text.contains("/*")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AGENT: ClientId = 0;
+    const PERSON: ClientId = 1;
+
+    fn name(client: ClientId) -> String {
+        if client == AGENT { "the agent".to_owned() } else { "the person".to_owned() }
+    }
+
+    fn set(book: &mut Book, client: ClientId, breakpoints: Value) -> Plan {
+        let arguments = json!({"source": {"path": "/p/a.py"}, "breakpoints": breakpoints});
+        let set = Book::set_of("setBreakpoints", &arguments, &|path| path.to_owned()).unwrap();
+        book.replace(client, &set, &arguments);
+        book.plan(&set, &name)
+    }
+
+    #[test]
+    fn each_has_its_own_answer_in_its_own_order() {
+        let mut book = Book::new(Some("or".into()));
+        set(&mut book, AGENT, json!([{"line": 9}, {"line": 4, "condition": "n == 3"}]));
+        let plan =
+            set(&mut book, PERSON, json!([{"line": 20}, {"line": 4, "condition": "n > 5"}, {"line": 9}]));
+        let sent = json!([{"line": 4, "condition": "(n == 3) or (n > 5)"}, {"line": 9}, {"line": 20}]);
+        assert_eq!(plan.arguments["breakpoints"], sent);
+        let body = json!({"breakpoints": [{"id": 1, "verified": true, "line": 4}, {"id": 2, "verified": true, "line": 9},
+            {"id": 3, "verified": false}]});
+        let told = book.answered(&plan, &body);
+        let lines = |client| told.answers[&client].iter().map(|it| it["line"].clone()).collect::<Vec<_>>();
+        assert_eq!(lines(AGENT), [json!(9), json!(4)]);
+        assert_eq!(lines(PERSON), [Value::Null, json!(4), json!(9)]);
+        assert_eq!(
+            told.answers[&AGENT][1]["id"], told.answers[&PERSON][1]["id"],
+            "one breakpoint, one number"
+        );
+    }
+
+    #[test]
+    fn numbers_stay_when_the_adapter_numbers_anew() {
+        let mut book = Book::new(None);
+        let plan = set(&mut book, PERSON, json!([{"line": 4}]));
+        let first = book.answered(&plan, &json!({"breakpoints": [{"id": 1, "verified": true, "line": 4}]}));
+        let plan = set(&mut book, AGENT, json!([{"line": 2}]));
+        let body = json!({"breakpoints": [{"id": 7, "verified": true, "line": 2}, {"id": 8, "verified": true, "line": 5}]});
+        let second = book.answered(&plan, &body);
+        assert_eq!(first.answers[&PERSON][0]["id"], second.answers[&PERSON][0]["id"]);
+        assert_eq!(second.changed.len(), 1, "the person's moved: {:?}", second.changed);
+        assert_eq!(second.changed[0].0, PERSON);
+        let mut event = json!({"reason": "changed", "breakpoint": {"id": 8, "verified": false}});
+        assert_eq!(book.event(&mut event), Some(vec![PERSON]));
+        assert_eq!(event["breakpoint"]["id"], first.answers[&PERSON][0]["id"]);
+        let mut unknown = json!({"reason": "new", "breakpoint": {"id": 99, "verified": true}});
+        assert_eq!(book.event(&mut unknown), None);
+        let mut stopped = json!({"reason": "breakpoint", "hitBreakpointIds": [8, 99]});
+        book.hit(&mut stopped);
+        assert_eq!(stopped["hitBreakpointIds"], json!([first.answers[&PERSON][0]["id"], 99]));
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused_to_the_later_with_the_owner_named() {
+        let mut book = Book::new(None);
+        set(
+            &mut book,
+            PERSON,
+            json!([{"line": 4, "logMessage": "n {n}"}, {"line": 5, "condition": "a"}, {"line": 6}]),
+        );
+        let plan = set(
+            &mut book,
+            AGENT,
+            json!([{"line": 4}, {"line": 5, "condition": "b"}, {"line": 6, "condition": "c"}]),
+        );
+        let sent = json!([{"line": 4, "logMessage": "n {n}"}, {"line": 5, "condition": "a"}, {"line": 6}]);
+        assert_eq!(plan.arguments["breakpoints"], sent);
+        let ok = json!({"id": 1, "verified": true});
+        let told = book.answered(&plan, &json!({"breakpoints": [ok, ok, ok]}));
+        let answer = &told.answers[&AGENT];
+        assert_eq!(answer[0], json!({"verified": false, "message": "the person has a log point here"}));
+        assert_eq!(answer[1]["message"], "the person has a breakpoint with another condition here");
+        assert_eq!(answer[2]["verified"], true, "one that always stops stops for both");
+        assert_eq!(told.answers[&PERSON][1]["verified"], true);
+    }
+
+    #[test]
+    fn filters_are_a_union_and_are_forgotten_alone() {
+        let mut book = Book::new(Some("||".into()));
+        let exceptions = |book: &mut Book, client, arguments: Value| {
+            book.replace(client, &Set::Exceptions, &arguments);
+        };
+        exceptions(&mut book, AGENT, json!({"filters": ["uncaught"]}));
+        let options = json!([{"filterId": "raised", "condition": "a"}]);
+        exceptions(&mut book, PERSON, json!({"filters": ["uncaught", "user"], "filterOptions": options}));
+        let plan = book.plan(&Set::Exceptions, &name);
+        assert_eq!(plan.arguments, json!({"filters": ["uncaught", "user"], "filterOptions": options}));
+        assert_eq!(book.forget(PERSON), [Set::Exceptions]);
+        assert_eq!(book.plan(&Set::Exceptions, &name).arguments, json!({"filters": ["uncaught"]}));
+    }
+
+    #[test]
+    fn only_what_stays_whole_in_parentheses_is_joined() {
+        for plain in ["a", "f(x)[1] == 'a)'", "x > \"#\""] {
+            assert!(is_plain(plain), "{plain}");
+        }
+        for other in ["a)", "(a", "a; b", "a # b", "'a", "a // b"] {
+            assert!(!is_plain(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! One debug session for two: the agent and whoever joins it, over one connection to the adapter.
+//!
+//! [`Hub`] is the state machine, which does no I/O; [`Door`] and the tasks of `edge` are the streams
+//! around it. The rules that clients can rely on are in `docs/guide/debuggers.md`.
+
+mod clients;
+mod coordinates;
+mod core;
+mod door;
+mod edge;
+mod kept;
+mod merge;
+mod message;
+mod view;
+
+use serde_json::Value;
+
+pub use core::Hub;
+pub use door::{Announced, Door, DoorError, sockets};
+pub use edge::Edge;
+pub use message::{Envelope, Kind};
+pub use view::View;
+
+/// A client of a hub.
+pub type ClientId = u64;
+
+/// Who a client is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    /// Started the session.
+    Agent,
+    /// Joined it.
+    Person,
+}
+
+/// Who may run the program.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Controller {
+    /// The agent, and the person at any time.
+    #[default]
+    Agent,
+    /// The person alone; the agent may look.
+    Person,
+}
+
+impl Controller {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Person => "person",
+        }
+    }
+}
+
+/// What the agent's side must know.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shared {
+    /// Who may run.
+    pub controller: Controller,
+    /// How often a person took control.
+    pub taken: u64,
+    /// How many persons look on.
+    pub persons: usize,
+    /// A person ended the program.
+    pub ended_by_person: bool,
+}
+
+/// What a hub is made with.
+pub struct Options {
+    /// How the debugged language writes "or" between two conditions; without it they are not joined.
+    pub or: Option<String>,
+    /// One spelling for a path, so that two names of one file are one source.
+    pub same: Box<dyn Fn(&str) -> String + Send>,
+    /// Answers `pilcrow/session`, with the state.
+    pub about: Value,
+}
+
+/// What comes in.
+#[derive(Debug)]
+pub enum Input {
+    /// A client is there.
+    Joined {
+        /// Under which number.
+        client: ClientId,
+        /// Who.
+        who: Who,
+    },
+    /// A client said something.
+    Client {
+        /// Which.
+        client: ClientId,
+        /// What.
+        message: Envelope,
+    },
+    /// A client's stream ended.
+    Left {
+        /// Which.
+        client: ClientId,
+    },
+    /// The adapter said something.
+    Adapter(Envelope),
+    /// The adapter's stream ended.
+    Gone {
+        /// Why.
+        why: String,
+    },
+    /// The person gives control back to the agent.
+    HandBack,
+    /// The agent's work was stopped: its breakpoints go, a person who is there has control.
+    ForgetAgent,
+    /// A client is to be told something, as output.
+    Note {
+        /// Which.
+        client: ClientId,
+        /// What.
+        text: String,
+    },
+    /// The agent started a child session; what an editor is given to join it.
+    Child {
+        /// The launch configuration.
+        configuration: Value,
+    },
+}
+
+/// What goes out.
+#[derive(Debug)]
+pub enum Output {
+    /// To the adapter.
+    Adapter(Envelope),
+    /// To a client.
+    Client {
+        /// Which.
+        client: ClientId,
+        /// What.
+        message: Envelope,
+    },
+    /// A client is sent nothing more: its stream is closed when all before was written.
+    Close {
+        /// Which.
+        client: ClientId,
+    },
+    /// For the log.
+    Log(String),
+}

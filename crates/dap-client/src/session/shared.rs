@@ -1,0 +1,103 @@
+//! A session that a person has joined: who has control, who ended it, what is left when the agent stops.
+
+use std::sync::atomic::Ordering;
+
+use tokio_util::task::TaskTracker;
+use workspace::{AbsPath, RunId, StateDir};
+
+use super::{Clock, Controller, Door, Session, Shared};
+use crate::error::DapError;
+use crate::hub::Edge;
+use crate::state::State;
+
+impl Session {
+    /// The hub that persons join.
+    pub fn hub(&self) -> &Edge {
+        &self.hub
+    }
+
+    /// Where it can be joined from other processes, once it runs.
+    pub fn door(&self) -> Option<AbsPath> {
+        self.door.get().and_then(Door::path)
+    }
+
+    /// Lets other processes join. Nothing when they can already.
+    pub(crate) fn open_door(&self, folder: &StateDir, tracker: &TaskTracker) {
+        match Door::open(folder, &self.id, &self.hub, tracker) {
+            Ok(door) => drop(self.door.set(door)),
+            Err(error) => tracing::warn!(session = self.id, "no other process can join it: {error}"),
+        }
+    }
+
+    /// Says which run started it, for [`crate::Sessions::stop`]. The first word stays.
+    pub fn started_by(&self, run: RunId) {
+        drop(self.run.set(run));
+    }
+
+    /// The run that started it.
+    pub fn run_id(&self) -> Option<&RunId> {
+        self.run.get()
+    }
+
+    /// Who has control, and how many look on.
+    pub fn shared(&self) -> Shared {
+        *self.hub.shared().borrow()
+    }
+
+    /// Ends when the last person left, or the session is over. Cancel-safe.
+    pub async fn left(&self) {
+        let mut shared = self.hub.shared();
+        tokio::select! {
+            // Both are states that stay.
+            _ = shared.wait_for(|shared| shared.persons == 0) => {}
+            () = self.over() => {}
+        }
+    }
+
+    /// Whether a person took control since this side last ran the program on. Asked once, it is known.
+    pub fn control_taken(&self) -> bool {
+        let taken = self.shared().taken;
+        self.seen.swap(taken, Ordering::Relaxed) < taken
+    }
+
+    /// Ends when a person takes control, or has since this side last ran on or looked. Cancel-safe.
+    pub(super) async fn taken(&self) {
+        let (seen, mut shared) = (self.seen.load(Ordering::Relaxed), self.hub.shared());
+        if shared.wait_for(|shared| shared.taken > seen).await.is_err() {
+            // The hub is over, which the state tells.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Whether the agent may run the program.
+    ///
+    /// # Errors
+    /// [`DapError::Control`] while the person has control.
+    pub(super) fn may_run(&self, command: &str) -> Result<(), DapError> {
+        match self.shared().controller {
+            Controller::Agent => Ok(()),
+            Controller::Person => Err(DapError::Control(command.to_owned())),
+        }
+    }
+
+    /// The work that started it was stopped: a session that a person has joined goes on without the
+    /// agent's breakpoints, any other ends.
+    pub async fn stop(&self, clock: &Clock) {
+        if matches!(self.state(), State::Terminated(_)) {
+            return;
+        }
+        if self.shared().persons > 0 {
+            self.inner.core().breakpoints = crate::Breakpoints::default();
+            self.hub.forget_agent().await;
+        } else {
+            self.terminate(clock).await;
+        }
+    }
+}
+
+/// One spelling for a file, links resolved; what is not there stays as it is written.
+pub(super) fn real_path(path: &str) -> String {
+    std::path::Path::new(path)
+        .canonicalize()
+        .map_or_else(|_| path.to_owned(), |it| it.to_string_lossy().into_owned())
+}

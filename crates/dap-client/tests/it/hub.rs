@@ -1,0 +1,488 @@
+//! One session for two with a scripted adapter: what a person who joins sees, may do, and leaves behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dap_client::hub::{Controller, Envelope, Kind};
+use dap_client::{DapError, Session, State};
+use serde_json::{Value, json};
+use testing::debug_adapter::{Script, Step};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio_util::bytes::BytesMut;
+use tokio_util::codec::{Decoder, Encoder};
+use wire::{Frame, Framing, Limits, MessageCodec};
+use workspace::StateDir;
+
+use crate::bench::{Bench, LONG, clock, settled, within};
+
+fn stops_at_start() -> Script {
+    Script::new().on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")])
+}
+
+/// A person's debugger, as scripted as it gets.
+struct Person {
+    stream: DuplexStream,
+    codec: MessageCodec,
+    buffer: BytesMut,
+    seq: i64,
+    /// What came, in order.
+    got: Vec<Envelope>,
+    read: usize,
+}
+
+impl Person {
+    async fn connect(session: &Session) -> Self {
+        let (stream, theirs) = tokio::io::duplex(1 << 16);
+        let (reader, writer) = tokio::io::split(theirs);
+        session.hub().join(reader, writer).await;
+        let codec = MessageCodec::new(Framing::ContentLength, Limits::default());
+        Self { stream, codec, buffer: BytesMut::new(), seq: 0, got: Vec::new(), read: 0 }
+    }
+
+    async fn joined(session: &Session) -> Self {
+        Self::joined_as(session, json!({"adapterID": "pilcrow", "supportsRunInTerminalRequest": true})).await
+    }
+
+    async fn joined_as(session: &Session, about: Value) -> Self {
+        let mut person = Self::connect(session).await;
+        assert!(person.ask("initialize", about).await.success());
+        assert!(person.ask("attach", json!({})).await.success());
+        person.event("initialized").await;
+        assert!(person.ask("configurationDone", json!({})).await.success());
+        person
+    }
+
+    async fn write(&mut self, text: &str) {
+        self.stream.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    async fn send(&mut self, mut message: Envelope) -> i64 {
+        self.seq += 1;
+        message.set("seq", &json!(self.seq));
+        let mut bytes = BytesMut::new();
+        self.codec.encode(&message.bytes(), &mut bytes).unwrap();
+        self.stream.write_all(&bytes).await.unwrap();
+        self.seq
+    }
+
+    async fn ask(&mut self, command: &str, arguments: Value) -> Envelope {
+        let seq = self.send(Envelope::request(command, arguments)).await;
+        let find = |it: &Envelope| it.kind == Kind::Response && it.answers() == Some(seq);
+        self.wait(command, find).await
+    }
+
+    async fn event(&mut self, name: &str) -> Envelope {
+        self.wait(name, |it| it.kind == Kind::Event && it.name == name).await
+    }
+
+    /// The next that fits, of those that were not waited for yet.
+    async fn wait(&mut self, what: &str, fits: impl Fn(&Envelope) -> bool) -> Envelope {
+        tokio::time::timeout(LONG, async {
+            loop {
+                while self.read < self.got.len() {
+                    self.read += 1;
+                    if fits(&self.got[self.read - 1]) {
+                        return self.got[self.read - 1].clone();
+                    }
+                }
+                assert!(self.more().await, "the stream ended before {what}: {:?}", self.names());
+            }
+        })
+        .await
+        .unwrap_or_else(|_| panic!("no {what} came"))
+    }
+
+    async fn more(&mut self) -> bool {
+        loop {
+            if let Some(frame) = self.codec.decode(&mut self.buffer).unwrap() {
+                let Frame::Body(body) = frame else { panic!("{frame:?}") };
+                self.got.push(Envelope::parse(&body).unwrap());
+                return true;
+            }
+            if self.stream.read_buf(&mut self.buffer).await.unwrap_or(0) == 0 {
+                return false;
+            }
+        }
+    }
+
+    async fn end(&mut self) {
+        tokio::time::timeout(LONG, async { while self.more().await {} }).await.unwrap();
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.got.iter().map(|it| it.name.clone()).collect()
+    }
+
+    fn count(&self, event: &str) -> usize {
+        self.got.iter().filter(|it| it.kind == Kind::Event && it.name == event).count()
+    }
+}
+
+/// Waits until the hub knows of so many persons.
+async fn persons(session: &Session, count: usize) {
+    let mut shared = session.hub().shared();
+    tokio::time::timeout(LONG, shared.wait_for(|it| it.persons == count)).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn d1_a_step_of_the_agent_is_seen_by_the_person() {
+    let bench = Bench::new(stops_at_start());
+    let session = bench.start().await;
+    settled(&session).await;
+    let mut person = Person::joined(&session).await;
+    assert_eq!(person.event("stopped").await.content()["reason"], "breakpoint");
+    session.run("next", None, &clock()).await.unwrap();
+    settled(&session).await;
+    let went_on = person.event("continued").await.content();
+    assert_eq!(went_on, json!({"threadId": 1, "allThreadsContinued": true}));
+    assert_eq!(person.event("stopped").await.content()["reason"], "step");
+    let theirs = person.ask("stackTrace", json!({"threadId": 1})).await.content();
+    let (ours, _) = session.stack(None, 0, 20, &clock()).await.unwrap();
+    assert_eq!(theirs["stackFrames"][0]["line"], json!(ours[0].line), "both see the same line");
+    assert_eq!(theirs["stackFrames"][0]["id"], 1000, "the adapter's own number");
+    session.terminate(&clock()).await;
+}
+
+#[tokio::test]
+async fn d2_the_person_takes_control_during_the_agents_wait() {
+    let script = stops_at_start()
+        .on("continue", [Step::Body(json!({}))])
+        .on("pause", [Step::Body(json!({})), Step::stopped("pause")]);
+    let bench = Bench::new(script);
+    let session = bench.start().await;
+    settled(&session).await;
+    let mut person = Person::joined(&session).await;
+    person.event("stopped").await;
+    session.run("continue", None, &clock()).await.unwrap();
+    person.event("continued").await;
+    let wait = {
+        let session = Arc::clone(&session);
+        tokio::spawn(async move { session.settled(&clock()).await })
+    };
+    assert!(person.ask("continue", json!({"threadId": 1})).await.success());
+    let state = tokio::time::timeout(Duration::from_secs(20), wait).await.unwrap().unwrap().unwrap();
+    assert_eq!(state, State::Running, "the wait ends at once, with the state as it is");
+    assert!(session.control_taken());
+    assert_eq!(session.shared().controller, Controller::Person);
+
+    // The agent may look, not run, until it is handed back.
+    assert!(person.ask("pause", json!({"threadId": 1})).await.success());
+    assert!(matches!(settled(&session).await, State::Stopped(_)));
+    session.stack(None, 0, 1, &clock()).await.unwrap();
+    let error = session.run("next", None, &clock()).await.unwrap_err();
+    assert!(matches!(error, DapError::Control(_)), "{error}");
+    assert!(error.to_string().starts_with("control_taken_by_user"), "{error}");
+    session.hub().hand_back().await;
+    let mut shared = session.hub().shared();
+    shared.wait_for(|it| it.controller == Controller::Agent).await.unwrap();
+    session.run("next", None, &clock()).await.unwrap();
+    session.terminate(&clock()).await;
+}
+
+#[tokio::test]
+async fn d2_the_last_person_who_leaves_gives_control_back() {
+    let bench = Bench::new(stops_at_start());
+    let session = bench.start().await;
+    settled(&session).await;
+    let mut person = Person::joined(&session).await;
+    assert!(person.ask("next", json!({"threadId": 1})).await.success());
+    assert_eq!(session.shared().controller, Controller::Person);
+    drop(person);
+    persons(&session, 0).await;
+    assert_eq!(session.shared().controller, Controller::Agent);
+    session.terminate(&clock()).await;
+}
+
+#[tokio::test]
+async fn d3_breakpoints_of_both_live_beside_each_other() {
+    let bench = Bench::new(stops_at_start());
+    let session = bench.start().await;
+    settled(&session).await;
+    let mut person = Person::joined(&session).await;
+    let path = bench.root.join("a.txt").to_string();
+    let set = |lines: &[i64]| {
+        let breakpoints: Vec<Value> = lines.iter().map(|line| json!({"line": line})).collect();
+        json!({"source": {"path": path}, "breakpoints": breakpoints})
+    };
+    let answer = person.ask("setBreakpoints", set(&[3, 1])).await.content();
+    assert_eq!(answer["breakpoints"].as_array().unwrap().len(), 2, "its own, in its own order: {answer}");
+    let last = |bench: &Bench| -> Vec<Value> {
+        let sent = bench.record().into_iter().rfind(|it| it["command"] == "setBreakpoints").unwrap();
+        let lines = sent["arguments"]["breakpoints"].as_array().unwrap().clone();
+        lines.iter().map(|it| it["line"].clone()).collect()
+    };
+    assert_eq!(last(&bench), [1, 2, 3]);
+    session
+        .change_breakpoints(|all| assert_eq!(all.remove(&bench.root.join("a.txt"), None), 1), &clock())
+        .await
+        .unwrap();
+    assert_eq!(last(&bench), [1, 3], "the agent takes away its own alone");
+    session.change_breakpoints(|all| all.add(bench.at(2)), &clock()).await.unwrap();
+    assert!(person.ask("disconnect", json!({})).await.success());
+    persons(&session, 0).await;
+    // One more request of the agent is behind what the hub sent for the one who left.
+    session.threads(&clock()).await.unwrap();
+    assert_eq!(last(&bench), [2], "the person's go with the person");
+    session.terminate(&clock()).await;
+}
+
+#[tokio::test]
+async fn d4_who_joins_late_is_told_what_happened() {
+    let script = Script::new().on(
+        "configurationDone",
+        [
+            Step::event("process", json!({"name": "a.txt", "systemProcessId": 7})),
+            Step::event("thread", json!({"reason": "started", "threadId": 1})),
+            Step::event("thread", json!({"reason": "started", "threadId": 2})),
+            Step::output("before"),
+            Step::Body(json!({})),
+            Step::event("stopped", json!({"reason": "breakpoint", "threadId": 1})),
+            Step::event("stopped", json!({"reason": "breakpoint", "threadId": 2, "allThreadsStopped": true})),
+        ],
+    );
+    let bench = Bench::new(script);
+    let session = bench.start().await;
+    settled(&session).await;
+    session.threads(&clock()).await.unwrap();
+    let mut person = Person::joined(&session).await;
+    person.event("output").await;
+    let expected = [
+        "initialize",
+        "attach",
+        "initialized",
+        "configurationDone",
+        "process",
+        "thread",
+        "thread",
+        "stopped",
+        "stopped",
+        "output",
+    ];
+    assert_eq!(person.names(), expected);
+    let output = person.got.last().unwrap().content();
+    assert_eq!(
+        (output["output"].as_str(), output["pilcrowReplay"].as_bool()),
+        (Some("before\n"), Some(true))
+    );
+    assert_eq!(
+        person.ask("stackTrace", json!({"threadId": 1})).await.content()["stackFrames"][0]["name"],
+        "main"
+    );
+    // Another counts from 0.
+    let mut odd = Person::joined_as(
+        &session,
+        json!({"adapterID": "x", "linesStartAt1": false, "columnsStartAt1": false}),
+    )
+    .await;
+    let frame = odd.ask("stackTrace", json!({"threadId": 1})).await.content();
+    assert_eq!(
+        (&frame["stackFrames"][0]["line"], &frame["stackFrames"][0]["column"]),
+        (&json!(0), &json!(0))
+    );
+    session.terminate(&clock()).await;
+}
+
+#[tokio::test]
+async fn d5_an_editor_leaves_and_the_session_lives() {
+    let bench = Bench::new(stops_at_start());
+    let session = bench.start().await;
+    settled(&session).await;
+    let mut person = Person::joined(&session).await;
+    assert!(person.ask("disconnect", json!({"terminateDebuggee": false})).await.success());
+    person.end().await;
+    assert_eq!(person.count("terminated"), 0);
+    let mut second = Person::joined(&session).await;
+    second.event("stopped").await;
+    drop(second);
+    persons(&session, 0).await;
+    assert!(bench.adapter_lives());
+    session.run("next", None, &clock()).await.unwrap();
+    assert!(matches!(settled(&session).await, State::Stopped(_)));
+    assert!(!bench.got().contains(&"disconnect".to_owned()), "the adapter was not told");
+    session.terminate(&clock()).await;
+}
+
+#[tokio::test]
+async fn d5_the_agents_stop_leaves_a_joined_session_to_the_person() {
+    let bench = Bench::new(stops_at_start());
+    let session = bench.start().await;
+    settled(&session).await;
+    let mut person = Person::joined(&session).await;
+    session.stop(&clock()).await;
+    let mut shared = session.hub().shared();
+    shared.wait_for(|it| it.controller == Controller::Person).await.unwrap();
+    assert!(bench.adapter_lives());
+    assert!(person.ask("threads", json!({})).await.success());
+    let sent = bench.record().into_iter().rfind(|it| it["command"] == "setBreakpoints").unwrap();
+    assert_eq!(sent["arguments"]["breakpoints"], json!([]), "the agent's own breakpoints go");
+    // Joined by nobody it ends.
+    drop(person);
+    persons(&session, 0).await;
+    session.stop(&clock()).await;
+    assert!(!bench.adapter_lives());
+}
+
+#[tokio::test]
+async fn d5_a_person_ends_the_program_for_both() {
+    let bench = Bench::new(stops_at_start());
+    let session = bench.start().await;
+    settled(&session).await;
+    let mut person = Person::joined(&session).await;
+    assert!(person.ask("terminate", json!({})).await.success());
+    person.event("terminated").await;
+    let State::Terminated(end) = settled(&session).await else { panic!("it is over") };
+    assert_eq!(end.failure, None);
+    assert!(session.shared().ended_by_person);
+    person.end().await;
+    assert!(!bench.adapter_lives());
+}
+
+#[tokio::test]
+async fn d6_a_crash_of_the_adapter_is_told_to_both_at_once() {
+    let script = stops_at_start().on("evaluate", [Step::Stderr("oh no\n".into()), Step::Crash(3)]);
+    let bench = Bench::new(script);
+    let session = bench.start().await;
+    settled(&session).await;
+    let mut person = Person::joined(&session).await;
+    let answer = person.ask("evaluate", json!({"expression": "n"})).await;
+    assert!(!answer.success());
+    assert!(answer.value("body")["error"]["format"].as_str().unwrap().contains("adapter is gone"));
+    person.event("terminated").await;
+    person.end().await;
+    let State::Terminated(end) = settled(&session).await else { panic!("it is over") };
+    assert!(end.failure.is_some_and(|why| why.contains("oh no")));
+}
+
+#[tokio::test]
+async fn d7_what_is_odd_does_no_harm() {
+    let script = stops_at_start().on(
+        "next",
+        [
+            Step::AnswerTo { request_seq: json!(9999), body: json!({}) },
+            Step::Raw("Content-Length: many\r\n\r\n{}".into()),
+            Step::event("x/unknown", json!({"big": 12_345_678_901_234_567u64})),
+            Step::Body(json!({})),
+            Step::Body(json!({})),
+            Step::stopped("step"),
+        ],
+    );
+    let bench = Bench::new(script);
+    let session = bench.start().await;
+    settled(&session).await;
+    let mut person = Person::joined(&session).await;
+    session.run("next", None, &clock()).await.unwrap();
+    settled(&session).await;
+    let unknown = person.event("x/unknown").await;
+    assert_eq!(unknown.content(), json!({"big": 12_345_678_901_234_567u64}), "as it came");
+    // And from the person's side.
+    person.write("Content-Length: nonsense\r\n\r\n").await;
+    person.send(Envelope::answer("runInTerminal", json!({}))).await;
+    let refused = person.ask("x/unknown", json!({"a": [1]})).await;
+    assert_eq!(refused.value("message"), "no script for x/unknown", "the adapter answers it");
+    assert!(person.ask("threads", json!({})).await.success());
+    session.terminate(&clock()).await;
+}
+
+#[tokio::test]
+async fn d8_a_child_session_is_offered_to_editors_that_can() {
+    let bench = Bench::new(stops_at_start());
+    let (session, child) = (bench.start().await, bench.start().await);
+    settled(&session).await;
+    let about = json!({"adapterID": "x", "supportsStartDebuggingRequest": true});
+    let mut person = Person::joined_as(&session, about).await;
+    session.hub().child(json!({"name": child.title, "session": child.id})).await;
+    let asked = person.wait("startDebugging", |it| it.kind == Kind::Request).await;
+    let arguments = asked.content();
+    assert_eq!(
+        (arguments["request"].as_str(), arguments["configuration"]["session"].as_str()),
+        (Some("attach"), Some("debug-2"))
+    );
+    session.terminate(&clock()).await;
+    child.terminate(&clock()).await;
+}
+
+#[tokio::test]
+async fn d9_a_terminal_is_asked_of_the_editor_and_else_refused() {
+    let ask = |seq: i64| Step::Request {
+        seq: json!(seq),
+        command: "runInTerminal".into(),
+        arguments: json!({"args": ["x"], "cwd": "/"}),
+    };
+    let script = stops_at_start()
+        .on("x/ask", [ask(70), Step::wait_for("response", 1), Step::Body(json!({}))])
+        .on("x/ask", [ask(71), Step::wait_for("response", 2), Step::Body(json!({}))]);
+    let bench = Bench::new(script);
+    let session = bench.start().await;
+    settled(&session).await;
+    let mut person = Person::joined(&session).await;
+    person.send(Envelope::request("x/ask", json!({}))).await;
+    let asked = person.wait("runInTerminal", |it| it.kind == Kind::Request).await;
+    let mut answer = Envelope::answer("runInTerminal", json!({"processId": 42}));
+    answer.set("request_seq", &asked.value("seq"));
+    person.send(answer).await;
+    person.wait("x/ask", |it| it.kind == Kind::Response && it.name == "x/ask").await;
+    // One that has no terminal is not asked; the agent refuses.
+    let mut plain = Person::joined_as(&session, json!({"adapterID": "x"})).await;
+    drop(person);
+    persons(&session, 1).await;
+    assert!(plain.ask("x/ask", json!({})).await.success());
+    let answers: Vec<Value> = bench.record().into_iter().filter(|it| it["type"] == "response").collect();
+    assert_eq!((&answers[0]["request_seq"], &answers[0]["body"]["processId"]), (&json!(70), &json!(42)));
+    assert_eq!((&answers[1]["request_seq"], &answers[1]["success"]), (&json!(71), &json!(false)));
+    session.terminate(&clock()).await;
+}
+
+#[tokio::test]
+async fn d10_a_hundred_thousand_lines_are_bounded_for_one_who_does_not_read() {
+    let script = stops_at_start().on(
+        "continue",
+        [
+            Step::Body(json!({})),
+            Step::Repeat { count: 100_000, steps: vec![Step::output("a line of output")] },
+            Step::stopped("breakpoint"),
+        ],
+    );
+    let bench = Bench::new(script);
+    let session = bench.start().await;
+    settled(&session).await;
+    let mut person = Person::joined(&session).await;
+    person.event("stopped").await;
+    session.run("continue", None, &clock()).await.unwrap();
+    // The person reads nothing meanwhile, and holds up nobody.
+    let state = session.settled(&within(Duration::from_secs(300))).await.unwrap();
+    assert_eq!(state.name(), "stopped");
+    assert_eq!(person.event("stopped").await.content()["reason"], "breakpoint", "what matters is not lost");
+    let got = person.count("output");
+    assert!(got < 20_000, "{got}");
+    // When there is room again it is told what was left out.
+    assert!(person.ask("threads", json!({})).await.success());
+    let mut late = Person::joined(&session).await;
+    late.event("output").await;
+    let replay = late.got.iter().find(|it| it.name == "output").unwrap().content();
+    assert!(replay["output"].as_str().unwrap().contains("earlier pieces of output are not kept"), "{replay}");
+    session.terminate(&clock()).await;
+}
+
+#[tokio::test]
+async fn another_process_joins_at_the_socket() {
+    let bench = Bench::new(stops_at_start());
+    let folder = StateDir::new(bench.root.join("run"));
+    bench.sessions.announce(folder.clone());
+    let session = bench.start().await;
+    settled(&session).await;
+    let found = dap_client::hub::sockets(&folder).unwrap();
+    assert_eq!(
+        (found.len(), found[0].session.as_str(), found[0].process),
+        (1, "debug-1", std::process::id())
+    );
+    assert_eq!(session.door().as_ref(), Some(&found[0].path));
+    let stream = wire::local::Stream::connect(found[0].path.as_path()).await.unwrap();
+    drop(stream);
+    session.terminate(&clock()).await;
+    let gone = async {
+        while !dap_client::hub::sockets(&folder).unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LONG, gone).await.unwrap();
+}

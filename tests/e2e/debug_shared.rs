@@ -1,0 +1,400 @@
+//! One debug session for two, through the built program: a person's debugger joins by `pilcrow dap` or over
+//! the language server while the agent works. With real adapters slow, with the real `DebugClient`.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+use tests::{Batch, Editor, Sandbox, slow};
+
+use crate::debug::{launch, stopping};
+
+const PYTHON: &str = "\
+def compute(items):
+    total = 0
+    for item in items:
+        total += item
+    return total
+
+
+result = compute([1, 2, 3])
+print('result', result)
+";
+
+const C: &str = "\
+#include <stdio.h>
+int add(int a, int b) {
+  int sum = a + b;
+  return sum;
+}
+int main(void) {
+  int total = 0;
+  for (int i = 0; i < 4; i++)
+    total = add(total, i);
+  printf(\"total %d\\n\", total);
+  return 3;
+}
+";
+
+fn tools() -> PathBuf {
+    PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("`eval \"$(cargo xtask env)\"` first"))
+}
+
+/// `DebugClient` in Node, at the other end of `pilcrow dap`.
+struct Person {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: BufReader<ChildStdout>,
+    record: PathBuf,
+}
+
+impl Person {
+    fn start(sandbox: &Sandbox, session: &str) -> Self {
+        let record = sandbox.beside("messages.jsonl");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("debuggers/joined.cjs");
+        let mut command = Command::new("node");
+        sandbox.prepare(&mut command);
+        command.arg(script).arg(tools().join("lib/debugadapter-testsupport")).arg(&record);
+        command.arg(tests::built::pilcrow()).args(["dap", "--session", session, "-C"]).arg(sandbox.project());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("node starts");
+        let stdin = child.stdin.take();
+        let lines = BufReader::new(child.stdout.take().expect("its output"));
+        Self { child, stdin, lines, record }
+    }
+
+    fn act(&mut self, what: &Value) -> Value {
+        let stdin = self.stdin.as_mut().expect("it was not ended");
+        writeln!(stdin, "{what}").expect("node reads");
+        let mut line = String::new();
+        self.lines.read_line(&mut line).expect("node answers");
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("{what} is answered by {line:?}"))
+    }
+
+    #[track_caller]
+    fn ok(&mut self, what: &Value) -> Value {
+        let answer = self.act(what);
+        assert!(answer["error"].is_null(), "{what}: {answer}");
+        answer["ok"].clone()
+    }
+
+    fn ask(&mut self, command: &str, arguments: Value) -> Value {
+        self.ok(&json!({ "ask": command, "arguments": arguments }))
+    }
+
+    fn event(&mut self, name: &str) -> Value {
+        self.ok(&json!({ "event": name }))
+    }
+
+    fn end(mut self) -> Vec<Value> {
+        drop(self.stdin.take());
+        self.child.wait().expect("node ends");
+        let text = std::fs::read_to_string(&self.record).expect("its record");
+        text.lines().map(|line| serde_json::from_str(line).expect("a message")).collect()
+    }
+}
+
+impl Drop for Person {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Every message is what the published schema says; it comes with debugpy.
+fn conforms(messages: &[Value]) {
+    let folders = std::fs::read_dir(tools().join("items")).expect("the tools");
+    let debugpy = folders
+        .flatten()
+        .map(|it| it.path())
+        .find(|it| it.file_name().is_some_and(|name| name.to_string_lossy().starts_with("debugpy-")));
+    let below =
+        std::fs::read_dir(debugpy.expect("debugpy").join("lib")).expect("its library").flatten().next();
+    let file = below
+        .expect("python")
+        .path()
+        .join("site-packages/debugpy/_vendored/pydevd/_pydevd_bundle/_debug_adapter/debugProtocol.json");
+    let schema: Value = serde_json::from_slice(&std::fs::read(file).expect("the schema")).expect("JSON");
+    let mut checked = 0;
+    for message in messages {
+        let (name, kind) = match message["type"].as_str() {
+            Some("event") => (&message["event"], "Event"),
+            Some("response") => (&message["command"], "Response"),
+            _ => (&message["command"], "Request"),
+        };
+        let name = name.as_str().expect("a name");
+        let own = format!("{}{}{kind}", name[..1].to_uppercase(), &name[1..]);
+        let definition = match () {
+            () if message["success"] == false => "ErrorResponse".to_owned(),
+            () if schema["definitions"][&own].is_object() => own,
+            () => kind.to_owned(),
+        };
+        let mut one = schema.clone();
+        one["$ref"] = json!(format!("#/definitions/{definition}"));
+        let members = one.as_object_mut().expect("an object");
+        members.retain(|member, _| member == "$ref" || member == "definitions" || member == "$schema");
+        let validator = jsonschema::validator_for(&one).expect("a schema");
+        let errors: Vec<String> = validator.iter_errors(message).map(|it| it.to_string()).collect();
+        assert!(errors.is_empty(), "{definition}: {errors:?}\n{message}");
+        checked += 1;
+    }
+    assert!(checked > 10, "{checked} messages");
+}
+
+fn says(batch: &mut Batch, arguments: &Value, part: &str) -> Value {
+    let mut arguments = arguments.clone();
+    arguments["timeout"] = json!(120);
+    let answer = batch.call("debug", &arguments);
+    let said = answer.ok();
+    assert!(said.contains(part), "{part} is missing in the answer to {arguments}:\n{said}");
+    answer.value["details"].clone()
+}
+
+/// What is so with every adapter: `line` is where the agent stopped, `free` another that is reached later.
+fn shared(sandbox: &Sandbox, file: &str, launch: &Value, line: u64, free: u64) {
+    let mut batch = Batch::start(sandbox);
+    says(&mut batch, launch, "stopped: breakpoint");
+    let mut person = Person::start(sandbox, "debug-1");
+    let capabilities = person.ok(&json!({"join": {"adapterID": "pilcrow", "linesStartAt1": false,
+        "columnsStartAt1": true, "pathFormat": "path", "supportsInvalidatedEvent": true}}));
+    assert_eq!(capabilities["supportsConfigurationDoneRequest"], true);
+    let stopped = person.event("stopped");
+    let thread = stopped["threadId"].clone();
+    let top = |person: &mut Person| {
+        let stack = person.ask("stackTrace", json!({"threadId": thread, "startFrame": 0, "levels": 1}));
+        stack["stackFrames"][0].clone()
+    };
+    let frame = top(&mut person);
+    assert_eq!(frame["line"], line - 1, "D4, counted from 0: {frame}");
+    let scopes = person.ask("scopes", json!({"frameId": frame["id"]}));
+    assert!(!scopes["scopes"].as_array().expect("scopes").is_empty());
+
+    // D1: a step of the agent moves both.
+    let step = says(&mut batch, &json!({"action": "step_over"}), "stopped: step");
+    person.event("continued");
+    person.event("stopped");
+    assert_eq!(top(&mut person)["line"], step["place"]["line"].as_u64().expect("a line") - 1);
+
+    // D3: breakpoints of both stay.
+    let path = sandbox.project().join(file).canonicalize().expect("the file");
+    let set =
+        person.ask("setBreakpoints", json!({"source": {"path": path}, "breakpoints": [{"line": free - 1}]}));
+    assert_eq!(set["breakpoints"].as_array().map(Vec::len), Some(1), "{set}");
+    assert_eq!(set["breakpoints"][0]["line"], free - 1, "{set}");
+    says(&mut batch, &json!({"action": "breakpoints", "remove": true}), "removed 1");
+
+    // D2: the person runs on; the agent may look, not run.
+    person.ask("continue", json!({"threadId": thread}));
+    person.event("stopped");
+    let looked = says(&mut batch, &json!({"action": "snapshot"}), "control_taken_by_user");
+    assert_eq!(looked["controller"], "person");
+    assert_eq!(looked["place"]["line"], free, "the person's breakpoint: {looked}");
+    let refused = batch.call("debug", &json!({"action": "step_over"})).fails("wrong_state");
+    assert!(refused.contains("control_taken_by_user"), "{refused}");
+
+    // The person gives it back, and leaves; the session lives (D5).
+    person.ask("pilcrow/handBack", json!({}));
+    let listed = says(&mut batch, &json!({"action": "sessions"}), "the person looks on");
+    assert_eq!(listed["sessions"][0]["persons"], 1);
+    let ended = person.ok(&json!({"end": true}));
+    assert_eq!(ended["code"], 0);
+    let mut messages = person.end();
+    // gdb 18.1 says `"startMethod": "process"`, which the schema does not know; it passes as it came.
+    messages.retain(|it| it["event"] != "process" || it["body"]["startMethod"] != "process");
+    conforms(&messages);
+    says(&mut batch, &json!({"action": "terminate"}), "ended");
+    assert!(batch.end().0.success());
+}
+
+#[test]
+fn debugpy_shared() {
+    if !slow("debugpy_shared") {
+        return;
+    }
+    let sandbox = Sandbox::with(&[("a.py", PYTHON)]);
+    let launch = json!({"action": "launch", "program": "a.py", "breakpoints": [{"file": "a.py", "line": 4}]});
+    shared(&sandbox, "a.py", &launch, 4, 5);
+}
+
+#[test]
+fn gdb_shared() {
+    if !slow("gdb_shared") {
+        return;
+    }
+    let sandbox = Sandbox::with(&[("c.c", C)]);
+    let built =
+        Command::new("gcc").current_dir(sandbox.project()).args(["-g", "-O0", "-o", "c", "c.c"]).status();
+    assert!(built.expect("gcc starts").success());
+    let launch = json!({"action": "launch", "program": "c", "breakpoints": [{"file": "c.c", "line": 3}]});
+    shared(&sandbox, "c.c", &launch, 3, 10);
+}
+
+/// A client over `pilcrow dap` that sends what nvim-dap sends, in its order.
+struct Scripted {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    seq: i64,
+    got: Vec<Value>,
+    read: usize,
+}
+
+impl Scripted {
+    fn start(sandbox: &Sandbox, session: &str) -> Self {
+        let mut command = sandbox.command_anywhere(&["dap", "--session", session, "-C"]);
+        command.arg(sandbox.project());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("pilcrow starts");
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().expect("its output"));
+        Self { child, stdin, stdout, seq: 0, got: Vec::new(), read: 0 }
+    }
+
+    fn send(&mut self, command: &str, arguments: Value) -> i64 {
+        self.seq += 1;
+        let message = json!({"seq": self.seq, "type": "request", "command": command, "arguments": arguments});
+        let text = message.to_string();
+        let stdin = self.stdin.as_mut().expect("it was not ended");
+        write!(stdin, "Content-Length: {}\r\n\r\n{text}", text.len()).expect("pilcrow reads");
+        stdin.flush().expect("pilcrow reads");
+        self.seq
+    }
+
+    /// The next message of this kind and name.
+    fn wait(&mut self, kind: &str, name: &str) -> Value {
+        loop {
+            while self.read < self.got.len() {
+                let it = self.got[self.read].clone();
+                self.read += 1;
+                if it["type"] == kind && (it["event"] == name || it["command"] == name) {
+                    return it;
+                }
+            }
+            let mut length = 0;
+            loop {
+                let mut line = String::new();
+                assert!(self.stdout.read_line(&mut line).expect("a line") > 0, "no {name}: {:?}", self.got);
+                match line.trim().strip_prefix("Content-Length: ") {
+                    Some(number) => length = number.parse().expect("a number"),
+                    None if line.trim().is_empty() => break,
+                    None => panic!("{line:?}"),
+                }
+            }
+            let mut body = vec![0; length];
+            self.stdout.read_exact(&mut body).expect("the body");
+            self.got.push(serde_json::from_slice(&body).expect("JSON"));
+        }
+    }
+
+    fn ask(&mut self, command: &str, arguments: Value) -> Value {
+        let seq = self.send(command, arguments);
+        let answer = self.wait("response", command);
+        assert_eq!(answer["request_seq"], seq, "{answer}");
+        answer
+    }
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+#[test]
+fn a_client_that_sends_what_nvim_dap_sends() {
+    let sandbox = stopping();
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    let listed = sandbox.run(&["dap"]).expect(0).all();
+    assert!(listed.contains("a.txt (scripted), stopped"), "{listed}");
+    let unknown = sandbox.run(&["dap", "--session", "debug-9"]).expect(2).all();
+    assert!(unknown.contains("there is no debug session debug-9; there are: debug-1@"), "{unknown}");
+
+    let mut neovim = Scripted::start(&sandbox, "debug-1");
+    let about = json!({"clientID": "neovim", "clientName": "neovim", "adapterID": "nvim-dap", "pathFormat": "path",
+        "linesStartAt1": true, "columnsStartAt1": true, "supportsRunInTerminalRequest": true, "locale": "C",
+        "supportsVariableType": true, "supportsProgressReporting": true, "supportsStartDebuggingRequest": true});
+    assert_eq!(neovim.ask("initialize", about)["success"], true);
+    // Not waited for, as nvim-dap does.
+    neovim.send("attach", json!({"type": "pilcrow", "request": "attach", "name": "the agent's session"}));
+    neovim.wait("event", "initialized");
+    let path = sandbox.project().join("a.txt").canonicalize().expect("the file");
+    let source = json!({"path": path, "name": "a.txt"});
+    let set = json!({"source": source, "breakpoints": [{"line": 3}], "lines": [3], "sourceModified": false});
+    let placed = neovim.ask("setBreakpoints", set);
+    assert_eq!(placed["body"]["breakpoints"].as_array().map(Vec::len), Some(1), "{placed}");
+    assert_eq!(neovim.ask("setExceptionBreakpoints", json!({"filters": []}))["success"], true);
+    assert_eq!(neovim.ask("configurationDone", json!({}))["success"], true);
+    assert_eq!(neovim.wait("event", "stopped")["body"]["reason"], "breakpoint");
+    assert_eq!(neovim.ask("threads", Value::Null)["body"]["threads"][0]["id"], 1);
+    let stack = neovim.ask("stackTrace", json!({"threadId": 1, "startFrame": 0, "levels": 20}));
+    assert_eq!(stack["body"]["stackFrames"][0]["line"], 2);
+    assert_eq!(neovim.ask("scopes", json!({"frameId": 1}))["success"], true);
+    assert_eq!(neovim.ask("next", json!({"threadId": 1, "granularity": "statement"}))["success"], true);
+    neovim.wait("event", "stopped");
+    let refused = batch.call("debug", &json!({"action": "step_over"})).fails("wrong_state");
+    assert!(refused.contains("control_taken_by_user"), "{refused}");
+    assert_eq!(
+        neovim.ask("disconnect", json!({"restart": false, "terminateDebuggee": false}))["success"],
+        true
+    );
+    drop(neovim.stdin.take());
+    assert!(neovim.child.wait().expect("it ends").success());
+    let stepped = batch.call("debug", &json!({"action": "step_over"})).ok();
+    assert!(stepped.contains("stopped: step"), "{stepped}");
+    assert!(batch.end().0.success());
+    if slow("a_client_that_sends_what_nvim_dap_sends: the schema") {
+        conforms(&neovim.got);
+        // And what the adapter was sent.
+        let sent = std::fs::read_to_string(sandbox.beside("record.jsonl")).expect("the record");
+        let sent: Vec<Value> = sent.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        conforms(&sent);
+    }
+}
+
+#[test]
+fn a_plugin_joins_over_the_language_server() {
+    let sandbox = stopping();
+    let mut editor = Editor::start(&sandbox);
+    // Carried out by the editor's Pilcrow, which holds the session then.
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    let listed = editor.request("pilcrow/debug/sessions", json!({}))["result"].clone();
+    let session = &listed["sessions"][0];
+    assert_eq!(session["session"], format!("debug-1@{}", editor.id()), "{listed}");
+    assert_eq!((&session["state"], &session["controller"]), (&json!("stopped"), &json!("agent")), "{listed}");
+    let opened = editor.request("pilcrow/debug/open", json!({"session": "debug-1"}))["result"].clone();
+    assert_eq!(opened["pipe"], session["pipe"], "{opened}");
+    let channel = opened["channel"].clone();
+    let ask = |editor: &mut Editor, command: &str, arguments: Value| {
+        let params = json!({"channel": channel, "command": command, "arguments": arguments});
+        editor.request("pilcrow/debug/request", params)
+    };
+    for command in ["initialize", "attach", "configurationDone"] {
+        let answer = ask(&mut editor, command, json!({"adapterID": "pilcrow"}));
+        assert!(answer["error"].is_null(), "{command}: {answer}");
+    }
+    let event = |editor: &Editor, name: &str, count: usize| {
+        let events = editor.all("pilcrow/debug/event");
+        events.iter().filter(|it| it["event"] == name).count() >= count
+    };
+    editor.wait("the stop", |editor| event(editor, "stopped", 1));
+    let stack = ask(&mut editor, "stackTrace", json!({"threadId": 1}));
+    assert_eq!(stack["result"]["body"]["stackFrames"][0]["line"], 2, "{stack}");
+    let refused = ask(&mut editor, "x/unknown", json!({}));
+    assert_eq!(refused["error"]["message"], "no script for x/unknown", "{refused}");
+    assert!(ask(&mut editor, "next", json!({"threadId": 1}))["error"].is_null());
+    editor.wait("the next stop", |editor| event(editor, "stopped", 2));
+    batch.call("debug", &json!({"action": "step_over"})).fails("wrong_state");
+    let handed = editor.command("pilcrow.debug.handBack", json!({}));
+    assert_eq!(handed["handedBack"][0], session["session"], "{handed}");
+    batch.call("debug", &json!({"action": "step_over"})).ok();
+    editor.wait("the agent's step", |editor| event(editor, "stopped", 3));
+    assert!(editor.request("pilcrow/debug/close", json!({"channel": channel}))["error"].is_null());
+    editor.wait("the end of the channel", |editor| !editor.all("pilcrow/debug/closed").is_empty());
+    assert_eq!(ask(&mut editor, "threads", json!({}))["error"]["code"], -32602);
+    batch.call("debug", &json!({"action": "terminate"})).ok();
+    assert!(batch.end().0.success());
+    editor.shut_down();
+}
