@@ -135,3 +135,28 @@ fn diagnostics_that_are_not_known_are_pending_and_not_clean() {
     assert!(said.contains("pending") || answer.error() == Some("timeout"), "{said}");
     assert!(!said.contains("0 errors") || said.contains("pending"), "unknown was called clean: {said}");
 }
+
+#[test]
+fn of_more_files_than_are_asked_about_the_servers_report_on_all_is_told() {
+    let names: Vec<String> = (0..60).map(|number| format!("f{number:02}.py")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x = 1\n")).collect();
+    let mut sandbox = Sandbox::with(&files);
+    let bad = json!([{"range": range(0, 0, 1), "severity": 1, "message": "x is bad"}]);
+    let report = |name: &str, items: Value| json!({"uri": format!("${{root}}/{name}"), "version": null, "kind": "full", "items": items});
+    let items = json!([report("f55.py", bad), report("f56.py", json!([])), report("f00.py", json!([]))]);
+    let script = json!({
+        "capabilities": {"diagnosticProvider": {"interFileDependencies": true, "workspaceDiagnostics": true}},
+        "methods": {
+            "textDocument/diagnostic": [[{"result": {"kind": "full", "items": []}}]],
+            "workspace/diagnostic": [[{"result": {"items": items}}]],
+        },
+    });
+    let scripted = Scripted::install(&mut sandbox, &[script]);
+    let call = json!({"action": "diagnostics", "timeout": 60});
+    let said = sandbox.run(&["tool", "lsp", &call.to_string(), "--yes"]).expect(0).stdout;
+    assert!(said.starts_with("1 error, 0 warnings, 0 hints in 52 files (basedpyright)"), "{said}");
+    assert!(said.contains("f55.py:1: error: x is bad"), "{said}");
+    assert!(said.contains("of 2 files only what basedpyright reports on the whole project"), "{said}");
+    assert!(said.contains("not checked: 8 more files"), "{said}");
+    assert_eq!(scripted.got("workspace/diagnostic"), 1);
+}

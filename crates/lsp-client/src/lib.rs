@@ -43,7 +43,7 @@ pub use discovery::{SearchPath, find_root};
 pub use error::ServerError;
 pub use features::{
     ActionQuery, Call, Calls, Checked, CodeAction, CommandEdits, Completion, Highlight, InlayHint, Look,
-    Navigate, Offered, Ran, RawAnswer, Resolved, ServerCommand, Signature, Tried, Types,
+    Navigate, Offered, Ran, RawAnswer, Reported, Resolved, ServerCommand, Signature, Tried, Types,
 };
 pub use host::{Host, MessageType, NoHost, ShowDocument};
 pub use install::{

@@ -240,6 +240,25 @@ pub(crate) struct Report<'a> {
     pub related_documents: Option<HashMap<String, Report<'a>>>,
 }
 
+/// `WorkspaceDiagnosticReport`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct WorkspaceReport<'a> {
+    #[serde(default, borrow)]
+    pub items: Vec<FileReport<'a>>,
+}
+
+/// `WorkspaceDocumentDiagnosticReport`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct FileReport<'a> {
+    pub uri: String,
+    #[serde(default)]
+    pub version: Option<i32>,
+    #[serde(default, borrow)]
+    pub kind: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    pub items: Option<&'a RawValue>,
+}
+
 /// A diagnostic, in the parts that are shown; the whole goes back to the server in code actions.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct RawDiagnostic {

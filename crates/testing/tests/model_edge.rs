@@ -132,7 +132,7 @@ async fn error_answers_say_status_message_request_id_and_what_to_do() {
     let (kind, error, _) = failing(Reply::status(502).header("content-type", "text/html").body(page)).await;
     assert_eq!(
         (kind, error.as_str()),
-        (ErrorKind::Provider, "scripted answered 502 Bad Gateway: 502 Bad Gateway proxy")
+        (ErrorKind::Unavailable, "scripted answered 502 Bad Gateway: 502 Bad Gateway proxy")
     );
     let (kind, error, _) = failing(Reply::status(200).header("content-type", "text/html").body(page)).await;
     assert_eq!(kind, ErrorKind::Protocol);

@@ -17,6 +17,7 @@ mod rename;
 mod symbols;
 mod tried;
 mod twins;
+mod whole;
 
 pub(crate) use check::Extra;
 pub use check::{Checked, Look};
@@ -29,6 +30,7 @@ pub use hints::{Completion, Highlight, InlayHint, Signature};
 pub use navigation::Navigate;
 pub use raw::{Offered, RawAnswer};
 pub use tried::Tried;
+pub use whole::Reported;
 
 use std::sync::Arc;
 

@@ -21,3 +21,4 @@ mod misbehaving;
 mod navigation;
 mod real;
 mod trials;
+mod whole;

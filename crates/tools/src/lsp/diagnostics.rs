@@ -1,9 +1,11 @@
 //! The problems of files: of one, of those a glob matches, of all.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use agent::{ToolCx, ToolResult};
 use globset::GlobBuilder;
 use lsp_client::ServerError;
-use workspace::{Document, ErrorCode};
+use workspace::{AbsPath, Document, ErrorCode};
 
 use super::{Arguments, may_read, report};
 use crate::{Failure, Kit};
@@ -13,7 +15,7 @@ const MAX_DIAGNOSED: usize = 50;
 
 pub(super) async fn diagnostics(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
     let request = kit.request(&cx.cancel, args.timeout);
-    let (documents, unchecked) = documents(kit, args, cx)?;
+    let (documents, mut others) = documents(kit, args, cx)?;
     let mut answers = Vec::new();
     for document in &documents {
         match kit.servers.diagnostics(document, &request).await {
@@ -23,13 +25,23 @@ pub(super) async fn diagnostics(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Res
             Err(error) => answers.push((document, report::unanswered(document.version, &error))),
         }
     }
-    let (text, details) = report::diagnostics(kit, &answers, unchecked);
+    // Servers that report on their whole workspace know the others too.
+    let reported = match others.is_empty() {
+        true => BTreeMap::new(),
+        false => kit.servers.reported(&others, &request).await?,
+    };
+    others.retain(|path| !reported.contains_key(path));
+    let (text, details) = report::diagnostics(kit, &answers, &reported, others.len());
     Ok(ToolResult::text(text).with_details(details))
 }
 
-/// The files that are meant, at most [`MAX_DIAGNOSED`], and how many more there are. What is not named
+/// The files that are meant, at most [`MAX_DIAGNOSED`], and those that are meant besides. What is not named
 /// itself is left out where it may not be read unasked.
-pub(super) fn documents(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<(Vec<Document>, usize), Failure> {
+pub(super) fn documents(
+    kit: &Kit,
+    args: &Arguments,
+    cx: &ToolCx,
+) -> Result<(Vec<Document>, BTreeSet<AbsPath>), Failure> {
     let named: Vec<&String> = args.files.iter().flatten().chain(&args.file).collect();
     let mut documents = Vec::new();
     let mut patterns = Vec::new();
@@ -43,19 +55,20 @@ pub(super) fn documents(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<(Vec
             Err(failure) => return Err(failure),
         }
     }
-    let mut unchecked = documents.len().saturating_sub(MAX_DIAGNOSED);
+    let mut others: BTreeSet<AbsPath> =
+        documents.iter().skip(MAX_DIAGNOSED).map(|document| document.path.clone()).collect();
     documents.truncate(MAX_DIAGNOSED);
     if !patterns.is_empty() || named.is_empty() {
-        let wanted = |path: &workspace::AbsPath| {
+        let wanted = |path: &AbsPath| {
             let shown = kit.shown(path);
             kit.servers.serves(path)
                 && may_read(path, cx)
                 && (patterns.is_empty() || patterns.iter().any(|glob| glob.is_match(&shown)))
         };
         for path in kit.workspace.files(kit.workspace.root()).filter(wanted) {
-            // Those that are only counted need not be read.
+            // Those need not be read.
             if documents.len() == MAX_DIAGNOSED {
-                unchecked += 1;
+                others.insert(path);
             } else {
                 documents.extend(kit.workspace.document(&path).ok());
             }
@@ -68,5 +81,5 @@ pub(super) fn documents(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<(Vec
         };
         return Err(Failure::new(ErrorCode::NotFound, message));
     }
-    Ok((documents, unchecked))
+    Ok((documents, others))
 }

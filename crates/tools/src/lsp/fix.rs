@@ -48,7 +48,8 @@ struct Trial<'a> {
 
 pub(super) async fn fix_all(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
     let request = kit.request(&cx.cancel, args.timeout);
-    let (documents, unchecked) = diagnostics::documents(kit, args, cx)?;
+    let (documents, others) = diagnostics::documents(kit, args, cx)?;
+    let unchecked = others.len();
     let mut outcomes = Vec::new();
     for document in documents {
         let outcome = fix(kit, args, &document, &request).await;

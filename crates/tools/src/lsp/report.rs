@@ -1,12 +1,12 @@
 //! How the answers of language servers are told: short, in lines that can be edited, with what was
 //! left out counted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use agent::ToolCx;
 use lsp_client::{
-    Answer, Diagnostic, Diagnostics, Location, ServerError, ServerLog, ServerState, ServerStatus, Severity,
-    Symbol,
+    Answer, Diagnostic, Diagnostics, Location, Reported, ServerError, ServerLog, ServerState, ServerStatus,
+    Severity, Symbol,
 };
 use serde_json::{Value, json};
 use text::{LineIndex, occurrences};
@@ -142,14 +142,17 @@ pub(super) fn unanswered(version: Version, error: &ServerError) -> Answer<Diagno
 pub(super) fn diagnostics(
     kit: &Kit,
     answers: &[(&Document, Answer<Diagnostics>)],
+    reported: &BTreeMap<AbsPath, Reported>,
     unchecked: usize,
 ) -> (String, Value) {
     let mut rows = Vec::new();
     let mut list = Vec::new();
     let (mut errors, mut warnings, mut others) = (0, 0, 0);
-    for (document, answer) in answers {
+    let asked = answers.iter().map(|(document, answer)| (*document, &answer.value.items));
+    let told = reported.values().filter_map(|it| Some((it.document.as_ref()?, &it.items)));
+    for (document, items) in asked.chain(told) {
         let index = LineIndex::new(&document.text);
-        for item in &answer.value.items {
+        for item in items {
             match item.severity {
                 Severity::Error => errors += 1,
                 Severity::Warning => warnings += 1,
@@ -172,19 +175,21 @@ pub(super) fn diagnostics(
     rows.sort_by_key(|(severity, _)| *severity);
     let mut servers: Vec<&str> =
         answers.iter().map(|(_, answer)| answer.server.as_str()).filter(|it| !it.is_empty()).collect();
+    servers.extend(reported.values().flat_map(|it| it.servers.iter().map(String::as_str)));
     servers.sort_unstable();
     servers.dedup();
     // A file of which nothing is known is not one without errors.
     let is_known = |answer: &Answer<Diagnostics>| {
         !answer.value.items.is_empty() || answer.value.pending.is_empty() && answer.value.failed.is_empty()
     };
-    let known = answers.iter().filter(|(_, answer)| is_known(answer)).count();
+    let answered = answers.iter().filter(|(_, answer)| is_known(answer)).count();
+    let known = answered + reported.len();
     let mut out = if known == 0 {
         format!("nothing is known of {}", counted(answers.len(), "file"))
     } else {
         let counts = [(errors, "error"), (warnings, "warning"), (others, "hint")];
         let counts = counts.map(|(count, noun)| counted(count, noun)).join(", ");
-        let unknown = match answers.len() - known {
+        let unknown = match answers.len() - answered {
             0 => String::new(),
             unknown => format!("; nothing is known of {} more", unknown),
         };
@@ -226,6 +231,15 @@ pub(super) fn diagnostics(
                 if *count > 1 { format!(" and {}", counted(count - 1, "more file")) } else { String::new() };
             out.push_str(&format!("  {file}{more}: {why}\n"));
         }
+    }
+    if !reported.is_empty() {
+        let by: BTreeSet<&str> =
+            reported.values().flat_map(|it| it.servers.iter().map(String::as_str)).collect();
+        let by = by.into_iter().collect::<Vec<_>>().join(", ");
+        let files = counted(reported.len(), "file");
+        out.push_str(&format!(
+            "of {files} only what {by} reports on the whole project; name a `file` for all\n"
+        ));
     }
     if unchecked > 0 {
         out.push_str(&format!("not checked: {unchecked} more files; name a `file`\n"));
