@@ -1,7 +1,8 @@
 //! The tool calls of one response: prepared in the model's order, run as their declared effects allow, answered in the
 //! model's order.
 //!
-//! Calls that execute a command or write they do not know what run alone; the others run together. One tool
+//! Calls that execute a command or write they do not know what run alone; the others run together, unless one writes what
+//! another writes or may read: then they keep the model's order. One tool
 //! that must run alone by its mode makes the whole batch sequential. On cancel the running tools see the token; what has
 //! not returned after the grace is dropped, and what has not begun is answered without being run.
 
@@ -125,7 +126,13 @@ pub(crate) async fn run_all(
                 answers.push(None);
                 let alone = runs_alone(&prepared.effects);
                 match groups.last_mut() {
-                    Some(group) if !alone && !last_alone => group.push((at, *prepared)),
+                    Some(group)
+                        if !alone
+                            && !last_alone
+                            && !group.iter().any(|(_, it)| conflict(&it.effects, &prepared.effects)) =>
+                    {
+                        group.push((at, *prepared));
+                    }
                     _ => groups.push(vec![(at, *prepared)]),
                 }
                 last_alone = alone;
@@ -147,6 +154,19 @@ pub(crate) async fn run_all(
 
 fn runs_alone(effects: &Effects) -> bool {
     effects.exec.is_some() || effects.writes == Writes::Unknown
+}
+
+/// Whether two calls must keep their order: they write to one place, or one writes and the other, which
+/// does not, may read it.
+fn conflict(one: &Effects, other: &Effects) -> bool {
+    match (&one.writes, &other.writes) {
+        (Writes::Paths(a), Writes::Paths(b)) => {
+            a.iter().any(|a| b.iter().any(|b| a.starts_with(b) || b.starts_with(a)))
+        }
+        (Writes::Paths(_), Writes::None) => other.reads,
+        (Writes::None, Writes::Paths(_)) => one.reads,
+        _ => false,
+    }
 }
 
 async fn prepare(cx: &RunCx, transcript: &Transcript, message_id: &str, call: ToolCall) -> Preparation {

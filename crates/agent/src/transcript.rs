@@ -70,7 +70,7 @@ impl Transcript {
     pub fn tokens(&self) -> u64 {
         let all = self.sums.last().copied().unwrap_or(0);
         match self.measured {
-            Some((at, tokens)) => tokens + all - self.sums[at],
+            Some((at, tokens)) => tokens.saturating_add(all.saturating_sub(self.sums[at])),
             None => all,
         }
     }

@@ -22,6 +22,8 @@ pub struct Endpoint {
     pub model: String,
     /// The key; local servers need none.
     pub api_key: Option<ApiKey>,
+    /// What else must not be shown: values of the environment that stand in the address or in headers.
+    pub secrets: Vec<ApiKey>,
     /// How the key is sent; as the protocol does it when `None`.
     pub auth: Option<Auth>,
     /// Further headers.
@@ -54,6 +56,7 @@ impl Endpoint {
             base_url: base_url.to_owned(),
             model: model.to_owned(),
             api_key: None,
+            secrets: Vec::new(),
             auth: None,
             headers: Vec::new(),
             images: false,

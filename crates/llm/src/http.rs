@@ -165,10 +165,8 @@ impl Edge {
     }
 
     fn without_key(&self, request: &HttpRequest, error: String) -> String {
-        match &request.key {
-            Some((_, key)) => key.redact(&error),
-            None => error,
-        }
+        let key = request.key.iter().map(|(_, key)| key);
+        key.chain(&request.secrets).fold(error, |error, secret| secret.redact(&error))
     }
 
     fn client(&self, url: &str) -> Result<&reqwest::Client, Refused> {

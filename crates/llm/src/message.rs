@@ -250,21 +250,22 @@ impl ErrorKind {
 impl Usage {
     /// With `total_tokens` as the sum of the four.
     pub(crate) fn summed(self) -> Usage {
-        Usage { total_tokens: self.input + self.output + self.cache_read + self.cache_write, ..self }
+        let parts = [self.input, self.output, self.cache_read, self.cache_write];
+        Usage { total_tokens: parts.into_iter().fold(0, u64::saturating_add), ..self }
     }
 
     /// The two added up; a sum of reasoning is known when either is.
     pub fn plus(self, other: Usage) -> Usage {
         Usage {
-            input: self.input + other.input,
-            output: self.output + other.output,
-            cache_read: self.cache_read + other.cache_read,
-            cache_write: self.cache_write + other.cache_write,
+            input: self.input.saturating_add(other.input),
+            output: self.output.saturating_add(other.output),
+            cache_read: self.cache_read.saturating_add(other.cache_read),
+            cache_write: self.cache_write.saturating_add(other.cache_write),
             reasoning: match (self.reasoning, other.reasoning) {
                 (None, None) => None,
-                (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
+                (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
             },
-            total_tokens: self.total_tokens + other.total_tokens,
+            total_tokens: self.total_tokens.saturating_add(other.total_tokens),
         }
     }
 }

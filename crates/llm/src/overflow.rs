@@ -61,7 +61,8 @@ pub(crate) fn text_says_so(text: &str) -> bool {
 /// Whether this answer means that the request was longer than the model's window: said by the provider,
 /// or by its counts where it cuts in silence.
 pub fn is_overflow(message: &AssistantMessage, context_window: Option<u64>) -> bool {
-    let input = message.usage.input + message.usage.cache_read + message.usage.cache_write;
+    let usage = &message.usage;
+    let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
     match message.stop_reason {
         StopReason::Error => {
             message.error_kind == Some(ErrorKind::ContextOverflow)

@@ -35,7 +35,17 @@ pub struct StateDir {
 /// A held lock; released when dropped.
 #[derive(Debug)]
 pub struct StateLock {
-    _file: std::fs::File,
+    file: std::fs::File,
+}
+
+impl Drop for StateLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that is just being started holds a copy of the file until it runs its
+        // program, and the lock with it.
+        if let Err(error) = self.file.unlock() {
+            tracing::warn!(%error, "a lock goes when its file is closed");
+        }
+    }
 }
 
 /// Our own files failed us.
@@ -301,7 +311,7 @@ impl StateDir {
         let io = |source| StateError::Io { path: path.clone(), source };
         let file = self.open_lock(&path).map_err(io)?;
         match file.try_lock() {
-            Ok(()) => return Ok(StateLock { _file: file }),
+            Ok(()) => return Ok(StateLock { file }),
             Err(TryLockError::Error(source)) => return Err(io(source)),
             Err(TryLockError::WouldBlock) => {}
         }
@@ -316,7 +326,7 @@ impl StateDir {
         };
         std::thread::Builder::new().name("lock".into()).spawn(waiter).map_err(io)?;
         match receive.recv_timeout(deadline) {
-            Ok(Ok(file)) => Ok(StateLock { _file: file }),
+            Ok(Ok(file)) => Ok(StateLock { file }),
             Ok(Err(source)) => Err(io(source)),
             Err(_) => Err(StateError::Locked { path, waited: deadline }),
         }
@@ -330,7 +340,7 @@ impl StateDir {
         let path = self.prepare(name)?;
         let file = self.open_lock(&path).map_err(|source| StateError::Io { path: path.clone(), source })?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(StateLock { _file: file })),
+            Ok(()) => Ok(Some(StateLock { file })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(source)) => Err(StateError::Io { path, source }),
         }
@@ -427,6 +437,17 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let dir = StateDir::new(AbsPath::new(temp.path().join("ours")).unwrap());
         (temp, dir)
+    }
+
+    #[test]
+    fn a_lock_is_let_go_though_a_copy_of_its_file_is_open_as_in_a_child_being_started() {
+        let (_temp, dir) = dir();
+        let held = dir.try_lock("x").unwrap().unwrap();
+        let copy = held.file.try_clone().unwrap();
+        assert!(dir.try_lock("x").unwrap().is_none());
+        drop(held);
+        assert!(dir.try_lock("x").unwrap().is_some());
+        drop(copy);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::entry::VERSION;
 
-/// The text as version 3; lines that cannot be read are left out with a warning.
+/// The text as version 3; lines that cannot be read stay as they are, a cut last one is left out with a warning.
 pub(super) fn migrated(file: &str, text: &str, version: u64, warnings: &mut Vec<String>) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
     let mut ids: Vec<String> = Vec::new();
@@ -22,7 +22,9 @@ pub(super) fn migrated(file: &str, text: &str, version: u64, warnings: &mut Vec<
                 continue;
             }
             _ => {
-                warnings.push(format!("{file}: line {} is left out: it is no JSON object", at + 1));
+                // Whoever reads the text next says so; the line stays.
+                out.push_str(line);
+                out.push('\n');
                 continue;
             }
         };

@@ -12,6 +12,9 @@ use super::file::SessionFile;
 use super::loaded::{LoadedSession, parse};
 
 const EXTENSION: &str = ".jsonl";
+/// The least of an id's end that names a session, and of an id by which one is deleted.
+const LEAST_END: usize = 4;
+const LEAST_DELETED: usize = 8;
 
 /// The sessions of one workspace.
 #[derive(Debug, Clone)]
@@ -69,6 +72,12 @@ pub enum StoreError {
         /// What was asked for.
         id: String,
     },
+    /// Too little of the id for what cannot be taken back.
+    #[error("{id:?} is too little of an id to delete by; give at least 8 characters of it")]
+    Short {
+        /// What was asked for.
+        id: String,
+    },
     /// Several sessions have ids that begin so.
     #[error("{count} sessions begin with {id:?}; give more of the id")]
     Ambiguous {
@@ -110,7 +119,9 @@ impl StoreError {
     pub fn code(&self) -> ErrorCode {
         match self {
             StoreError::State(error) => error.code(),
-            StoreError::NotFound { .. } | StoreError::NoEntry { .. } => ErrorCode::NotFound,
+            StoreError::NotFound { .. } | StoreError::Short { .. } | StoreError::NoEntry { .. } => {
+                ErrorCode::NotFound
+            }
             StoreError::Ambiguous { .. } => ErrorCode::Ambiguous,
             StoreError::InUse { .. } | StoreError::Changed { .. } => ErrorCode::Conflict,
             StoreError::Unreadable { .. } => ErrorCode::Unsupported,
@@ -225,6 +236,9 @@ impl SessionStore {
     /// Removes a session's file; sessions forked from it stay. Returns its id.
     pub fn delete(&self, id: &str) -> Result<String, StoreError> {
         let file = self.file_of(id)?;
+        if id.len() < LEAST_DELETED && id_of(&file) != Some(id) {
+            return Err(StoreError::Short { id: id.to_owned() });
+        }
         let held = lock(&self.dir, &file)?;
         self.dir.remove(&file)?;
         self.dir.remove_tree(&outputs(&file))?;
@@ -298,8 +312,11 @@ fn id_of(file: &str) -> Option<&str> {
     file.strip_suffix(EXTENSION)?.split_once('_').map(|(_, id)| id)
 }
 
+/// Whether a session is meant: by its id, the beginning of it, or at least [`LEAST_END`] characters of its end.
 fn matches_id(file: &str, id: &str) -> bool {
-    id_of(file).is_some_and(|found| found.starts_with(id) || found.ends_with(id))
+    id_of(file).is_some_and(|found| {
+        !id.is_empty() && found.starts_with(id) || id.len() >= LEAST_END && found.ends_with(id)
+    })
 }
 
 fn summary(session: &LoadedSession) -> SessionSummary {

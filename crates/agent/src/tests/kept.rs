@@ -309,6 +309,11 @@ async fn a_result_takes_a_quarter_of_the_window_at_most_and_its_whole_is_in_a_fi
     let whole = std::fs::read_to_string(&path).unwrap();
     assert_eq!(whole.lines().count(), 20_000);
     assert!(session.close(DEADLINE).await);
+    // What an unset variable leaves, and one letter, delete nothing.
+    for short in ["", &session.id()[..1], &session.id()[..7]] {
+        kept.store.delete(short).unwrap_err();
+    }
+    assert!(std::path::Path::new(&path).exists());
     kept.store.delete(session.id()).unwrap();
     assert!(!std::path::Path::new(&path).exists(), "it goes with its session");
 }

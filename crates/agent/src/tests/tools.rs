@@ -201,6 +201,32 @@ async fn what_writes_without_saying_where_runs_alone_and_reads_run_together() {
 }
 
 #[tokio::test]
+async fn calls_that_write_to_one_place_and_those_that_may_read_it_keep_their_order() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let place = |path: &str| Writes::Paths(vec![workspace::AbsPath::new(path).unwrap()]);
+    let writes = |name: &str, path: &str| TestTool { writes: place(path), ..guarded(name, &count) };
+    let first = calls(&[
+        call("w1", "folder", json!({})),
+        call("w2", "file", json!({})),
+        call("r", "read", json!({})),
+        call("w3", "file", json!({})),
+        call("a", "meet_a", json!({})),
+        call("b", "meet_b", json!({})),
+    ]);
+    let (a, b) = (meeting("meet_a", 1), meeting("meet_b", 1));
+    let (outcome, running) = setup(&[first, text("ok")])
+        .tool(writes("folder", "/p/d"))
+        .tool(writes("file", "/p/d/x"))
+        .tool(guarded("read", &count))
+        .tool(TestTool { writes: place("/p/a"), ..a })
+        .tool(TestTool { writes: place("/p/b"), ..b })
+        .run()
+        .await;
+    let results: Vec<String> = running.results(&outcome).into_iter().map(|(text, _)| text).collect();
+    assert_eq!(results, ["alone", "alone", "alone", "alone", "met", "met"]);
+}
+
+#[tokio::test]
 async fn b81_one_sequential_tool_makes_the_batch_sequential() {
     let count = Arc::new(AtomicUsize::new(0));
     let sequential = TestTool { mode: ExecutionMode::Sequential, ..guarded("s", &count) };

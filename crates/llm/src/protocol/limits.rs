@@ -17,10 +17,10 @@ pub(super) fn max_output(endpoint: &Endpoint, request: &Request) -> Option<u64> 
     let wanted = [request.max_tokens, endpoint.max_output].into_iter().flatten().min()?;
     let Some(window) = endpoint.context_window else { return Some(wanted) };
     let input = tokens(request);
-    let margin = MARGIN.max(input * 15 / 100);
-    let mut room = window.saturating_sub(input + margin);
+    let margin = MARGIN.max(input / 100 * 15);
+    let mut room = window.saturating_sub(input.saturating_add(margin));
     if room < ROOM {
-        room = ROOM.min(window.saturating_sub(input + MARGIN));
+        room = ROOM.min(window.saturating_sub(input.saturating_add(MARGIN)));
     }
     Some(wanted.min(room.max(1)))
 }
@@ -40,7 +40,7 @@ pub(super) fn tokens(request: &Request) -> u64 {
         let tools = request.tools.iter();
         characters += tools.map(|it| it.description.len() + it.parameters.to_string().len()).sum::<usize>();
     }
-    known.unwrap_or(0) + (characters as u64 * 2).div_ceil(7)
+    known.unwrap_or(0).saturating_add((characters as u64 * 2).div_ceil(7))
 }
 
 fn size(content: &Content) -> usize {

@@ -61,6 +61,8 @@ pub struct HttpRequest {
     pub headers: Vec<(String, String)>,
     /// The key and the header it is sent in, if there is one.
     pub key: Option<(Auth, ApiKey)>,
+    /// What else of it must not be shown.
+    pub secrets: Vec<ApiKey>,
     /// The body.
     pub body: Value,
     /// The level of thinking it asks for, and how it says so; `None` when it says nothing of it.
@@ -76,6 +78,7 @@ impl HttpRequest {
             url: endpoint.url(path),
             headers: endpoint.headers.clone(),
             key: key.map(|key| (auth, key)),
+            secrets: endpoint.secrets.clone(),
             body,
             thinking: None,
         }
@@ -190,6 +193,30 @@ fn result_text(pieces: &[Piece<'_>]) -> String {
         (false, _) => text,
         (true, false) => "(no tool output)".to_owned(),
         (true, true) => "(see attached image)".to_owned(),
+    }
+}
+
+/// What an event holds.
+enum Data {
+    /// An object.
+    Object(Value),
+    /// Nothing of the protocol's.
+    Other,
+    /// The start of an object that cannot be read: what it said is lost, so what follows must not be taken
+    /// for the whole.
+    Damaged(String),
+}
+
+fn data(text: &str) -> Data {
+    match crate::partial_json::parse_repaired(text) {
+        Ok(object @ Value::Object(_)) => Data::Object(object),
+        Err(error) if text.trim_start().starts_with('{') => {
+            Data::Damaged(format!("a part of the answer cannot be read: {error}"))
+        }
+        Ok(_) | Err(_) => {
+            tracing::debug!("skipped an event that is no object");
+            Data::Other
+        }
     }
 }
 

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use llm::{Auth, Compat, Endpoint, Thinking, ThinkingLevel};
+use llm::{ApiKey, Auth, Compat, Endpoint, Thinking, ThinkingLevel};
 use serde::Deserialize;
 use toml::{Table, Value};
+
+/// Values of the environment up to this many bytes are no secrets.
+const LEAST_SECRET: usize = 5;
 
 /// What Pilcrow brings.
 const OURS: &str = include_str!("models.toml");
@@ -216,8 +219,9 @@ impl Catalogue {
             return Err(CatalogueError::NoDefault(asked.provider.clone()));
         };
         let entry = provider.models.get(&asked.model).cloned().unwrap_or_default();
-        let expand = |text: &str| {
-            expanded(text, env)
+        let mut secrets = Vec::new();
+        let mut expand = |text: &str| {
+            expanded(text, env, &mut secrets)
                 .map_err(|variable| CatalogueError::NoVariable { provider: asked.provider.clone(), variable })
         };
         let mut base_url = provider.base_url.clone();
@@ -238,6 +242,7 @@ impl Catalogue {
             provider.texts.iter().filter_map(|(status, text)| Some((status.parse().ok()?, text.clone())));
         let protocol = entry.protocol.unwrap_or_else(|| provider.protocol.clone());
         let endpoint = Endpoint {
+            secrets,
             auth: provider.auth.clone(),
             headers,
             images: entry.images,
@@ -264,14 +269,22 @@ fn lay_over(under: &mut Table, over: Table) {
     }
 }
 
-/// `text` with each `${NAME}` replaced by that variable; the name of one that is not set if there is any.
-fn expanded(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+/// `text` with each `${NAME}` replaced by that variable, whose value goes to `secrets`; the name of one that
+/// is not set if there is any.
+fn expanded(
+    text: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+    secrets: &mut Vec<ApiKey>,
+) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         let Some((name, after)) = after.split_once('}') else { break };
         out.push_str(before);
-        out.push_str(&env(name).ok_or_else(|| name.to_owned())?);
+        let value = env(name).ok_or_else(|| name.to_owned())?;
+        out.push_str(&value);
+        // What is as short as a port number would take words out of every message.
+        secrets.extend(ApiKey::new(&value).filter(|_| value.trim().len() > LEAST_SECRET));
         rest = after;
     }
     out.push_str(rest);
@@ -329,6 +342,7 @@ mod tests {
         assert_eq!(endpoint.base_url, "https://api.cloudflare.com/client/v4/accounts/abc/ai/v1");
         assert_eq!((endpoint.model.as_str(), endpoint.level), ("@cf/some/model", Some(ThinkingLevel::High)));
         assert_eq!(endpoint.texts[&402], "the plan has no Workers AI left");
+        assert_eq!(endpoint.secrets, [], "too short for a secret");
         let error = catalogue.endpoint(&asked, &none).unwrap_err();
         assert!(error.to_string().contains("CLOUDFLARE_ACCOUNT_ID is not set"), "{error}");
     }

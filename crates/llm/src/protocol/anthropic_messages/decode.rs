@@ -6,10 +6,9 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
-use crate::partial_json::parse_repaired;
 use crate::protocol::blocks::Blocks;
 use crate::protocol::sse::{SseDecoder, SseEvent};
-use crate::protocol::{Decoder, error_text, non_empty};
+use crate::protocol::{Data, Decoder, error_text, non_empty};
 use crate::stream::StreamEvent;
 
 /// Decodes one response.
@@ -38,14 +37,11 @@ impl MessagesDecoder {
         if self.blocks.ended() {
             return;
         }
-        let data = match parse_repaired(&event.data) {
-            Ok(data @ Value::Object(_)) => data,
-            Ok(_) => return,
-            Err(error) if event.event == "error" => {
-                tracing::debug!(%error, "an error event that is not JSON");
-                return self.fail(ErrorKind::Provider, &event.data);
-            }
-            Err(error) => return tracing::debug!(%error, "skipped an event that is not JSON"),
+        let data = match crate::protocol::data(&event.data) {
+            Data::Object(data) => data,
+            _ if event.event == "error" => return self.fail(ErrorKind::Provider, &event.data),
+            Data::Other => return,
+            Data::Damaged(why) => return self.end(Some((ErrorKind::Protocol, why))),
         };
         // The name stands in both; some proxies drop one of them.
         let name = non_empty(&data["type"]).unwrap_or(&event.event);

@@ -4,10 +4,9 @@
 use serde_json::Value;
 
 use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
-use crate::partial_json::parse_repaired;
 use crate::protocol::blocks::Blocks;
 use crate::protocol::sse::{SseDecoder, SseEvent};
-use crate::protocol::{Decoder, error_text, non_empty};
+use crate::protocol::{Data, Decoder, error_text, non_empty};
 use crate::stream::StreamEvent;
 
 /// Decodes one response.
@@ -41,10 +40,10 @@ impl GenerateDecoder {
         if self.blocks.ended() {
             return;
         }
-        match parse_repaired(&event.data) {
-            Ok(chunk @ Value::Object(_)) => self.chunk(&chunk),
-            Ok(_) => {}
-            Err(error) => tracing::debug!(%error, "skipped an event that is not JSON"),
+        match crate::protocol::data(&event.data) {
+            Data::Object(chunk) => self.chunk(&chunk),
+            Data::Other => {}
+            Data::Damaged(why) => self.end(Some((ErrorKind::Protocol, why))),
         }
     }
 
@@ -134,8 +133,10 @@ impl GenerateDecoder {
         let cache_read = count("cachedContentTokenCount");
         let thoughts = usage["thoughtsTokenCount"].as_u64();
         self.blocks.message().usage = Usage {
-            input: (count("promptTokenCount") + count("toolUsePromptTokenCount")).saturating_sub(cache_read),
-            output: count("candidatesTokenCount") + thoughts.unwrap_or(0),
+            input: count("promptTokenCount")
+                .saturating_add(count("toolUsePromptTokenCount"))
+                .saturating_sub(cache_read),
+            output: count("candidatesTokenCount").saturating_add(thoughts.unwrap_or(0)),
             cache_read,
             cache_write: 0,
             reasoning: thoughts,

@@ -10,10 +10,9 @@ use serde_json::Value;
 use super::encode::REASONING_FIELDS;
 use crate::endpoint::Compat;
 use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
-use crate::partial_json::parse_repaired;
 use crate::protocol::blocks::Blocks;
 use crate::protocol::sse::{SseDecoder, SseEvent};
-use crate::protocol::{Decoder, error_text, non_empty};
+use crate::protocol::{Data, Decoder, error_text, non_empty};
 use crate::stream::StreamEvent;
 
 /// Decodes one response.
@@ -59,10 +58,10 @@ impl CompletionsDecoder {
         if data == "[DONE]" {
             return self.end(None);
         }
-        match parse_repaired(data) {
-            Ok(chunk @ Value::Object(_)) => self.chunk(&chunk),
-            Ok(_) => {}
-            Err(error) => tracing::debug!(%error, "skipped a chunk that is not JSON"),
+        match crate::protocol::data(data) {
+            Data::Object(chunk) => self.chunk(&chunk),
+            Data::Other => {}
+            Data::Damaged(why) => self.end(Some((ErrorKind::Protocol, why))),
         }
     }
 

@@ -76,11 +76,11 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
         };
         body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
     }
-    let thinking = endpoint.effort(request).map(|(level, effort)| {
-        if let Effort::Word(word) = effort {
-            body.insert("reasoning_effort".to_owned(), json!(word));
-        }
-        (level, effort.shown())
+    let thinking = endpoint.effort(request).and_then(|(level, effort)| {
+        // It has no budgets, so of one nothing is said.
+        let Effort::Word(word) = effort else { return None };
+        body.insert("reasoning_effort".to_owned(), json!(word));
+        Some((level, word.clone()))
     });
     let http = HttpRequest::new(endpoint, request, "chat/completions", Auth::bearer(), Value::Object(body));
     Ok(HttpRequest { thinking, ..http })

@@ -7,10 +7,9 @@ use serde_json::Value;
 
 use super::{call_id, text_signature};
 use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
-use crate::partial_json::parse_repaired;
 use crate::protocol::blocks::Blocks;
 use crate::protocol::sse::{SseDecoder, SseEvent};
-use crate::protocol::{Decoder, error_text, non_empty};
+use crate::protocol::{Data, Decoder, error_text, non_empty};
 use crate::stream::StreamEvent;
 
 /// Decodes one response.
@@ -45,10 +44,10 @@ impl ResponsesDecoder {
         if self.blocks.ended() {
             return;
         }
-        let data = match parse_repaired(&event.data) {
-            Ok(data @ Value::Object(_)) => data,
-            Ok(_) => return,
-            Err(error) => return tracing::debug!(%error, "skipped an event that is not JSON"),
+        let data = match crate::protocol::data(&event.data) {
+            Data::Object(data) => data,
+            Data::Other => return,
+            Data::Damaged(why) => return self.blocks.end(Err((ErrorKind::Protocol, why))),
         };
         self.any = true;
         let number = data["output_index"].as_u64().unwrap_or_default();

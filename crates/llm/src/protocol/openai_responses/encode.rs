@@ -56,16 +56,16 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     if let Some(temperature) = request.temperature {
         body.insert("temperature".to_owned(), json!(temperature));
     }
-    let thinking = endpoint.effort(request).map(|(level, effort)| {
-        if let Effort::Word(word) = effort {
-            let mut reasoning = json!({ "effort": word });
-            if level != ThinkingLevel::Off {
-                reasoning["summary"] = json!("auto");
-            }
-            body.insert("reasoning".to_owned(), reasoning);
+    let thinking = endpoint.effort(request).and_then(|(level, effort)| {
+        // It has no budgets, so of one nothing is said.
+        let Effort::Word(word) = effort else { return None };
+        let mut reasoning = json!({ "effort": word });
+        if level != ThinkingLevel::Off {
+            reasoning["summary"] = json!("auto");
         }
+        body.insert("reasoning".to_owned(), reasoning);
         body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
-        (level, effort.shown())
+        Some((level, word.clone()))
     });
     if endpoint.compat.prompt_cache_key
         && request.cache != CacheRetention::None
