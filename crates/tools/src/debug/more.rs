@@ -225,7 +225,7 @@ impl Debug {
         let all = text.lines().count();
         let rows = text.lines().enumerate().skip(from).take(count);
         let mut shown: String = rows.map(|(at, line)| format!("{}: {line}\n", at + 1)).collect();
-        if from + count < all {
+        if from.saturating_add(count) < all {
             shown.push_str(&format!("{all} lines in all; go on with `start: {}`\n", from + count + 1));
         }
         Ok(ToolResult::text(super::snapshot::cut(&shown, TEXT)).with_details(json!({ "lines": all })))
