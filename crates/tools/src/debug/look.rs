@@ -4,7 +4,7 @@ use agent::{ToolCx, ToolResult};
 use dap_client::{Clock, Page, Session, Variable};
 use serde_json::{Value, json};
 
-use super::harmless::is_harmless;
+use super::harmless::only_looks;
 use super::snapshot::{cut, frame_data, label, variable, variable_data};
 use super::{Arguments, Debug, needs};
 use crate::Failure;
@@ -94,7 +94,7 @@ impl Debug {
     ) -> Result<ToolResult, Failure> {
         let expression = args.expression.as_deref().ok_or_else(|| needs("evaluate", "expression"))?;
         let context = args.context.as_deref().unwrap_or("watch");
-        if context == "repl" || !is_harmless(expression) {
+        if context == "repl" || !only_looks(expression, &session.adapter) {
             cx.permit_debug(&format!("evaluate `{expression}`")).await?;
         }
         let frame = self.frame(session, args, clock).await?;

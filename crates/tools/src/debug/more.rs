@@ -6,11 +6,11 @@ use std::sync::Arc;
 use agent::{ToolCx, ToolResult};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use dap_client::{Breakpoints, Clock, Need, Session, SourceBreakpoint, State};
+use dap_client::{AdapterDefinition, Breakpoints, Clock, Need, Session, SourceBreakpoint, State};
 use serde_json::{Value, json};
 use workspace::ErrorCode;
 
-use super::harmless::is_harmless;
+use super::harmless::only_looks;
 use super::{Arguments, Debug, needs};
 use crate::Failure;
 
@@ -340,8 +340,13 @@ impl Debug {
     }
 
     /// Whether what is evaluated was agreed to.
-    pub(super) async fn may_evaluate(&self, expression: &str, cx: &ToolCx) -> Result<(), Failure> {
-        if !is_harmless(expression) {
+    pub(super) async fn may_evaluate(
+        &self,
+        expression: &str,
+        adapter: &AdapterDefinition,
+        cx: &ToolCx,
+    ) -> Result<(), Failure> {
+        if !only_looks(expression, adapter) {
             cx.permit_debug(&format!("evaluate `{expression}`")).await?;
         }
         Ok(())

@@ -191,7 +191,7 @@ async fn values(kit: &Kit, session: &Session, at: &Frame, cx: &ToolCx, clock: &C
     };
     let mut found = Vec::new();
     for it in super::values::expressions(&super::values::statement(&document.text, at.line)) {
-        if super::harmless::is_harmless(&it)
+        if super::harmless::only_looks(&it, &session.adapter)
             && let Ok(value) = session.evaluate(&it, Some(at.id), "watch", clock).await
         {
             found.push(value);

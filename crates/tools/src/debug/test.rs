@@ -165,7 +165,7 @@ impl Debug {
             }
         };
         let mut breakpoints = dap_client::Breakpoints::default();
-        self.add(&mut breakpoints, args, cx).await?;
+        self.add(&mut breakpoints, args)?;
         let mut env = run.env.clone();
         let mut given: Vec<(String, String)> = args.env.clone().unwrap_or_default().into_iter().collect();
         given.sort();
