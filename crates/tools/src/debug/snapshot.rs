@@ -285,6 +285,9 @@ pub(super) fn ended(end: &End, adapter: &AdapterDefinition) -> String {
             format!("ended with exit code {code} (a shell tells signal {signal} so)")
         }
         (None, None, Some(code)) => format!("ended with exit code {code}"),
+        (None, None, None) if end.after_signal => {
+            format!("ended after the signal that stopped it; {} does not tell its exit code", adapter.name)
+        }
         (None, None, None) => "ended; its exit code is not known".to_owned(),
     }
 }
