@@ -117,9 +117,15 @@ pub struct Quirks {
     /// Its own standard streams are the program's too.
     #[serde(default)]
     pub output_of_program: bool,
+    /// What it evaluates, conditions too, are commands of a shell, so that none of it only looks.
+    #[serde(default)]
+    pub shell: bool,
     /// It tells the end by a signal as an exit code: 256 less the signal's number.
     #[serde(default)]
     pub signals_below_256: bool,
+    /// It tells the exit code 0 of a program that a signal ended, too.
+    #[serde(default)]
+    pub zero_after_signal: bool,
     /// The session that is launched runs no program itself: its child sessions do.
     #[serde(default)]
     pub launcher: bool,

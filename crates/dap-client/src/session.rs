@@ -187,7 +187,11 @@ impl Handler for Inner {
                     self.take(Input::Thread { id, alive: body["reason"] != "exited" });
                 }
             }
-            "exited" => self.take(Input::Exited { code: body["exitCode"].as_i64() }),
+            "exited" => {
+                let says_nothing = self.adapter.quirks.zero_after_signal && self.core().machine.signalled();
+                let code = body["exitCode"].as_i64().filter(|code| *code != 0 || !says_nothing);
+                self.take(Input::Exited { code });
+            }
             "terminated" => {
                 self.take(Input::Terminated);
                 self.finished.cancel();

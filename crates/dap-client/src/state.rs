@@ -56,6 +56,8 @@ pub struct End {
     pub exit_code: Option<i64>,
     /// The signal that ended it.
     pub signal: Option<i64>,
+    /// No exit code is known, and the last that was told of the program was a stop by a signal.
+    pub after_signal: bool,
     /// The adapter failed: what happened, with the last of its standard error.
     pub failure: Option<String>,
 }
@@ -141,11 +143,20 @@ pub struct Machine {
     /// The stop that a request of ours is about to leave, until something else is told.
     left: Option<Stop>,
     exit_code: Option<i64>,
+    /// The last stop was by a signal.
+    signalled: bool,
 }
 
 impl Default for Machine {
     fn default() -> Self {
-        Self { state: State::Launching, epoch: 0, threads: BTreeMap::new(), left: None, exit_code: None }
+        Self {
+            state: State::Launching,
+            epoch: 0,
+            threads: BTreeMap::new(),
+            left: None,
+            exit_code: None,
+            signalled: false,
+        }
     }
 }
 
@@ -153,6 +164,11 @@ impl Machine {
     /// Where the session is.
     pub fn state(&self) -> &State {
         &self.state
+    }
+
+    /// Whether the last stop was by a signal.
+    pub(crate) fn signalled(&self) -> bool {
+        self.signalled
     }
 
     /// Grows with every resume.
@@ -243,9 +259,9 @@ impl Machine {
             }
             Input::Exited { code } => {
                 self.exit_code = code;
-                self.state = State::Terminated(ended(code));
+                self.end();
             }
-            Input::Terminated => self.state = State::Terminated(ended(self.exit_code)),
+            Input::Terminated => self.end(),
             Input::Gone { failure } => {
                 let end = End { failure: Some(failure), ..ended(self.exit_code) };
                 self.state = State::Terminated(end);
@@ -253,7 +269,13 @@ impl Machine {
         }
     }
 
+    fn end(&mut self) {
+        let after_signal = self.signalled && self.exit_code.is_none();
+        self.state = State::Terminated(End { after_signal, ..ended(self.exit_code) });
+    }
+
     fn stopped(&mut self, stop: Stop, all: bool) {
+        self.signalled = stop.reason == "signal";
         if let Some(thread) = stop.thread {
             self.threads.insert(thread, true);
         }
@@ -279,7 +301,7 @@ impl Machine {
 /// A negative code is a signal's number, as Python and others report it.
 fn ended(code: Option<i64>) -> End {
     let signal = code.filter(|code| (-64..0).contains(code)).map(|code| -code);
-    End { exit_code: code.filter(|_| signal.is_none()), signal, failure: None }
+    End { exit_code: code.filter(|_| signal.is_none()), signal, ..End::default() }
 }
 
 #[cfg(test)]
@@ -349,6 +371,18 @@ mod tests {
         let told = machine.take(Input::Exited { code: Some(-11) });
         assert_eq!(told, Some(State::Terminated(End { signal: Some(11), ..End::default() })));
         assert_eq!(machine.take(Input::Exited { code: Some(0) }), None);
+    }
+
+    #[test]
+    fn an_end_without_a_code_is_after_the_signal_that_stopped_it_last() {
+        let start = [Input::Initialized, Input::Configured, stop("signal", 1), Input::Resuming];
+        let states = ["configuring", "running", "stopped", "running"];
+        let mut machine = check(&start, &states);
+        let end = End { after_signal: true, ..End::default() };
+        assert_eq!(machine.clone().take(Input::Exited { code: None }), Some(State::Terminated(end)));
+        // It was caught.
+        machine.take(stop("breakpoint", 1));
+        assert_eq!(machine.take(Input::Terminated), Some(State::Terminated(End::default())));
     }
 
     #[test]

@@ -141,7 +141,7 @@ impl Debug {
             }
         };
         let mut breakpoints = Breakpoints::default();
-        self.add(&mut breakpoints, args, cx).await?;
+        self.add(&mut breakpoints, args)?;
         let cwd = text("cwd").map(|cwd| self.kit.workspace.resolve(&cwd)).transpose()?;
         let cwd = cwd.unwrap_or_else(|| root.clone());
         let env = config["env"].as_object().into_iter().flatten();
@@ -187,7 +187,7 @@ impl Debug {
         if plan.program.is_none() && !attaches {
             plan.program = Some(CommandLine { program: PathBuf::from(kind), args: Vec::new(), env, cwd });
         }
-        self.begin(&plan, None, cx, clock).await
+        self.begin(&plan, attaches.then_some(over), cx, clock).await
     }
 }
 

@@ -1,6 +1,8 @@
 //! Whether an expression can only look. Pure, and on the safe side: what is not surely harmless is asked
 //! about.
 
+use dap_client::AdapterDefinition;
+
 /// Words that do something in some language.
 const DOING: &[&str] = &[
     "await",
@@ -28,9 +30,53 @@ const DOING: &[&str] = &[
     "process_launch",
 ];
 
+/// Whether `adapter` can be asked for `expression` without more than a look.
+pub(super) fn only_looks(expression: &str, adapter: &AdapterDefinition) -> bool {
+    !adapter.quirks.shell && is_harmless(expression)
+}
+
+/// Whether the text of a breakpoint's hit count is a number, or a comparison with one. Some adapters
+/// evaluate anything else.
+pub(super) fn is_count(hit: &str) -> bool {
+    let hit = hit.trim();
+    let comparisons = [">=", "<=", "==", "!=", "=", ">", "<", "%"];
+    let number = comparisons.iter().find_map(|it| hit.strip_prefix(it)).unwrap_or(hit).trim_start();
+    !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit())
+}
+
+/// What stands in the outermost braces of a log message, to the end of the message where they are not
+/// closed.
+pub(super) fn expressions(log: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let (mut depth, mut from) = (0_usize, 0);
+    for (at, c) in log.char_indices() {
+        match c {
+            '{' => {
+                if depth == 0 {
+                    from = at + 1;
+                }
+                depth += 1;
+            }
+            '}' if depth > 0 => {
+                depth -= 1;
+                if depth == 0 {
+                    found.push(&log[from..at]);
+                }
+            }
+            // More closed than opened: who reads it may have closed them elsewhere.
+            '}' if !found.is_empty() => found.push(log),
+            _ => {}
+        }
+    }
+    if depth > 0 {
+        found.push(&log[from..]);
+    }
+    found
+}
+
 /// Whether evaluating `expression` neither calls, assigns, nor is a command of a debugger: names, members,
 /// indices, literals, comparisons and arithmetic.
-pub(super) fn is_harmless(expression: &str) -> bool {
+fn is_harmless(expression: &str) -> bool {
     let text = without_strings(expression);
     let Some(text) = text else { return false };
     if text.contains(['(', '`', ';', '\n', '\\', '!', '?', '@', '$', '{', '}', ':']) && !only_negates(&text) {
@@ -83,6 +129,30 @@ fn without_strings(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hit_count_is_a_number_or_a_comparison_with_one() {
+        for hit in ["3", ">=3", ">= 3", "%2", "==5", " 10 ", "<4"] {
+            assert!(is_count(hit), "{hit}");
+        }
+        for hit in ["", ">", "open('F', 'w')", "3; f()", ">3 | touch F", "n", "%2 or f()"] {
+            assert!(!is_count(hit), "{hit}");
+        }
+    }
+
+    #[test]
+    fn braces_in_a_log_message_may_hold_braces() {
+        assert_eq!(expressions("a {n} b {m.x}"), ["n", "m.x"]);
+        assert_eq!(expressions("{[{1}, open('F','w')]}"), ["[{1}, open('F','w')]"]);
+        // A brace in a literal, or one too few: what comes after is not taken for plain text.
+        assert_eq!(expressions("{'}', f()}")[..1], ["'"]);
+        assert_eq!(expressions("{'{', f()}"), ["'{', f()}"]);
+        assert_eq!(expressions("{f()"), ["f()"]);
+        assert!(expressions("plain }").is_empty());
+        for log in ["{[{1}, open('F','w')]}", "{'}', f()}", "{'{', f()}", "{f()", "{a /* } */ + f()}"] {
+            assert!(!expressions(log).into_iter().all(is_harmless), "{log}");
+        }
+    }
 
     #[test]
     fn what_only_looks_is_let_pass_and_nothing_else() {

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use agent::{Asker, ToolCx, ToolResult};
-use dap_client::{Breakpoints, Clock, LaunchPlan, LaunchSpec, Runs, Session, SourceBreakpoint, Target};
+use dap_client::{
+    AdapterDefinition, Breakpoints, Clock, LaunchPlan, LaunchSpec, Runs, Session, SourceBreakpoint, Target,
+};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use workspace::{CommandLine, ErrorCode, SpawnGrant, SpawnRequest};
 
-use super::harmless::is_harmless;
+use super::harmless::{expressions, is_count, only_looks};
 use super::{Arguments, Debug, Point, needs};
 use crate::{Failure, Kit};
 
@@ -24,19 +26,19 @@ impl Debug {
         if args.config.is_some() {
             return self.launch_config(args, cx, clock).await;
         }
-        let spec = self.spec(args, cx).await?;
+        let spec = self.spec(args)?;
         let plan = self.plan(spec).await?;
         let session = self.begin(&plan, json_text(args.arguments.as_deref())?, cx, clock).await?;
         self.snapshot(&session, cx, clock).await
     }
 
     /// What the arguments ask for.
-    pub(super) async fn spec(&self, args: &Arguments, cx: &ToolCx) -> Result<LaunchSpec, Failure> {
+    pub(super) fn spec(&self, args: &Arguments) -> Result<LaunchSpec, Failure> {
         let kit = &self.kit;
         let root = kit.workspace.root().clone();
         let target = target(kit, args)?;
         let mut breakpoints = Breakpoints::default();
-        self.add(&mut breakpoints, args, cx).await?;
+        self.add(&mut breakpoints, args)?;
         let cwd = args.cwd.as_deref().map(|cwd| kit.workspace.resolve(cwd)).transpose()?;
         let mut env: Vec<(String, String)> = args.env.clone().unwrap_or_default().into_iter().collect();
         env.sort();
@@ -62,8 +64,20 @@ impl Debug {
         Ok(plan.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))??)
     }
 
-    /// Starts what was planned, after who has to was asked.
+    /// Starts what was planned, after the person was asked about its breakpoints and itself.
     pub(super) async fn begin(
+        &self,
+        plan: &LaunchPlan,
+        over: Option<Value>,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<Arc<Session>, Failure> {
+        agreed(&self.kit, &plan.breakpoints, &plan.adapter, cx).await?;
+        self.begin_agreed(plan, over, cx, clock).await
+    }
+
+    /// As `begin`, where the person was asked about the breakpoints already.
+    pub(super) async fn begin_agreed(
         &self,
         plan: &LaunchPlan,
         over: Option<Value>,
@@ -85,7 +99,10 @@ impl Debug {
                 program.env.extend(over.map(|over| ("arguments".to_owned(), over.to_string())));
                 cx.permit_run(&plan.adapter.name, &program).await?;
             }
-            None => cx.permit_debug(&format!("attach to {}", plan.title)).await?,
+            None => {
+                let with = over.map(|over| format!(" with {over}")).unwrap_or_default();
+                cx.permit_debug(&format!("attach to {}{with}", plan.title)).await?;
+            }
         }
         let runs = Arc::new(Terminal(cx.asker()));
         let session = self.kit.debug.start_with(plan, &grant, runs, clock).await?;
@@ -123,7 +140,8 @@ impl Debug {
             removed += count - session.breakpoints().list().count();
         } else {
             let mut added = Breakpoints::default();
-            self.add(&mut added, args, cx).await?;
+            self.add(&mut added, args)?;
+            agreed(&self.kit, &added, &session.adapter, cx).await?;
             let change = |all: &mut Breakpoints| {
                 added.list().for_each(|(it, _)| all.add(it.clone()));
                 added.functions().iter().for_each(|(it, _)| all.add_function(&it.name));
@@ -139,19 +157,9 @@ impl Debug {
         Ok(ToolResult::text(text).with_details(json!({ "breakpoints": list, "removed": removed })))
     }
 
-    /// What the arguments name, after the person was asked about what does more than look.
-    pub(super) async fn add(
-        &self,
-        all: &mut Breakpoints,
-        args: &Arguments,
-        cx: &ToolCx,
-    ) -> Result<(), Failure> {
+    /// What the arguments name; `agreed` asks about it.
+    pub(super) fn add(&self, all: &mut Breakpoints, args: &Arguments) -> Result<(), Failure> {
         for Point { file, line, column, condition, hit, log } in args.breakpoints.clone() {
-            for code in condition.iter().chain(expressions(log.as_deref().unwrap_or_default()).iter()) {
-                if !is_harmless(code) {
-                    cx.permit_debug(&format!("evaluate `{code}` at each pass of {file}:{line}")).await?;
-                }
-            }
             let path = self.kit.workspace.resolve(&file)?;
             all.add(SourceBreakpoint { path, line, column, condition, hit, log });
         }
@@ -159,6 +167,25 @@ impl Debug {
         all.exceptions = args.exceptions.clone();
         Ok(())
     }
+}
+
+/// Asks the person about what breakpoints do beyond looking: `adapter` says what their code is.
+pub(super) async fn agreed(
+    kit: &Kit,
+    all: &Breakpoints,
+    adapter: &AdapterDefinition,
+    cx: &ToolCx,
+) -> Result<(), Failure> {
+    for (it, _) in all.list() {
+        let logged = expressions(it.log.as_deref().unwrap_or_default());
+        let code = it.condition.as_deref().into_iter().chain(logged);
+        let code = code.filter(|code| !only_looks(code, adapter));
+        for code in code.chain(it.hit.as_deref().filter(|hit| !is_count(hit))) {
+            let place = format!("{}:{}", kit.shown(&it.path), it.line);
+            cx.permit_debug(&format!("evaluate `{code}` at each pass of {place}")).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Programs that an adapter wants run in a terminal are asked about as those of the person are.
@@ -202,11 +229,6 @@ pub(super) fn json_text(text: Option<&str>) -> Result<Option<Value>, Failure> {
     text.map(serde_json::from_str).transpose().map_err(|error| {
         Failure::new(ErrorCode::InvalidArguments, format!("`arguments` is not JSON: {error}"))
     })
-}
-
-/// What stands in braces in a log message.
-fn expressions(log: &str) -> Vec<String> {
-    log.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(it, _)| it.to_owned()).collect()
 }
 
 fn listed(kit: &Kit, all: &Breakpoints) -> (String, Vec<Value>) {

@@ -4,13 +4,15 @@ use agent::{ToolCx, ToolResult};
 use dap_client::{Clock, Page, Session, Variable};
 use serde_json::{Value, json};
 
-use super::harmless::is_harmless;
+use super::harmless::only_looks;
 use super::snapshot::{cut, frame_data, label, variable, variable_data};
 use super::{Arguments, Debug, needs};
 use crate::Failure;
 
 /// How many frames or variables are shown unless asked for more.
 const PAGE: u64 = 50;
+/// The largest number that is sent: adapters read them into 32 bits, and one is added to it.
+const MOST: u64 = i32::MAX as u64 - 1;
 /// The longest value that `evaluate` shows, in characters.
 const WHOLE: usize = 10_000;
 
@@ -28,7 +30,7 @@ impl Debug {
         args: &Arguments,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
-        let (start, count) = (args.start.unwrap_or(0), args.count.unwrap_or(PAGE));
+        let (start, count) = page(args);
         let (frames, total) = session.stack(args.thread, start, count, clock).await?;
         let mut text: String =
             frames.iter().map(|it| format!("frame {}: {}\n", it.id, label(&self.kit, it))).collect();
@@ -66,7 +68,7 @@ impl Debug {
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
         let of = args.variables_reference.ok_or_else(|| needs("variables", "variables_reference"))?;
-        let (start, count) = (args.start.unwrap_or(0), args.count.unwrap_or(PAGE).max(1));
+        let (start, count) = page(args);
         // One more says whether there are more.
         let page = Page { start, count: count + 1, filter: args.filter.clone() };
         let mut found = session.variables(of, &page, clock).await?;
@@ -92,7 +94,7 @@ impl Debug {
     ) -> Result<ToolResult, Failure> {
         let expression = args.expression.as_deref().ok_or_else(|| needs("evaluate", "expression"))?;
         let context = args.context.as_deref().unwrap_or("watch");
-        if context == "repl" || !is_harmless(expression) {
+        if context == "repl" || !only_looks(expression, &session.adapter) {
             cx.permit_debug(&format!("evaluate `{expression}`")).await?;
         }
         let frame = self.frame(session, args, clock).await?;
@@ -166,9 +168,28 @@ pub(super) fn told(value: &Variable) -> ToolResult {
     ToolResult::text(text).with_details(variable_data(value))
 }
 
+/// From which frame or variable on, and how many at most.
+fn page(args: &Arguments) -> (u64, u64) {
+    (args.start.unwrap_or(0).min(MOST), args.count.unwrap_or(PAGE).clamp(1, MOST))
+}
+
 /// Lays the members of `more` on those of `details`.
 pub(super) fn merge(details: &mut Value, more: Value) {
     if let (Value::Object(details), Value::Object(more)) = (details, more) {
         details.extend(more);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_beyond_what_adapters_read_are_cut() {
+        let asked = |start, count| page(&Arguments { start, count, ..Arguments::default() });
+        assert_eq!(asked(None, None), (0, PAGE));
+        assert_eq!(asked(Some(3), Some(0)), (3, 1));
+        let (start, count) = asked(Some(u64::MAX), Some(u64::MAX));
+        assert!(count < i32::MAX as u64 && start.checked_add(count).is_some());
     }
 }

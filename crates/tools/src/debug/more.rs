@@ -2,15 +2,17 @@
 //! protocol has.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent::{ToolCx, ToolResult};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use dap_client::{Breakpoints, Clock, Need, Session, SourceBreakpoint, State};
+use dap_client::{AdapterDefinition, Breakpoints, Clock, Need, Session, SourceBreakpoint, State};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use workspace::ErrorCode;
 
-use super::harmless::is_harmless;
+use super::harmless::only_looks;
 use super::{Arguments, Debug, needs};
 use crate::Failure;
 
@@ -18,6 +20,8 @@ use crate::Failure;
 const BYTES: u64 = 64;
 const MOST_BYTES: u64 = 4096;
 const INSTRUCTIONS: u64 = 16;
+/// How long the breakpoint of `run_to` may take to be removed.
+const TIDY: Duration = Duration::from_secs(5);
 /// Modules, sources or completions shown at most.
 const LISTED: usize = 100;
 /// Characters of a source or an answer shown at most.
@@ -99,15 +103,39 @@ impl Debug {
         if !there {
             session.change_breakpoints(|all| all.add(point), clock).await?;
         }
-        session.run("continue", args.thread, clock).await?;
-        let shown = self.snapshot(session, cx, clock).await;
-        if !there && !matches!(session.state(), State::Terminated(_)) {
-            let remove = |all: &mut Breakpoints| {
-                all.remove(&path, Some(line));
-            };
-            session.change_breakpoints(remove, clock).await?;
+        let ran = session.run("continue", args.thread, clock).await.map_err(Failure::from);
+        let shown = match ran {
+            Ok(()) => self.snapshot(session, cx, clock).await,
+            Err(failure) => Err(failure),
+        };
+        if there {
+            return shown;
         }
-        shown
+        let said = match session.state() {
+            State::Terminated(_) => return shown,
+            State::Stopped(_) => {
+                let remove = |all: &mut Breakpoints| {
+                    all.remove(&path, Some(line));
+                };
+                // Also where the action's own time is over, or it was cancelled.
+                let own = Clock::new(TIDY, &CancellationToken::new());
+                match session.change_breakpoints(remove, &own).await {
+                    Ok(()) => return shown,
+                    Err(error) => format!("the breakpoint at {file}:{line} is still there: {error}\n"),
+                }
+            }
+            // Taken away now, the program would run past.
+            _ => format!(
+                "not at {file}:{line} yet: its breakpoint stays until `breakpoints` with `remove` takes it away\n"
+            ),
+        };
+        match shown {
+            Ok(shown) => Ok(before(&said, shown)),
+            Err(failure) => {
+                let message = format!("{}\n{}", failure.message, said.trim_end());
+                Err(Failure { message, ..failure })
+            }
+        }
     }
 
     pub(super) async fn read_memory(
@@ -225,7 +253,7 @@ impl Debug {
         let all = text.lines().count();
         let rows = text.lines().enumerate().skip(from).take(count);
         let mut shown: String = rows.map(|(at, line)| format!("{}: {line}\n", at + 1)).collect();
-        if from + count < all {
+        if from.saturating_add(count) < all {
             shown.push_str(&format!("{all} lines in all; go on with `start: {}`\n", from + count + 1));
         }
         Ok(ToolResult::text(super::snapshot::cut(&shown, TEXT)).with_details(json!({ "lines": all })))
@@ -340,8 +368,13 @@ impl Debug {
     }
 
     /// Whether what is evaluated was agreed to.
-    pub(super) async fn may_evaluate(&self, expression: &str, cx: &ToolCx) -> Result<(), Failure> {
-        if !is_harmless(expression) {
+    pub(super) async fn may_evaluate(
+        &self,
+        expression: &str,
+        adapter: &AdapterDefinition,
+        cx: &ToolCx,
+    ) -> Result<(), Failure> {
+        if !only_looks(expression, adapter) {
             cx.permit_debug(&format!("evaluate `{expression}`")).await?;
         }
         Ok(())

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use agent::{ToolCx, ToolResult};
-use dap_client::{Breakpoints, Category, Clock, DapError, LaunchPlan, Session, SourceBreakpoint, State};
+use dap_client::{
+    AdapterDefinition, Breakpoints, Category, Clock, DapError, LaunchPlan, Session, SourceBreakpoint, State,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use workspace::AbsPath;
@@ -66,8 +68,9 @@ impl Debug {
         if args.points.is_empty() {
             return Err(needs("probe", "points"));
         }
-        let points = self.points(args, cx).await?;
-        let mut plan = self.plan(self.spec(args, cx).await?).await?;
+        let mut plan = self.plan(self.spec(args)?).await?;
+        super::launch::agreed(&self.kit, &plan.breakpoints, &plan.adapter, cx).await?;
+        let points = self.points(args, &plan.adapter, cx).await?;
         // It runs to its end: nothing but the points is of interest.
         plan.breakpoints.exceptions = Some(Vec::new());
         let over = super::launch::json_text(args.arguments.as_deref())?;
@@ -75,7 +78,7 @@ impl Debug {
         let mut logged = None;
         if !braces {
             let plan = with_points(&plan, &points, true);
-            match self.begin(&plan, over.clone(), cx, clock).await {
+            match self.begin_agreed(&plan, over.clone(), cx, clock).await {
                 Ok(session) => logged = Some(session),
                 Err(failure) if failure.code == workspace::ErrorCode::Unsupported => {}
                 Err(failure) => return Err(failure),
@@ -87,7 +90,7 @@ impl Debug {
                 (session, table, "log points; it was not stopped")
             }
             None => {
-                let session = self.begin(&with_points(&plan, &points, false), over, cx, clock).await?;
+                let session = self.begin_agreed(&with_points(&plan, &points, false), over, cx, clock).await?;
                 let table = self.ask_at_stops(&session, &points, clock).await?;
                 (session, table, "stops: it was held at each pass")
             }
@@ -102,11 +105,16 @@ impl Debug {
     }
 
     /// The points, those of one line together, after the person was asked about what does more than look.
-    async fn points(&self, args: &Arguments, cx: &ToolCx) -> Result<Vec<Point>, Failure> {
+    async fn points(
+        &self,
+        args: &Arguments,
+        adapter: &AdapterDefinition,
+        cx: &ToolCx,
+    ) -> Result<Vec<Point>, Failure> {
         let mut points: Vec<Point> = Vec::new();
         for it in &args.points {
             for expression in &it.expressions {
-                self.may_evaluate(expression, cx).await?;
+                self.may_evaluate(expression, adapter, cx).await?;
             }
             let path = self.kit.workspace.resolve(&it.file)?;
             match points.iter_mut().find(|point| point.path == path && point.line == it.line) {

@@ -191,7 +191,7 @@ async fn values(kit: &Kit, session: &Session, at: &Frame, cx: &ToolCx, clock: &C
     };
     let mut found = Vec::new();
     for it in super::values::expressions(&super::values::statement(&document.text, at.line)) {
-        if super::harmless::is_harmless(&it)
+        if super::harmless::only_looks(&it, &session.adapter)
             && let Ok(value) = session.evaluate(&it, Some(at.id), "watch", clock).await
         {
             found.push(value);
@@ -285,6 +285,9 @@ pub(super) fn ended(end: &End, adapter: &AdapterDefinition) -> String {
             format!("ended with exit code {code} (a shell tells signal {signal} so)")
         }
         (None, None, Some(code)) => format!("ended with exit code {code}"),
+        (None, None, None) if end.after_signal => {
+            format!("ended after the signal that stopped it; {} does not tell its exit code", adapter.name)
+        }
         (None, None, None) => "ended; its exit code is not known".to_owned(),
     }
 }

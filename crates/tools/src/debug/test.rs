@@ -103,7 +103,12 @@ impl Debug {
             Some(end) if end.exit_code == Some(0) => {
                 format!("test {title} ({runner}) passed: there was no failure to stop at\n")
             }
-            Some(end) if end.exit_code.is_none() && end.signal.is_none() && end.failure.is_none() => {
+            Some(end)
+                if end.exit_code.is_none()
+                    && !end.after_signal
+                    && end.signal.is_none()
+                    && end.failure.is_none() =>
+            {
                 format!("test {title} ({runner}) came to its end without a stop\n")
             }
             _ => format!(
@@ -165,7 +170,7 @@ impl Debug {
             }
         };
         let mut breakpoints = dap_client::Breakpoints::default();
-        self.add(&mut breakpoints, args, cx).await?;
+        self.add(&mut breakpoints, args)?;
         let mut env = run.env.clone();
         let mut given: Vec<(String, String)> = args.env.clone().unwrap_or_default().into_iter().collect();
         given.sort();

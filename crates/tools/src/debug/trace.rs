@@ -33,10 +33,10 @@ impl Debug {
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
         let expression = args.expression.as_deref().ok_or_else(|| needs("trace", "expression"))?;
-        self.may_evaluate(expression, cx).await?;
+        self.may_evaluate(expression, &session.adapter, cx).await?;
         let until = args.until.as_deref().map(until);
         if let Some(Until::True(condition)) = &until {
-            self.may_evaluate(condition, cx).await?;
+            self.may_evaluate(condition, &session.adapter, cx).await?;
         }
         let most = usize::try_from(args.count.unwrap_or(CHANGES).max(1)).unwrap_or(usize::MAX);
         let mut at = top(session, args.thread, clock).await?;
