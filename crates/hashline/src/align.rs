@@ -60,7 +60,15 @@ const MARGIN: usize = 3;
 
 impl Alignment {
     pub(crate) fn new(old: &Lines, new: &Lines) -> Self {
-        let (old, new) = (hashes(old), hashes(new));
+        Self::of(hashes(old, false), hashes(new, false))
+    }
+
+    /// Of the lines without their indentation.
+    pub(crate) fn unindented(old: &Lines, new: &Lines) -> Self {
+        Self::of(hashes(old, true), hashes(new, true))
+    }
+
+    fn of(old: Vec<u64>, new: Vec<u64>) -> Self {
         let whole = Passes::new(&old, &new, budget(&old, &new));
         Self { old, new, whole, cuts: None, piece: None, known: HashMap::new() }
     }
@@ -161,8 +169,12 @@ fn budget(old: &[u64], new: &[u64]) -> usize {
     FREE + STEPS * (old.len() + new.len())
 }
 
-fn hashes(lines: &Lines) -> Vec<u64> {
-    (1..=lines.count()).map(|line| xxh3_64(lines.bytes_without_blanks(line))).collect()
+fn hashes(lines: &Lines, unindented: bool) -> Vec<u64> {
+    let bytes = |line| match lines.bytes_without_blanks(line) {
+        bytes if unindented => bytes.trim_ascii_start(),
+        bytes => bytes,
+    };
+    (1..=lines.count()).map(|line| xxh3_64(bytes(line))).collect()
 }
 
 /// The cheapest ways from both ends.

@@ -3,7 +3,10 @@
 //! Asked only for hunks that have no place. The text that the hunks would have made is compared
 //! with the text as it is: where a hunk's rows stand there, between the same neighbours, and no
 //! cheapest way leaves any of the lines that they were to replace, there is nothing left to do.
+//! A line that only moved is not in the comparison but in the text: it is still there to be dealt
+//! with.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::Lines;
@@ -11,7 +14,7 @@ use crate::align::Fate;
 use crate::remap::Remap;
 use crate::surgery::{self, Hunk};
 
-/// For each hunk whether its result stands in `remap.new`.
+/// For each hunk whether its result stands in `remap.new`; asked for those `wanted`.
 pub(crate) fn applied(remap: &mut Remap<'_>, hunks: &[Hunk], wanted: &[bool]) -> Vec<bool> {
     let mut found = vec![false; hunks.len()];
     let candidates: Vec<usize> =
@@ -44,6 +47,52 @@ pub(crate) fn is_replaced(remap: &mut Remap<'_>, hunk: &Hunk) -> bool {
         return [change.after, change.to + 1].iter().all(|line| remap.fate(near, *line) != Fate::Unsure);
     }
     (change.after + 1..=change.to).all(|line| remap.fate(near, line) == Fate::Gone)
+}
+
+/// For each hunk whether a line that it takes away is in the new text more often than the hunks that
+/// were `made` explain, however it is indented there: then it went elsewhere. Where a hunk takes
+/// lines with a word in them, others (closing brackets, say) are not counted.
+pub(crate) fn leaves(hunks: &[Hunk], made: &[bool], old: &Lines, new: &Lines) -> Vec<bool> {
+    let removed: Vec<Vec<&str>> = hunks.iter().map(|hunk| removed(old, hunk)).collect();
+    let mut surplus: HashMap<&str, isize> = removed.iter().flatten().map(|line| (*line, 0)).collect();
+    let mut count = |line: &str, by: isize| {
+        if let Some(surplus) = surplus.get_mut(line.trim()) {
+            *surplus += by;
+        }
+    };
+    (1..=new.count()).for_each(|line| count(new.content(line), 1));
+    (1..=old.count()).for_each(|line| count(old.content(line), -1));
+    for (hunk, _) in hunks.iter().zip(made).filter(|(_, made)| **made) {
+        let change = surgery::region(old, hunk);
+        (change.after + 1..=change.to).for_each(|line| count(old.content(line), 1));
+        change.rows.iter().for_each(|(row, _)| count(row, -1));
+    }
+    let left = |line: &&str| surplus.get(line).is_some_and(|surplus| *surplus > 0);
+    removed.iter().map(|lines| lines.iter().any(left)).collect()
+}
+
+/// The lines, without indentation, of which a hunk leaves fewer than there were.
+fn removed<'a>(old: &'a Lines, hunk: &Hunk) -> Vec<&'a str> {
+    let change = surgery::region(old, hunk);
+    let mut kept: HashMap<&str, usize> = HashMap::new();
+    for (row, _) in &change.rows {
+        *kept.entry(row.trim()).or_default() += 1;
+    }
+    let lines = (change.after + 1..=change.to).map(|line| old.content(line).trim());
+    let mut lines: Vec<&str> = lines
+        .filter(|line| match kept.get_mut(line) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                false
+            }
+            _ => !line.is_empty(),
+        })
+        .collect();
+    let has_word = |line: &str| line.chars().any(char::is_alphanumeric);
+    if lines.iter().any(|line| has_word(line)) {
+        lines.retain(|line| has_word(line));
+    }
+    lines
 }
 
 /// Whether the rows after line `above`, and the lines around them, are in the new text.

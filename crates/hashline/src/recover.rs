@@ -107,6 +107,10 @@ pub(crate) fn way(
             done.iter_mut().zip(stands).for_each(|(done, stands)| *done |= stands);
         }
     }
+    if done.contains(&true) {
+        let left = applied::leaves(hunks, &done, lines, current);
+        done.iter_mut().zip(left).for_each(|(done, left)| *done &= !left);
+    }
     let missing = places.iter().zip(&done).any(|(place, done)| place.is_none() && !done);
     if missing || !in_order(hunks, &places, lines, current) {
         return Err(stale(source, blanks));

@@ -24,6 +24,8 @@ pub(crate) struct Remap<'a> {
     pub old: &'a Lines,
     pub new: &'a Lines,
     pub alignment: Alignment,
+    /// Of the lines without their indentation; made when needed.
+    unindented: Option<Alignment>,
     /// Comparisons of lines still allowed, so that no text takes more than its length deserves.
     pub work: usize,
 }
@@ -34,11 +36,18 @@ const WORK: usize = 16;
 impl<'a> Remap<'a> {
     pub(crate) fn new(old: &'a Lines, new: &'a Lines) -> Self {
         let alignment = Alignment::new(old, new);
-        Self { old, new, alignment, work: 10_000 + WORK * (old.count() + new.count()) }
+        Self { old, new, alignment, unindented: None, work: 10_000 + WORK * (old.count() + new.count()) }
     }
 
     /// The place of a hunk now.
     pub(crate) fn find(&mut self, place: Place) -> Found {
+        match self.proven(place) {
+            Found::At(found) if !self.is_same_closer(place, found) => Found::Nowhere,
+            found => found,
+        }
+    }
+
+    fn proven(&mut self, place: Place) -> Found {
         match place {
             Place::Lines { first, last } => self.lines(first, last),
             Place::Before(line) => self.point(line - 1, false, place),
@@ -57,6 +66,37 @@ impl<'a> Remap<'a> {
             return Fate::At(self.new.count() + 1);
         }
         self.alignment.fate(near, line)
+    }
+
+    /// Whether lines that tell nothing by themselves (closing brackets, say) are still those of
+    /// their block. Where a block was wrapped and indented, its own brace is not what it was, and
+    /// the brace of what wraps it may stand where its own stood. So if the nearest telling line on
+    /// either side vanished, the texts without indentation must say the same.
+    pub(crate) fn is_same_closer(&mut self, place: Place, found: Place) -> bool {
+        let (Some((first, last)), Some((start, end))) = (place.lines(), found.lines()) else { return true };
+        if (first..=last).any(|line| is_telling(self.old.content(line))) {
+            return true;
+        }
+        let near = (first, last);
+        let old = self.old;
+        let telling = |line: &usize| is_telling(old.content(*line));
+        let above = (1..first).rev().find(telling).map(|line| (line, (start + line).checked_sub(first)));
+        let below = (last + 1..=old.count()).find(telling).map(|line| (line, Some(end + (line - last))));
+        let around = above.into_iter().chain(below);
+        let vanished: Vec<_> =
+            around.filter(|(line, _)| !matches!(self.fate(near, *line), Fate::At(_))).collect();
+        if vanished.is_empty() {
+            return true;
+        }
+        let new = self.new;
+        let unindented = self.unindented.get_or_insert_with(|| Alignment::unindented(old, new));
+        unindented.fate(near, first) == Fate::At(start)
+            && unindented.fate(near, last) == Fate::At(end)
+            && vanished.iter().all(|(line, beside)| match unindented.fate(near, *line) {
+                Fate::At(at) => Some(at) == *beside,
+                Fate::Gone => true,
+                Fate::Unsure => false,
+            })
     }
 
     fn lines(&mut self, first: usize, last: usize) -> Found {
@@ -140,6 +180,18 @@ impl<'a> Remap<'a> {
         occurs_elsewhere(new, &old[from..to], place, &mut self.work)
     }
 }
+
+/// Whether a line holds more than punctuation and the words that close or part blocks.
+fn is_telling(line: &str) -> bool {
+    let mut words = line.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
+    words.any(|word| !CLOSING.contains(&word))
+}
+
+/// Words that stand between blocks or at their ends, in any language.
+const CLOSING: [&str; 14] = [
+    "begin", "catch", "do", "done", "else", "end", "endif", "ensure", "esac", "fi", "finally", "od", "then",
+    "try",
+];
 
 /// How far the lines `from..to` (0-based) and those around them are the same as from `start` on.
 fn run(old: &[u64], new: &[u64], from: usize, to: usize, start: usize, work: &mut usize) -> (usize, usize) {
