@@ -52,6 +52,8 @@ struct Told {
 
 async fn tell(server: &Server, events: &[(AbsPath, u8)], closed: &[AbsPath], told: &Told) {
     let mut messages = Vec::new();
+    server.moves(events.iter().map(|(path, _)| path));
+    server.core.sweep.knows(&server.core.definition, events.iter().map(|(path, _)| path));
     let watched = watched(server, events);
     if !watched.is_empty() {
         messages.push(("workspace/didChangeWatchedFiles", json!({"changes": watched})));

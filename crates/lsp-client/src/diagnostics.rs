@@ -25,6 +25,8 @@ const LONG_QUIET: Duration = Duration::from_secs(2);
 pub(crate) enum Told {
     /// To all who ask, about the true texts.
     All,
+    /// The same, without the first so many pushes: something else changed since they were made.
+    After(u64),
     /// To the trial that is on.
     Trial,
 }
@@ -51,6 +53,16 @@ struct State {
     /// While a trial is on, all that is pushed.
     trial: Option<HashMap<AbsPath, Push>>,
     after: Option<After>,
+    moved: Moved,
+}
+
+/// When the server was last told that a file changed: that file, and how many pushes had come. What it
+/// had pushed before of any other file may be wrong now.
+#[derive(Default)]
+struct Moved {
+    last: Option<(AbsPath, u64)>,
+    /// The same of the last file before it that is another one.
+    before: u64,
 }
 
 /// After a trial, while what is pushed may still be about its texts.
@@ -84,6 +96,43 @@ impl PushedDiagnostics {
     /// How many pushes have come.
     pub fn count(&self) -> u64 {
         self.state().count
+    }
+
+    /// The server is about to be told that a file changed; `pushes` had come by then.
+    pub fn moves(&self, path: &AbsPath, pushes: u64) {
+        let moved = &mut self.state().moved;
+        if let Some((last, count)) = &moved.last
+            && last != path
+        {
+            moved.before = *count;
+        }
+        moved.last = Some((path.clone(), pushes));
+    }
+
+    /// How many pushes had come when the server was last told of a change of another file than `path`.
+    pub fn moved(&self, path: &AbsPath) -> u64 {
+        let moved = &self.state().moved;
+        match &moved.last {
+            Some((last, count)) if last != path => *count,
+            _ => moved.before,
+        }
+    }
+
+    /// Whether something is known of the text that was sent, but nothing that came after the first
+    /// `pushes`.
+    pub fn is_outdated(&self, path: &AbsPath, synced: &Synced, pushes: u64) -> bool {
+        self.state().files.get(path).is_some_and(|push| {
+            let of_it = match push.version {
+                Some(version) => version == synced.number,
+                None => push.number > synced.pushes_before,
+            };
+            of_it && push.number <= pushes
+        })
+    }
+
+    /// Whether it names versions, so that late words about an older text are told apart.
+    pub fn is_versioned(&self) -> bool {
+        self.state().versioned
     }
 
     /// `textDocument/publishDiagnostics`.
@@ -177,6 +226,7 @@ impl PushedDiagnostics {
                 state.settle();
                 let push = match told {
                     Told::All => state.files.get(path).cloned(),
+                    Told::After(pushes) => state.files.get(path).filter(|push| push.number > pushes).cloned(),
                     Told::Trial => state.trial.as_ref().and_then(|trial| trial.get(path).cloned()),
                 };
                 let settled = push.as_ref().and_then(|push| self.settled(&state, push));

@@ -147,6 +147,33 @@ impl OpenDocuments {
         Ok(state)
     }
 
+    /// Sends the text of an open document once more under a new number, so that the server looks at it
+    /// again; `None` when it is not open.
+    pub fn send_again(
+        &mut self,
+        room: &Room,
+        rule: SyncRule,
+        path: &AbsPath,
+        pushes: u64,
+    ) -> Result<Option<Synced>, Closed> {
+        let Some(Open { state, .. }) = self.open.get_mut(path) else { return Ok(None) };
+        state.number += 1;
+        state.pushes_before = pushes;
+        if rule.open {
+            let params = json!({
+                "textDocument": {"uri": state.uri, "version": state.number},
+                "contentChanges": [{"text": &*state.view.text}],
+            });
+            room.notify("textDocument/didChange", &params)?;
+        }
+        Ok(Some(state.clone()))
+    }
+
+    /// The number of the text that an open document was last sent with.
+    pub fn number(&self, path: &AbsPath) -> Option<i32> {
+        self.open.get(path).map(|open| open.state.number)
+    }
+
     /// Tells the server that a document is no longer open.
     pub fn close(&mut self, room: &Room, rule: SyncRule, path: &AbsPath) -> Result<(), Closed> {
         let Some(open) = self.open.remove(path) else { return Ok(()) };

@@ -25,6 +25,7 @@ use crate::documents::Synced;
 use crate::error::ServerError;
 use crate::gate::{Entered, Gate};
 use crate::handler::ServerHandler;
+use crate::sweep::Look;
 use crate::usage::Usage;
 
 /// How often a request is sent again when the server says that the text changed meanwhile.
@@ -131,7 +132,7 @@ impl Server {
             params["initializationOptions"] = expand(options, variables);
         }
         // Before it reads anything, so that no change is missed.
-        self.sweep(true).await;
+        self.sweep(Look::First).await;
         let cancel = CancellationToken::new();
         let clock = Clock { until: Instant::now() + deadline, total: deadline, cancel: &cancel };
         let result = self.peer.request("initialize", &params, deadline, &cancel).await;
@@ -274,6 +275,30 @@ impl Server {
         }
     }
 
+    /// Makes the server look again at a document that it has: what it pushes of it from now on is about
+    /// all that was sent before.
+    pub async fn show_again(
+        &self,
+        entered: &Entered,
+        document: &Document,
+        clock: Clock<'_>,
+    ) -> Result<Synced, ServerError> {
+        if self.core.diagnostics.is_versioned() {
+            return self.open_anew(entered, document, clock).await;
+        }
+        // Closed, it would be told to be without problems, and nothing says of which text that is.
+        let open = self.open_entered(entered, document, clock).await?;
+        let room = self.room("textDocument/didChange", clock).await?;
+        let rule = self.core.sync_rule();
+        let pushes = self.core.diagnostics.count();
+        match self.core.documents().send_again(&room, rule, &document.path, pushes) {
+            Ok(again) => return Ok(again.unwrap_or(open)),
+            Err(closed) => tracing::debug!(server = self.name(), %closed, "not shown again"),
+        }
+        drop(room);
+        Err(self.crashed("textDocument/didChange").await)
+    }
+
     /// Makes the server see all of `documents` as they are, for one question. Whoever calls it calls
     /// [`Server::close_all`] with what it gives.
     pub async fn open_all(&self, documents: &[Document], clock: Clock<'_>) -> Result<Opened, ServerError> {
@@ -349,7 +374,7 @@ impl Server {
         tokio::select! {
             biased;
             () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
-            () = self.sweep(false) => {}
+            () = self.sweep(Look::IfDue) => {}
         }
         let _entered = self.enter(method, clock).await?;
         let encoding = self.core.capabilities().encoding();
@@ -397,18 +422,26 @@ impl Server {
     }
 
     /// Tells the server which files changed on disk since the last look.
-    async fn sweep(&self, first: bool) {
-        if !self.core.sweep.is_due() {
+    pub async fn sweep(&self, how: Look) {
+        if !self.core.sweep.is_due() && how == Look::IfDue {
             return;
         }
         let core = Arc::clone(&self.core);
         let look = move || crate::sweep::look(&core.workspace, &core.root, &core.definition);
         let Ok(seen) = tokio::task::spawn_blocking(look).await else { return };
-        let events = self.core.sweep.changes(seen, first);
+        let events = self.core.sweep.changes(seen, how == Look::First);
+        // A server that did not ask to hear of it may watch files itself.
+        self.moves(events.iter().map(|(path, _)| path));
         let events = crate::commit::watched(self, &events);
         if !events.is_empty() {
             self.tell(&[("workspace/didChangeWatchedFiles", json!({"changes": events}))]).await;
         }
+    }
+
+    /// What is known of other files than these, which the server is about to hear of, may be wrong.
+    pub fn moves<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
+        let pushes = self.core.diagnostics.count();
+        paths.for_each(|path| self.core.diagnostics.moves(path, pushes));
     }
 
     /// Tells, in order with everything else.
@@ -482,7 +515,12 @@ impl Server {
         let pushes = self.core.diagnostics.count();
         let mut sync = |document: &Document| {
             let language = self.core.definition.language_id(document.path.as_path()).unwrap_or("plaintext");
-            documents.sync(room, rule, document, language, pushes)
+            let before = documents.number(&document.path);
+            let synced = documents.sync(room, rule, document, language, pushes)?;
+            if before.is_some_and(|before| before != synced.number) {
+                self.core.diagnostics.moves(&document.path, pushes);
+            }
+            Ok(synced)
         };
         let mut gone = Vec::new();
         for (path, document) in fresh {
@@ -495,6 +533,7 @@ impl Server {
         }
         let target = document.map(&mut sync).transpose()?;
         for path in gone {
+            self.core.diagnostics.moves(path, pushes);
             documents.close(room, rule, path)?;
         }
         Ok(target)

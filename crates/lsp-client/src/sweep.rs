@@ -1,8 +1,8 @@
 //! Files that changed behind our backs, so that a server hears of what it has read but not open.
 //!
 //! Reads names, sizes and times only. Looks at the files that the server's definition is about, at most
-//! [`LIMIT`] of them, and not more than once in [`PAUSE`]: a checkout or a formatter run between two
-//! questions is seen, one during a question by the next.
+//! [`LIMIT`] of them, and not more than once in [`PAUSE`] unless the question is one of problems: a
+//! checkout or a formatter run between two questions is seen, one during a question by the next.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +15,16 @@ use crate::definition::ServerDefinition;
 /// Files looked at for one server.
 const LIMIT: usize = 4096;
 /// Between two looks.
-const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// When to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Before the server reads anything: nothing is told.
+    First,
+    IfDue,
+    Now,
+}
 
 /// `FileChangeType` of LSP.
 pub(crate) const CREATED: u8 = 1;
@@ -44,6 +53,18 @@ impl Sweep {
         due
     }
 
+    /// Files as they are now, of which the server is told by other means.
+    pub fn knows<'a>(&self, definition: &ServerDefinition, paths: impl Iterator<Item = &'a AbsPath>) {
+        for path in paths.filter(|path| wanted(definition, path)) {
+            let now = stamp(path);
+            let mut state = self.state();
+            match now {
+                Some(now) => state.1.insert(path.clone(), now),
+                None => state.1.remove(path),
+            };
+        }
+    }
+
     /// What changed since the last look; nothing at the first.
     pub fn changes(&self, now: Seen, first: bool) -> Vec<(AbsPath, u8)> {
         let before = std::mem::replace(&mut self.state().1, now.clone());
@@ -65,18 +86,18 @@ impl Sweep {
     }
 }
 
+/// Whether a file is of a server's language or marks a root of it.
+fn wanted(definition: &ServerDefinition, path: &AbsPath) -> bool {
+    definition.language_id(path.as_path()).is_some() || definition.root.markers.contains(&path.file_name())
+}
+
+fn stamp(path: &AbsPath) -> Option<(u64, Option<SystemTime>)> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.len(), metadata.modified().ok()))
+}
+
 /// The files of a server's language and its root markers, as they are. Blocking.
 pub(crate) fn look(workspace: &Workspace, root: &AbsPath, definition: &ServerDefinition) -> Seen {
-    let wanted = |path: &AbsPath| {
-        definition.language_id(path.as_path()).is_some()
-            || definition.root.markers.contains(&path.file_name())
-    };
-    let files = workspace.files(root).filter(wanted).take(LIMIT);
-    files
-        .filter_map(|path| {
-            let metadata = std::fs::metadata(&path).ok()?;
-            let stamp = (metadata.len(), metadata.modified().ok());
-            Some((path, stamp))
-        })
-        .collect()
+    let files = workspace.files(root).filter(|path| wanted(definition, path)).take(LIMIT);
+    files.filter_map(|path| stamp(&path).map(|stamp| (path, stamp))).collect()
 }

@@ -1,6 +1,7 @@
 //! The problems of exactly the text that was asked about.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -13,11 +14,16 @@ use crate::definition::{Feature, expand};
 use crate::diagnostics::Told;
 use crate::documents::Synced;
 use crate::error::ServerError;
+use crate::gate::Entered;
 use crate::pool::{RequestCx, ServerPool};
 use crate::protocol::{RawDiagnostic, Report};
 use crate::server::{Clock, Server};
+use crate::sweep::Look;
 
 pub(crate) const METHOD: &str = "textDocument/diagnostic";
+/// How long a server may take to tell anew of a document after it heard that another file changed. Those
+/// that have nothing new to say of it stay silent.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 impl ServerPool {
     /// What all servers of a file say about the text of `doc`. Never about another text: a server that
@@ -103,6 +109,12 @@ pub(super) async fn of_loaded(
             (synced, items)
         }
         None => {
+            // What was pushed before another file changed is not repeated as if it were known.
+            tokio::select! {
+                biased;
+                () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
+                () = server.sweep(Look::Now) => {}
+            }
             // Held while it is waited: no trial comes between.
             let entered = server.enter(METHOD, clock).await?;
             let synced = match anew {
@@ -113,11 +125,11 @@ pub(super) async fn of_loaded(
                 biased;
                 () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
                 _ = server.peer.closed() => return Err(server.crashed("waiting for diagnostics").await),
-                pushed = server.core.diagnostics.wait(&doc.path, &synced, clock.until, Told::All) => pushed,
-                true = is_clean(server, doc, &synced, clock) => Some(RawJson::empty_list()),
+                pushed = pushed(server, &entered, doc, synced.clone(), clock) => pushed?,
+                true = is_clean(server, doc, &synced, clock) => Some((synced, RawJson::empty_list())),
             };
-            let Some(items) = pushed else { return Ok(None) };
-            (synced, items)
+            let Some(pushed) = pushed else { return Ok(None) };
+            pushed
         }
     };
     // Another question may have sent a newer text meanwhile; then the answer may be about that.
@@ -125,6 +137,28 @@ pub(super) async fn of_loaded(
         return Ok(None);
     }
     read(server, &synced, &items).map(Some)
+}
+
+/// What the server pushes of a document after all that it was told of others. One that says nothing more
+/// for a while is shown the document again.
+async fn pushed(
+    server: &Server,
+    entered: &Entered,
+    doc: &Document,
+    mut synced: Synced,
+    clock: Clock<'_>,
+) -> Result<Option<(Synced, RawJson)>, ServerError> {
+    let told = &server.core.diagnostics;
+    let moved = told.moved(&doc.path);
+    if told.is_outdated(&doc.path, &synced, moved) {
+        let until = Instant::now() + PATIENCE.min(clock.left() / 4);
+        if let Some(items) = told.wait(&doc.path, &synced, until, Told::After(moved)).await {
+            return Ok(Some((synced, items)));
+        }
+        synced = server.show_again(entered, doc, clock).await?;
+    }
+    let items = told.wait(&doc.path, &synced, clock.until, Told::After(moved)).await;
+    Ok(items.map(|items| (synced, items)))
 }
 
 /// Whether the server, asked as its definition says, finds nothing wrong with exactly this text. `false`

@@ -221,3 +221,47 @@ async fn what_is_told_of_related_documents_is_their_report() {
     assert_eq!(of("b.txt").await, ["of b"]);
     assert_eq!(named(&bench), [("a.txt".to_owned(), Value::Null), ("b.txt".to_owned(), json!("b1"))]);
 }
+
+/// What was pushed of a file before another one changed on disk is not repeated as known: what follows
+/// counts, and a server that says nothing is shown the file again.
+#[tokio::test]
+async fn what_was_told_before_another_file_changed_is_not_believed() {
+    let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
+        "registerOptions": {"watchers": [{"globPattern": "**/*"}]}}]});
+    for (version, again) in [(json!("${version}"), "didOpen"), (Value::Null, "didChange")] {
+        let script = script()
+            .on("initialized", [Step::request("w", "client/registerCapability", watchers.clone())])
+            .on("textDocument/didOpen", [Step::wait_for("response", 1), publish(version.clone(), "no new")])
+            .on(&format!("textDocument/{again}"), [publish(version.clone(), "found")]);
+        let bench = bench(&[("a.txt", "a")], script);
+        assert_eq!(ask(&bench, LONG).await, "no new");
+        assert_eq!(ask(&bench, LONG).await, "no new");
+        bench.write("new.txt", "n");
+        assert_eq!(ask(&bench, LONG).await, "found", "{again}");
+        assert_eq!(bench.got("scripted", "workspace/didChangeWatchedFiles").len(), 1);
+        assert_eq!(
+            ask(&bench, Duration::from_millis(100)).await,
+            "found",
+            "known, and nothing changed since"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_follows_the_change_of_another_open_file_is_waited_for() {
+    let of = |name: &str, version: i32, items: Value| {
+        let params = json!({"uri": format!("${{root}}/{name}"), "version": version, "diagnostics": items});
+        Step::notify("textDocument/publishDiagnostics", params)
+    };
+    let broken = json!([{"range": range(0, 0, 1), "message": "broken"}]);
+    let script = script()
+        .on("textDocument/didOpen", [of("a.txt", 1, json!([]))])
+        .on("textDocument/didOpen", [of("b.txt", 1, json!([]))])
+        .on("textDocument/didChange", [of("a.txt", 1, broken)]);
+    let bench = bench(&[("a.txt", "a"), ("b.txt", "b")], script);
+    assert_eq!(ask(&bench, LONG).await, "");
+    let b = bench.pool.diagnostics(&bench.doc("b.txt"), &cx(LONG)).await.unwrap().value;
+    assert!(b.items.is_empty() && b.pending.is_empty());
+    bench.write("b.txt", "changed");
+    assert_eq!(ask(&bench, LONG).await, "broken");
+}
