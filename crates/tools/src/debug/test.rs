@@ -100,6 +100,12 @@ impl Debug {
             return format!("{runner} found no test {title}\n");
         }
         match debug.end_of(at) {
+            Some(end) if end.exit_code.is_none_or(|code| code == 0) && left_out(&wrote) => {
+                format!(
+                    "test {title} ({runner}) did not run as others do; {runner} says:\n{}\n",
+                    last(&wrote)
+                )
+            }
             Some(end) if end.exit_code == Some(0) => {
                 format!("test {title} ({runner}) passed: there was no failure to stop at\n")
             }
@@ -112,7 +118,8 @@ impl Debug {
                 format!("test {title} ({runner}) came to its end without a stop\n")
             }
             _ => format!(
-                "test {title} ({runner}) failed where the debugger could not stop it; its output tells more\n"
+                "{runner} did not succeed with test {title}, and the debugger did not stop it; the last that was written:\n{}\n",
+                last(&wrote)
             ),
         }
     }
@@ -259,6 +266,20 @@ fn last(text: &str) -> String {
     lines[lines.len().saturating_sub(30)..].join("\n")
 }
 
+/// Whether what a runner wrote last counts tests that it skipped, or expected to fail.
+fn left_out(wrote: &str) -> bool {
+    const WORDS: &[&str] = &["skipped", "xfailed", "xpassed", "ignored", "todo"];
+    let some = |it: &str| it.parse::<u64>().is_ok_and(|count| count > 0);
+    // `1 skipped` of pytest and others, `skipped=1` of unittest, `skipped 1` of Node.
+    last(wrote).lines().any(|line| {
+        let words: Vec<&str> =
+            line.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+        words.windows(2).any(|pair| {
+            (some(pair[0]) && WORDS.contains(&pair[1])) || (WORDS.contains(&pair[0]) && some(pair[1]))
+        })
+    })
+}
+
 /// The build folder of a C project: the one named, the root, or a folder `build*` in it.
 fn ctest_folder(root: &AbsPath, named: Option<&AbsPath>) -> Option<AbsPath> {
     let has = |folder: &AbsPath| folder.join("CTestTestfile.cmake").as_path().is_file();
@@ -290,6 +311,27 @@ fn executables(messages: &str, file: Option<&AbsPath>) -> Vec<AbsPath> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_test_that_was_skipped_is_told_from_one_that_passed() {
+        for wrote in [
+            "s  [100%]\n1 skipped in 0.01s\n",
+            "===== 1 xfailed in 0.05s =====\n",
+            "OK (skipped=1)\n",
+            "# pass 0\n# skipped 1\n# todo 0\n",
+            "test result: ok. 0 passed; 0 failed; 1 ignored; 0 measured\n",
+        ] {
+            assert!(left_out(wrote), "{wrote}");
+        }
+        for wrote in [
+            "1 passed in 0.01s\n",
+            "# pass 1\n# skipped 0\n# todo 0\n# duration_ms 7\n",
+            "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out\n",
+            "",
+        ] {
+            assert!(!left_out(wrote), "{wrote}");
+        }
+    }
 
     #[test]
     fn the_executable_that_is_made_of_the_file_is_first() {
