@@ -169,6 +169,28 @@ impl ServerPool {
                 "no language server follows this file's name: what refers to it was not mended".to_owned(),
             );
         }
+        // The other file of a module has its name, and is found by it.
+        let twins = if folder { Vec::new() } else { self.twins(from) };
+        for twin in twins {
+            let path = &twin.path;
+            let is = |it: &Operation| matches!(it, Operation::Rename { from, .. } if from == path);
+            if edit.operations.iter().any(is) {
+                continue;
+            }
+            let (name, other) = (self.workspace.relative(from), self.workspace.relative(path));
+            if from.as_path().extension() != to.as_path().extension() {
+                notes.push(format!("{other}, which stands beside {name}, keeps its name"));
+                continue;
+            }
+            let extension = path.as_path().extension().unwrap_or_default();
+            let Some(moved) = AbsPath::new(to.as_path().with_extension(extension)) else { continue };
+            notes.push(format!(
+                "{other} belongs to {name} and moves with it, to {}; look whether its own imports still hold",
+                self.workspace.relative(&moved)
+            ));
+            let expected = (!edits(&edit, path)).then_some(twin.version);
+            edit.operations.push(Operation::Rename { from: twin.path, to: moved, expected, replaces: None });
+        }
         // Edits of the file itself come first, so the version that they are for is checked by them.
         let expected = match folder || edits(&edit, from) {
             true => None,

@@ -2,8 +2,11 @@
 //! renamed in both or in none.
 //!
 //! A server answers for the one that it reads; the other would keep the old name unseen. What must stay
-//! true: the other's declaration is found by its path of names, never by its words alone.
+//! true: the other's declaration is found by its path of names, never by its words alone. What a module
+//! imports it declares too (Python's only, the one language that has such files here): servers do not
+//! name that among a file's symbols.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use workspace::{AbsPath, Document, ErrorCode, Operation, WorkspaceEdit};
@@ -28,7 +31,12 @@ impl ServerPool {
         cx: &RequestCx,
     ) -> Result<WorkspaceEdit, ServerError> {
         let (old_name, new_name) = names;
-        for path in edited(&edit).map(|(path, _)| path.clone()).collect::<Vec<_>>() {
+        // What one brings may have a second file in turn.
+        let mut seen: HashMap<AbsPath, usize> = HashMap::new();
+        loop {
+            let next = edited(&edit).find(|(path, edits)| seen.get(*path) != Some(&edits.len()));
+            let Some((path, edits)) = next.map(|(path, edits)| (path.clone(), edits.len())) else { break };
+            seen.insert(path.clone(), edits);
             let Some(twin) = self.twin(server, &path) else { continue };
             let holds = text::occurrences(&twin.text, old_name).next().is_some();
             if !holds || edited(&edit).any(|(edited, _)| *edited == twin.path) {
@@ -48,6 +56,13 @@ impl ServerPool {
                     declared.push(symbol.path.clone());
                 }
             });
+            let is_imported = |document: &Document, symbols: &[Symbol], place: usize| {
+                imports(&document.text, place, old_name)
+                    && !symbols.iter().any(|symbol| symbol.range.contains(&place))
+            };
+            if places.iter().any(|place| is_imported(&document, &symbols, *place)) {
+                declared.push(old_name.to_owned());
+            }
             let others = self.symbols(&twin, cx).await?.value;
             let mut same = Vec::new();
             walk(&others, &mut |symbol| {
@@ -55,6 +70,10 @@ impl ServerPool {
                     same.push(symbol.selection.start);
                 }
             });
+            if same.is_empty() && declared.iter().any(|path| path == old_name) {
+                let words = text::occurrences(&twin.text, old_name).map(|place| place.start);
+                same.extend(words.filter(|place| is_imported(&twin, &others, *place)).take(1));
+            }
             let Some(offset) = same.first() else { continue };
             let clock = cx.clock();
             let more = renamed(server, &twin, *offset, old_name, new_name, clock).await;
@@ -76,6 +95,22 @@ impl ServerPool {
         Ok(edit)
     }
 
+    /// The other files of the module that are there, whichever server knows of such.
+    pub(super) fn twins(&self, path: &AbsPath) -> Vec<Document> {
+        let mut found: Vec<Document> = Vec::new();
+        for definition in self.definitions().for_path(path.as_path()) {
+            let Some(own) = path.as_path().extension().and_then(|it| it.to_str()) else { break };
+            let pairs = definition.twins.iter().filter(|twins| twins.iter().any(|it| it == own));
+            for other in pairs.flatten().filter(|it| *it != own) {
+                let Some(other) = AbsPath::new(path.as_path().with_extension(other)) else { continue };
+                if found.iter().all(|it| it.path != other) {
+                    found.extend(self.workspace.document(&other).ok());
+                }
+            }
+        }
+        found
+    }
+
     /// The other file of the module, if it is there.
     fn twin(&self, server: &Server, path: &AbsPath) -> Option<Document> {
         let own = path.as_path().extension()?.to_str()?;
@@ -85,6 +120,38 @@ impl ServerPool {
             let other = AbsPath::new(path.as_path().with_extension(other))?;
             self.workspace.document(&other).ok()
         })
+    }
+}
+
+/// Whether `name` at a place is what a Python import gives its module: `from m import name`,
+/// `import m as name`; not `from m import name as other`.
+fn imports(text: &str, place: usize, name: &str) -> bool {
+    let (Some(before), Some(after)) = (text.get(..place), text.get(place..)) else { return false };
+    let Some(after) = after.strip_prefix(name) else { return false };
+    let mut rest = after.split_whitespace();
+    if after.starts_with([' ', '\t']) && rest.next() == Some("as") && rest.next() != Some(name) {
+        return false;
+    }
+    // The statement begins on this line, or on an earlier one that opens a parenthesis.
+    let mut start = before.rfind('\n').map_or(0, |at| at + 1);
+    let statement = loop {
+        let statement = before[start..].trim_start();
+        if statement.starts_with("from ") || statement.starts_with("import ") {
+            break statement;
+        }
+        let Some(end) = start.checked_sub(1) else { return false };
+        start = before[..end].rfind('\n').map_or(0, |at| at + 1);
+        if before[start..].contains([')', ';']) {
+            return false;
+        }
+    };
+    let opens = statement.split_once('\n').is_none_or(|(first, _)| first.contains('('));
+    if !opens || statement.contains([')', ';']) {
+        return false;
+    }
+    match statement.starts_with("from ") {
+        true => statement.split_whitespace().any(|word| word == "import" || word.starts_with("import(")),
+        false => statement.trim_end().ends_with(" as"),
     }
 }
 
@@ -114,4 +181,31 @@ fn join(edit: &mut WorkspaceEdit, more: WorkspaceEdit) -> Result<(), AbsPath> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::imports;
+
+    #[test]
+    fn what_an_import_gives_its_module_is_told_from_what_it_uses() {
+        for (text, gives) in [
+            ("from m import old", true),
+            ("from m import a, old, b", true),
+            ("from m import (\n    a,\n    old,\n)", true),
+            ("try:\n    from m import old\n", true),
+            ("import m as old", true),
+            ("from m import old as old", true),
+            ("from m import old as other", false),
+            ("from old import a", false),
+            ("import old", false),
+            ("from m import a\nold()", false),
+            ("from m import (a)\nold()", false),
+            ("from m import a; old()", false),
+            ("from m import a\nf(old)", false),
+            ("x = old", false),
+        ] {
+            assert_eq!(imports(text, text.find("old").unwrap(), "old"), gives, "{text}");
+        }
+    }
 }

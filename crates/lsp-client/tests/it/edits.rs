@@ -421,3 +421,69 @@ async fn both_sides_of_a_module_are_renamed_in_or_none() {
     let alone = renamed_in_two_sides("Box\n\nolder\n", [one, json!({})]).await;
     assert_eq!(alone.unwrap(), ["a.one: Box\nnew\n"], "the other does not declare it");
 }
+
+const SIDES: &str =
+    "twins = [[\"one\", \"two\"]]\n[[languages]]\nid = \"sides\"\npatterns = [\"*.one\", \"*.two\"]\n";
+
+#[tokio::test]
+async fn a_name_that_a_module_imports_is_renamed_in_its_other_file_too() {
+    let at = |start: u32| json!([{"range": range(0, start, start + 3), "newText": "new"}]);
+    let own = Step::Result(
+        json!([{"name": "old", "kind": 12, "range": range(0, 0, 3), "selectionRange": range(0, 0, 3)}]),
+    );
+    let none = Step::Result(json!([]));
+    let first = json!({"${root}/m.one": at(0), "${root}/i.one": at(14)});
+    let renames = |changes: Value| [Step::Result(json!({"changes": changes}))];
+    let script =
+        Script::new(json!({"textDocumentSync": 2, "renameProvider": true, "documentSymbolProvider": true}))
+            .on("textDocument/documentSymbol", [none.clone()])
+            .on("textDocument/documentSymbol", [own.clone()])
+            .on("textDocument/documentSymbol", [none])
+            .on("textDocument/documentSymbol", [own])
+            .on("textDocument/rename", renames(first.clone()))
+            // Asked again with all of it open.
+            .on("textDocument/rename", renames(first))
+            // Of the one module's other file, which brings a user of it, and of that one's.
+            .on("textDocument/rename", renames(json!({"${root}/i.two": at(0), "${root}/u.one": at(14)})))
+            .on("textDocument/rename", renames(json!({"${root}/u.two": at(0)})));
+    let files = [
+        ("m.one", "old\n"),
+        ("i.one", "from m import old\n"),
+        ("i.two", "old\n"),
+        ("u.one", "from i import old\n"),
+        ("u.two", "old\n"),
+    ];
+    let bench = build(&files, vec![("scripted", script, SIDES)], |_| ());
+    let answer = bench.pool.rename(&bench.doc("m.one"), 0, "new", &cx(LONG)).await.unwrap();
+    assert_eq!(
+        bench.outcome(answer.value),
+        [
+            "i.one: from m import new\n",
+            "i.two: new\n",
+            "m.one: new\n",
+            "u.one: from i import new\n",
+            "u.two: new\n"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn both_files_of_a_module_move() {
+    let files = json!({"filters": [{"pattern": {"glob": "**/*"}}]});
+    let script =
+        Script::new(json!({"workspace": {"fileOperations": {"willRename": files}}, "textDocumentSync": 2}))
+            .on("workspace/willRenameFiles", [Step::Result(Value::Null)]);
+    let files = [("a.one", "1"), ("a.two", "2")];
+    let bench = build(&files, vec![("scripted", script, SIDES)], |_| ());
+    let from = bench.path("a.one");
+    let moved = bench.pool.rename_file(&from, &bench.path("sub/c.one"), &cx(LONG)).await.unwrap();
+    let note = moved.note.unwrap_or_default();
+    assert!(note.contains("a.two") && note.contains("sub/c.two"), "{note}");
+    let outcome = bench.outcome(moved.value);
+    assert!(
+        ["sub/c.one: 1", "sub/c.two: 2"].iter().all(|it| outcome.contains(&(*it).to_owned())),
+        "{outcome:?}"
+    );
+    let other = bench.pool.rename_file(&from, &bench.path("c.txt"), &cx(LONG)).await.unwrap();
+    assert!(other.note.unwrap_or_default().contains("a.two, which stands beside a.one, keeps its name"));
+}
