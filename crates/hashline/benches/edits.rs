@@ -37,7 +37,7 @@ enum Gate {
 }
 
 impl Syntax for Gate {
-    fn judge(&self, path: &str, before: &Arc<str>, edits: &[TextEdit]) -> Option<Judgement> {
+    fn judge(&self, path: &str, _: &str, before: &Arc<str>, edits: &[TextEdit]) -> Option<Judgement> {
         let language = Language::of(path, before)?;
         let after = text::apply(before, edits).ok()?;
         let whole = |tree: &Tree| match tree.surely_parses(before, edits, Stop::NEVER) {

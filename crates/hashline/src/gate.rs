@@ -37,16 +37,18 @@ pub(crate) struct Barred {
 }
 
 /// Judges hunks (one per operation, placed in `lines`) and the `edits` that they amount to, which
-/// are not empty.
+/// are not empty. `paths`: the file's, and the one that it will have.
 pub(crate) fn check(
-    path: &str,
+    paths: (&str, &str),
     ops: &[Op],
     lines: &Lines,
     hunks: Vec<Hunk>,
     edits: Vec<TextEdit>,
     options: Options<'_>,
 ) -> Result<Gated, Barred> {
-    let asked = options.syntax.and_then(|syntax| Some((syntax, syntax.judge(path, lines.text(), &edits)?)));
+    let asked = options
+        .syntax
+        .and_then(|syntax| Some((syntax, syntax.judge(paths.0, paths.1, lines.text(), &edits)?)));
     let Some((syntax, judgement)) = asked else {
         let notes = boundaries(ops, &hunks, lines, false);
         return Ok(Gated { hunks, edits, notes });
@@ -63,7 +65,7 @@ pub(crate) fn check(
         return Ok(Gated { hunks, edits, notes });
     };
     if !judgement.was_broken
-        && let Some(repair) = only_repair(path, ops, lines, &hunks, syntax)
+        && let Some(repair) = only_repair(paths, ops, lines, &hunks, syntax)
     {
         let mut notes = vec![repair.note(first)];
         notes.extend(boundaries(ops, &repair.hunks, lines, true));
@@ -171,10 +173,16 @@ impl Repair {
 }
 
 /// The one small repair that parses; `None` where there is none, or more than one.
-fn only_repair(path: &str, ops: &[Op], lines: &Lines, hunks: &[Hunk], syntax: &dyn Syntax) -> Option<Repair> {
+fn only_repair(
+    paths: (&str, &str),
+    ops: &[Op],
+    lines: &Lines,
+    hunks: &[Hunk],
+    syntax: &dyn Syntax,
+) -> Option<Repair> {
     let parses = |edits: &[TextEdit]| {
         syntax
-            .judge(path, lines.text(), edits)
+            .judge(paths.0, paths.1, lines.text(), edits)
             .is_some_and(|judgement| !judgement.was_broken && judgement.broken.is_empty())
     };
     for at_both_ends in [false, true] {

@@ -198,10 +198,14 @@ fn section_plan(
             strategy = Strategy::AlreadyApplied;
             notes.push(recovery::already_applied());
         } else if !edits.is_empty() {
+            let new_path = match &section.file_op {
+                FileOp::Rename { to } => to,
+                FileOp::Keep | FileOp::Remove => &section.path,
+            };
             let gated =
-                gate::check(&section.path, &ops, current, hunks, edits, options).map_err(|barred| {
-                    Problem { reason: barred.reason, message: barred.message, show: barred.show }
-                })?;
+                gate::check((&section.path, new_path), &ops, current, hunks, edits, options).map_err(
+                    |barred| Problem { reason: barred.reason, message: barred.message, show: barred.show },
+                )?;
             (hunks, edits) = (gated.hunks, gated.edits);
             notes.extend(gated.notes);
         }

@@ -9,9 +9,10 @@ use text::TextEdit;
 
 /// Someone who knows grammars. Answers are for the texts handed in, whatever a file holds by now.
 pub trait Syntax: fmt::Debug + Sync {
-    /// What `edits` (in order of place, not overlapping) break in `before`; `None` when there is no
-    /// grammar for the path, or no answer in time. It may be asked about several edits of one text.
-    fn judge(&self, path: &str, before: &Arc<str>, edits: &[TextEdit]) -> Option<Judgement>;
+    /// What `edits` (in order of place, not overlapping) break in `before`, a file at `path` that will
+    /// be at `new_path`; `None` when there is no grammar for it, no one grammar for both, or no
+    /// answer in time. It may be asked about several edits of one text.
+    fn judge(&self, path: &str, new_path: &str, before: &Arc<str>, edits: &[TextEdit]) -> Option<Judgement>;
 
     /// The lines of the one construct that begins on `line` of `text`.
     ///

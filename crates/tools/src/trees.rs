@@ -288,9 +288,13 @@ impl Drop for Grammars<'_> {
 }
 
 impl Syntax for Grammars<'_> {
-    fn judge(&self, path: &str, before: &Arc<str>, edits: &[TextEdit]) -> Option<Judgement> {
+    fn judge(&self, path: &str, new_path: &str, before: &Arc<str>, edits: &[TextEdit]) -> Option<Judgement> {
         let language = Language::of(path, before)?;
         let after = text::apply(before, edits).ok()?;
+        // What is right in one language is no error for being none in another.
+        if Language::of(new_path, &after) != Some(language) {
+            return None;
+        }
         let start = Instant::now();
         let late = || start.elapsed() > DEADLINE;
         let mut nearby = false;
@@ -349,9 +353,24 @@ mod tests {
         trees.tasks.close();
         trees.tasks.wait().await;
         assert!(trees.get(key(Language::Rust, &text)).is_some());
-        let judged = Grammars::new(&trees).judge("a.rs", &text, &edit(&text, "}", "")).unwrap();
+        let judged = Grammars::new(&trees).judge("a.rs", "a.rs", &text, &edit(&text, "}", "")).unwrap();
         assert!(!judged.nearby && judged.broken.len() == 1, "{judged:?}");
-        assert_eq!(Grammars::new(&trees).judge("a.txt", &text, &[]), None);
+        assert_eq!(Grammars::new(&trees).judge("a.txt", "a.txt", &text, &[]), None);
+    }
+
+    #[test]
+    fn an_edit_that_changes_the_language_is_not_judged() {
+        let trees = Trees::default();
+        let judge = |path: &str, new_path: &str, text: &str, from: &str, to: &str| {
+            Grammars::new(&trees).judge(path, new_path, &text.into(), &edit(text, from, to))
+        };
+        let header = "int one;\nint two;\n";
+        assert_eq!(judge("a.h", "a.h", header, "int two;", "using namespace std;"), None);
+        assert_eq!(judge("a.h", "a.h", header, "int two;", "int three;"), Some(Judgement::default()));
+        let script = "#!/bin/sh\necho one\n";
+        assert_eq!(judge("run", "run", script, script, "#!/usr/bin/python3\nprint((1, 'one'))\n"), None);
+        assert_eq!(judge("a.json", "a.toml", "{}\n", "{}", "a = 1"), None);
+        assert!(judge("a.json", "b.json", "{}\n", "{}", "a = 1").is_some_and(|it| !it.broken.is_empty()));
     }
 
     #[tokio::test]
@@ -360,7 +379,7 @@ mod tests {
         let edits = edit(&text, "g(2)", "h(2)");
         let after: Arc<str> = text::apply(&text, &edits).unwrap().into();
         let grammars = Grammars::new(&trees);
-        assert_eq!(grammars.judge("a.rs", &text, &edits), Some(Judgement::default()));
+        assert_eq!(grammars.judge("a.rs", "a.rs", &text, &edits), Some(Judgement::default()));
         grammars.keep("a.rs", &after);
         drop(grammars);
         assert!(trees.get(key(Language::Rust, &after)).is_some());
@@ -373,12 +392,12 @@ mod tests {
         assert!(takes_long(Language::Rust, &text));
         let middle = text.find("g(2500)").unwrap();
         let edits = [TextEdit::replace(middle..middle + 7, "g(2500")];
-        let judged = Grammars::new(&trees).judge("a.rs", &text, &edits).unwrap();
+        let judged = Grammars::new(&trees).judge("a.rs", "a.rs", &text, &edits).unwrap();
         assert!(judged.nearby && !judged.was_broken, "{judged:?}");
         let line = text[..middle].matches('\n').count() + 1;
         assert_eq!(judged.broken.iter().map(|broken| broken.line).collect::<Vec<_>>(), [line]);
         trees.tree("a.rs", &text).await.unwrap();
-        let whole = Grammars::new(&trees).judge("a.rs", &text, &edits).unwrap();
+        let whole = Grammars::new(&trees).judge("a.rs", "a.rs", &text, &edits).unwrap();
         assert_eq!(whole, Judgement { nearby: false, ..judged });
     }
 
@@ -389,7 +408,7 @@ mod tests {
         let edits = edit(&text, "g(1500)", "h(1500)");
         let after: Arc<str> = text::apply(&text, &edits).unwrap().into();
         let grammars = Grammars::new(&trees);
-        assert_eq!(grammars.judge("a.rs", &text, &edits), Some(Judgement::default()));
+        assert_eq!(grammars.judge("a.rs", "a.rs", &text, &edits), Some(Judgement::default()));
         assert!(matches!(grammars.made()[..], [(_, Made::Edit { .. })]));
         grammars.keep("a.rs", &after);
         drop(grammars);
@@ -406,7 +425,8 @@ mod tests {
         trees.prepare("a.rs", &text);
         assert!(trees.tasks.is_empty(), "nothing is made that cannot be kept");
         for (to, broken) in [("h(5000)", 0), ("h(5000", 1)] {
-            let judged = Grammars::new(&trees).judge("a.rs", &text, &edit(&text, "g(5000)", to)).unwrap();
+            let judged =
+                Grammars::new(&trees).judge("a.rs", "a.rs", &text, &edit(&text, "g(5000)", to)).unwrap();
             assert!(judged.nearby && judged.broken.len() == broken, "{judged:?}");
         }
     }

@@ -16,9 +16,13 @@ use crate::session::Session;
 pub struct Grammars;
 
 impl Syntax for Grammars {
-    fn judge(&self, path: &str, before: &Arc<str>, edits: &[TextEdit]) -> Option<Judgement> {
-        let tree = Tree::parse(Language::of(path, before)?, before, Stop::NEVER).ok()?;
+    fn judge(&self, path: &str, new_path: &str, before: &Arc<str>, edits: &[TextEdit]) -> Option<Judgement> {
+        let language = Language::of(path, before)?;
         let after = text::apply(before, edits).ok()?;
+        if Language::of(new_path, &after) != Some(language) {
+            return None;
+        }
+        let tree = Tree::parse(language, before, Stop::NEVER).ok()?;
         let (_, comparison) = Comparison::of(&tree, before, edits, &after, Stop::NEVER).ok()?;
         let lines = Lines::new(after.as_str().into());
         let broken = comparison
