@@ -107,8 +107,11 @@ fn other_user() {
     let Ok(path) = std::env::var("LOCAL_TEST_PATH") else { return };
     match std::env::var("LOCAL_TEST_DOES").unwrap().as_str() {
         "listen" => {
-            let listener = StdListener::bind(&path).unwrap();
-            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o777)).unwrap();
+            // Under its name only when it listens: who is refused before that removes the name.
+            let raw = format!("{path}.new");
+            let listener = StdListener::bind(&raw).unwrap();
+            std::fs::set_permissions(&raw, PermissionsExt::from_mode(0o777)).unwrap();
+            std::fs::rename(&raw, &path).unwrap();
             // Until it is ended.
             loop {
                 drop(listener.accept().unwrap());
