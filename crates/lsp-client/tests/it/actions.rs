@@ -40,8 +40,13 @@ fn offers(actions: Value) -> Script {
 
 async fn asked(bench: &Bench, only: &[&str]) -> Vec<CodeAction> {
     let doc = bench.doc("a.txt");
-    let diagnostics =
-        bench.pool.diagnostics(&doc, &cx(Duration::from_millis(300))).await.unwrap().value.items;
+    // Long enough for a push, and again as long as the server's process is not up.
+    let diagnostics = loop {
+        match bench.pool.diagnostics(&doc, &cx(Duration::from_millis(300))).await {
+            Ok(answer) => break answer.value.items,
+            Err(error) => assert_eq!(error.code(), ErrorCode::ServerStarting, "{error}"),
+        }
+    };
     let query = ActionQuery { range: 0..3, only, diagnostics: &diagnostics };
     bench.pool.code_actions(&doc, &query, &cx(LONG)).await.unwrap().value
 }
