@@ -187,30 +187,7 @@ impl Capabilities {
 
     /// Whether requests of `feature` can be sent. Diagnostics need no capability: they are pushed.
     pub fn offers(&self, feature: Feature) -> bool {
-        let (key, method) = match feature {
-            Feature::Definition => ("definitionProvider", "textDocument/definition"),
-            Feature::Declaration => ("declarationProvider", "textDocument/declaration"),
-            Feature::TypeDefinition => ("typeDefinitionProvider", "textDocument/typeDefinition"),
-            Feature::Implementation => ("implementationProvider", "textDocument/implementation"),
-            Feature::Signature => ("signatureHelpProvider", "textDocument/signatureHelp"),
-            Feature::Highlights => ("documentHighlightProvider", "textDocument/documentHighlight"),
-            Feature::CallHierarchy => ("callHierarchyProvider", "textDocument/prepareCallHierarchy"),
-            Feature::TypeHierarchy => ("typeHierarchyProvider", "textDocument/prepareTypeHierarchy"),
-            Feature::Completion => ("completionProvider", "textDocument/completion"),
-            Feature::InlayHints => ("inlayHintProvider", "textDocument/inlayHint"),
-            Feature::References => ("referencesProvider", "textDocument/references"),
-            Feature::Hover => ("hoverProvider", "textDocument/hover"),
-            Feature::Symbols => ("documentSymbolProvider", "textDocument/documentSymbol"),
-            Feature::WorkspaceSymbols => ("workspaceSymbolProvider", "workspace/symbol"),
-            Feature::Rename => ("renameProvider", "textDocument/rename"),
-            Feature::RenameFile => ("workspace.fileOperations.willRename", "workspace/willRenameFiles"),
-            Feature::OrganizeImports | Feature::CodeAction | Feature::FixAll => {
-                ("codeActionProvider", "textDocument/codeAction")
-            }
-            Feature::Format => ("documentFormattingProvider", "textDocument/formatting"),
-            Feature::Diagnostics => return true,
-        };
-        self.provider(key, method).is_some()
+        asked_by(feature).is_none_or(|(key, method)| self.provider(key, method).is_some())
     }
 
     /// Whether folders can be added while it runs.
@@ -245,6 +222,42 @@ impl Capabilities {
             || self.registrations("textDocument/didChange").iter().any(|options| options["syncKind"] == 2);
         (open, incremental)
     }
+}
+
+/// Under which key a server says that it offers a feature, and the method that asks for it; `None` for
+/// diagnostics.
+fn asked_by(feature: Feature) -> Option<(&'static str, &'static str)> {
+    Some(match feature {
+        Feature::Definition => ("definitionProvider", "textDocument/definition"),
+        Feature::Declaration => ("declarationProvider", "textDocument/declaration"),
+        Feature::TypeDefinition => ("typeDefinitionProvider", "textDocument/typeDefinition"),
+        Feature::Implementation => ("implementationProvider", "textDocument/implementation"),
+        Feature::Signature => ("signatureHelpProvider", "textDocument/signatureHelp"),
+        Feature::Highlights => ("documentHighlightProvider", "textDocument/documentHighlight"),
+        Feature::CallHierarchy => ("callHierarchyProvider", "textDocument/prepareCallHierarchy"),
+        Feature::TypeHierarchy => ("typeHierarchyProvider", "textDocument/prepareTypeHierarchy"),
+        Feature::Completion => ("completionProvider", "textDocument/completion"),
+        Feature::InlayHints => ("inlayHintProvider", "textDocument/inlayHint"),
+        Feature::References => ("referencesProvider", "textDocument/references"),
+        Feature::Hover => ("hoverProvider", "textDocument/hover"),
+        Feature::Symbols => ("documentSymbolProvider", "textDocument/documentSymbol"),
+        Feature::WorkspaceSymbols => ("workspaceSymbolProvider", "workspace/symbol"),
+        Feature::Rename => ("renameProvider", "textDocument/rename"),
+        Feature::RenameFile => ("workspace.fileOperations.willRename", "workspace/willRenameFiles"),
+        Feature::OrganizeImports | Feature::CodeAction | Feature::FixAll => {
+            ("codeActionProvider", "textDocument/codeAction")
+        }
+        Feature::Format => ("documentFormattingProvider", "textDocument/formatting"),
+        Feature::Diagnostics => return None,
+    })
+}
+
+/// The feature that a method alone asks one server for; `None` where all servers of a file may have
+/// something to say.
+pub(crate) fn feature_of(method: &str) -> Option<Feature> {
+    let mut features = Feature::ALL.iter().filter(|it| asked_by(**it).is_some_and(|(_, by)| by == method));
+    let feature = features.next().filter(|it| **it != Feature::RenameFile)?;
+    features.next().is_none().then_some(*feature)
 }
 
 #[cfg(test)]

@@ -54,6 +54,7 @@ async fn tell(server: &Server, events: &[(AbsPath, u8)], closed: &[AbsPath], tol
     let mut messages = Vec::new();
     server.moves(events.iter().map(|(path, _)| path));
     server.core.sweep.knows(&server.core.definition, events.iter().map(|(path, _)| path));
+    server.core.sweep.changed(events.iter().map(|(path, _)| path).filter(|path| server.is_below(path)));
     let watched = watched(server, events);
     if !watched.is_empty() {
         messages.push(("workspace/didChangeWatchedFiles", json!({"changes": watched})));

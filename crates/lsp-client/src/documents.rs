@@ -10,11 +10,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use text::{PositionEncoding, TextEdit};
 use wire::{Closed, Room};
-use workspace::{AbsPath, Document};
+use workspace::{AbsPath, Document, Owner};
 
 use crate::view::View;
 
-/// Documents kept open in one server; the least recently used is closed first.
+/// Documents kept open in one server; the least recently used is closed first, one that an editor has not
+/// saved is not.
 const LIMIT: usize = 48;
 /// What differs in at most so many bytes at one place is sent as one change.
 const ONE_PLACE: usize = 1024;
@@ -35,6 +36,8 @@ pub(crate) struct OpenDocuments {
 struct Open {
     state: Synced,
     used: u64,
+    /// An editor has not saved it: closed, it would be another text to the server.
+    unsaved: bool,
 }
 
 /// A document as the server has it.
@@ -59,14 +62,21 @@ pub(crate) struct SyncRule {
 }
 
 impl OpenDocuments {
-    /// All that are open.
+    /// All that are open, the least recently used first.
     pub fn paths(&self) -> Vec<AbsPath> {
-        self.open.keys().cloned().collect()
+        let mut open: Vec<_> = self.open.iter().collect();
+        open.sort_by_key(|(_, open)| open.used);
+        open.into_iter().map(|(path, _)| path.clone()).collect()
     }
 
     /// Whether a document is open.
     pub fn holds(&self, path: &AbsPath) -> bool {
         self.open.contains_key(path)
+    }
+
+    /// Whether a document is open that an editor has not saved.
+    pub fn is_unsaved(&self, path: &AbsPath) -> bool {
+        self.open.get(path).is_some_and(|open| open.unsaved)
     }
 
     /// A number that no text was sent with yet that is not open.
@@ -100,11 +110,15 @@ impl OpenDocuments {
     ) -> Result<Synced, Closed> {
         self.clock += 1;
         let used = self.clock;
+        let unsaved = document.owner == Owner::Editor { dirty: true };
         if let Some(open) = self.open.get_mut(&document.path) {
-            open.used = used;
-            let same = Arc::ptr_eq(&open.state.view.text, &document.text);
-            if !same && *open.state.view.text != *document.text {
-                let edit = one_place(&open.state.view.text, &document.text);
+            (open.used, open.unsaved) = (used, unsaved);
+            let found = match Arc::ptr_eq(&open.state.view.text, &document.text) {
+                true => Differ::Nowhere,
+                false => differ(&open.state.view.text, &document.text),
+            };
+            if found != Differ::Nowhere {
+                let edit = found.at_one_place();
                 let edits = match &edit {
                     Some(edit) => std::slice::from_ref(edit),
                     None => &text::diff_edits(&open.state.view.text, &document.text),
@@ -132,7 +146,7 @@ impl OpenDocuments {
             view: Arc::new(View::new(Arc::clone(&document.text))),
             pushes_before: pushes,
         };
-        self.open.insert(document.path.clone(), Open { state: state.clone(), used });
+        self.open.insert(document.path.clone(), Open { state: state.clone(), used, unsaved });
         if rule.open {
             let params = json!({"textDocument": {
                 "uri": state.uri, "languageId": language, "version": state.number, "text": &*document.text,
@@ -140,7 +154,8 @@ impl OpenDocuments {
             room.notify("textDocument/didOpen", &params)?;
         }
         while self.open.len() > LIMIT + self.extra {
-            let oldest = self.open.iter().min_by_key(|(_, open)| open.used).map(|(path, _)| path.clone());
+            let saved = self.open.iter().filter(|(path, open)| !open.unsaved && **path != document.path);
+            let oldest = saved.min_by_key(|(_, open)| open.used).map(|(path, _)| path.clone());
             let Some(oldest) = oldest else { break };
             self.close(room, rule, &oldest)?;
         }
@@ -224,10 +239,31 @@ fn follow(view: &mut Arc<View>, new: &Arc<str>, edit: Option<&TextEdit>) {
     }
 }
 
-/// The one edit between two texts, if what differs is a small part of them.
-fn one_place(old: &str, new: &str) -> Option<TextEdit> {
+/// Where two texts differ.
+#[derive(PartialEq)]
+enum Differ {
+    Nowhere,
+    /// In a small part of them: the one edit from the first to the second.
+    There(TextEdit),
+    InMuch,
+}
+
+impl Differ {
+    fn at_one_place(self) -> Option<TextEdit> {
+        match self {
+            Self::There(edit) => Some(edit),
+            Self::Nowhere | Self::InMuch => None,
+        }
+    }
+}
+
+/// Compares two texts, each byte once.
+fn differ(old: &str, new: &str) -> Differ {
     let (a, b) = (old.as_bytes(), new.as_bytes());
     let mut prefix = common(a, b);
+    if prefix == a.len() && prefix == b.len() {
+        return Differ::Nowhere;
+    }
     while !old.is_char_boundary(prefix) || !new.is_char_boundary(prefix) {
         prefix -= 1;
     }
@@ -236,7 +272,10 @@ fn one_place(old: &str, new: &str) -> Option<TextEdit> {
         suffix -= 1;
     }
     let (range, new_text) = (prefix..a.len() - suffix, &new[prefix..b.len() - suffix]);
-    (range.len().max(new_text.len()) <= ONE_PLACE).then(|| TextEdit::replace(range, new_text))
+    match range.len().max(new_text.len()) <= ONE_PLACE {
+        true => Differ::There(TextEdit::replace(range, new_text)),
+        false => Differ::InMuch,
+    }
 }
 
 /// How many bytes are the same at the start: whole blocks first, which are compared at once.
@@ -281,7 +320,11 @@ mod tests {
             for (from, to) in pieces.iter().flat_map(|from| pieces.iter().map(move |to| (from, to))) {
                 let old: Arc<str> = format!("{before}{from}{after}").into();
                 let new: Arc<str> = format!("{before}{to}{after}").into();
-                let edit = one_place(&old, &new).unwrap();
+                if old == new {
+                    assert!(differ(&old, &new) == Differ::Nowhere);
+                    continue;
+                }
+                let edit = differ(&old, &new).at_one_place().unwrap();
                 assert_eq!(text::apply(&old, std::slice::from_ref(&edit)).unwrap(), *new, "{old:?} {new:?}");
                 let mut view = Arc::new(View::new(Arc::clone(&old)));
                 let held = Arc::clone(&view);

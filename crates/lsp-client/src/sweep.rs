@@ -1,5 +1,9 @@
 //! Files that changed behind our backs, so that a server hears of what it has read but not open.
 //!
+//! To hear of it is not enough: a server may answer before it has read the file again (rust-analyzer
+//! 1.96, ty 0.0.105), or watch files by itself and in its own time. So the files that changed last are kept
+//! until they were shown: opened with their texts.
+//!
 //! Reads names, sizes and times only. Looks at the files that the server's definition is about, at most
 //! [`LIMIT`] of them, and not more than once in [`PAUSE`] unless the question is one of problems: a
 //! checkout or a formatter run between two questions is seen, one during a question by the next.
@@ -14,6 +18,8 @@ use crate::definition::ServerDefinition;
 
 /// Files looked at for one server.
 const LIMIT: usize = 4096;
+/// Changed files that are shown, the newest; of more, as after a checkout, the server only hears.
+const SHOWN: usize = 16;
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -35,12 +41,41 @@ pub(crate) type Seen = HashMap<AbsPath, (u64, Option<SystemTime>)>;
 
 #[derive(Default)]
 pub(crate) struct Sweep {
+    /// Changed, and not shown since; the newest last.
+    unshown: Mutex<Vec<AbsPath>>,
     state: Mutex<(Option<Instant>, Seen)>,
 }
 
 impl Sweep {
     fn state(&self) -> std::sync::MutexGuard<'_, (Option<Instant>, Seen)> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Files that the server has to be shown, since it may not read them at once.
+    pub fn changed<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
+        let there = paths.filter_map(|path| Some((stamp(path)?.1, path.clone())));
+        let mut there: Vec<(Option<SystemTime>, AbsPath)> = there.collect();
+        there.sort();
+        let mut unshown = self.unshown.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, path) in there {
+            unshown.retain(|it| *it != path);
+            unshown.push(path);
+        }
+        let more = unshown.len().saturating_sub(SHOWN);
+        unshown.drain(..more);
+    }
+
+    /// What changed and was not shown since; the newest last.
+    pub fn unshown(&self) -> Vec<AbsPath> {
+        self.unshown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// These were shown.
+    pub fn showed<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
+        let mut unshown = self.unshown.lock().unwrap_or_else(PoisonError::into_inner);
+        if !unshown.is_empty() {
+            paths.for_each(|path| unshown.retain(|it| it != path));
+        }
     }
 
     /// Whether to look again; who is told so looks.

@@ -301,6 +301,12 @@ impl Process {
         self.child.id
     }
 
+    /// The number of the process that works: its own; after it ended, that of the oldest process that it
+    /// left behind, as a launcher does. `None` when none lives. Then it blocks for some milliseconds.
+    pub fn worker(&self) -> Option<u32> {
+        if self.child.has_exited() { reaper::oldest_left(&self.child) } else { Some(self.child.id) }
+    }
+
     /// Its standard input, once.
     pub fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.stdin.take()

@@ -252,6 +252,16 @@ async fn group_is_empty(child: &Child) -> bool {
     members(&table, child.id).is_empty()
 }
 
+/// The oldest living process of those that `child` started, whichever group it is in.
+pub(crate) fn oldest_left(child: &Child) -> Option<u32> {
+    let is_its = |entry: &Entry| {
+        entry.group == child.id || entry.mark().is_some_and(|mark| mark_names(&mark, &child.name))
+    };
+    let descendants = Table::read().descendants(std::process::id());
+    let left = descendants.into_iter().filter(|entry| !entry.zombie && is_its(entry));
+    left.min_by_key(|entry| (entry.started, entry.pid)).map(|entry| entry.pid)
+}
+
 /// The living members of a group that descend from us.
 fn members(table: &Table, group: u32) -> Vec<Entry> {
     let descendants = table.descendants(std::process::id());

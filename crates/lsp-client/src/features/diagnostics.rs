@@ -94,6 +94,12 @@ pub(super) async fn of_loaded(
     anew: bool,
     clock: Clock<'_>,
 ) -> Result<Option<Vec<Diagnostic>>, ServerError> {
+    // What was said before another file changed is not repeated as if it were known.
+    tokio::select! {
+        biased;
+        () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
+        () = server.sweep(Look::Now) => {}
+    }
     let (synced, items) = match pulled(server) {
         Some(options) => {
             let known = server.core.reports().id(&doc.path);
@@ -109,12 +115,6 @@ pub(super) async fn of_loaded(
             (synced, items)
         }
         None => {
-            // What was pushed before another file changed is not repeated as if it were known.
-            tokio::select! {
-                biased;
-                () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
-                () = server.sweep(Look::Now) => {}
-            }
             // Held while it is waited: no trial comes between.
             let entered = server.enter(METHOD, clock).await?;
             let synced = match anew {

@@ -9,6 +9,7 @@ use workspace::{AbsPath, Document, ErrorCode};
 use super::at;
 use super::commands::{CommandEdits, Ran, asked_with_edits, commands};
 use crate::answer::Answer;
+use crate::capabilities::feature_of;
 use crate::definition::Feature;
 use crate::error::ServerError;
 use crate::pool::{InUse, RequestCx, ServerPool};
@@ -40,7 +41,8 @@ pub struct Offered {
 }
 
 impl ServerPool {
-    /// Sends any request. `textDocument` and `position` are filled in from `place` where `params` leave
+    /// Sends any request, to the server named, else to the one that is asked such a question otherwise.
+    /// `textDocument` and `position` are filled in from `place` where `params` leave
     /// them out. Edits that the server sends meanwhile go to `edits`.
     ///
     /// # Errors
@@ -58,9 +60,17 @@ impl ServerPool {
         let clock = cx.clock();
         let document = place.map(|(document, _)| document);
         let servers = self.servers_of(document.map(|document| &document.path), server, cx).await?;
-        let server = match &servers[..] {
-            [server] => Arc::clone(server),
-            servers => {
+        // The one that answers this question otherwise, too.
+        let first = match (document, feature_of(method)) {
+            (Some(document), Some(feature)) if servers.len() > 1 => {
+                Some(self.pick(&document.path, feature, clock).await?)
+            }
+            _ => None,
+        };
+        let server = match (&servers[..], first) {
+            ([server], _) => Arc::clone(server),
+            (_, Some(first)) => Arc::clone(&first),
+            (servers, None) => {
                 let names: Vec<&str> = servers.iter().map(|server| server.name()).collect();
                 return Err(ServerError::Refused {
                     server: names.join(", "),

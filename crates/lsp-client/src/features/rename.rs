@@ -71,7 +71,7 @@ impl ServerPool {
             let message = format!(
                 "it changes nothing for renaming {old_name:?} to {new_name:?}; is {new_name:?} a name that this language takes?"
             );
-            return Err(server.refused(ErrorCode::NotFound, message));
+            return Err(server.refused(ErrorCode::InvalidArguments, message));
         }
         let incomplete = server.note();
         let left = holders.left(&server, &old_name, &edited(&edit).map(|(path, _)| path).collect::<Vec<_>>());
@@ -184,10 +184,14 @@ impl ServerPool {
             }
             let extension = path.as_path().extension().unwrap_or_default();
             let Some(moved) = AbsPath::new(to.as_path().with_extension(extension)) else { continue };
-            notes.push(format!(
-                "{other} belongs to {name} and moves with it, to {}; look whether its own imports still hold",
+            let mut note = format!(
+                "{other} belongs to {name} and moves with it, to {}",
                 self.workspace.relative(&moved)
-            ));
+            );
+            if !same_folder {
+                note.push_str("; look whether its own imports still hold");
+            }
+            notes.push(note);
             let expected = (!edits(&edit, path)).then_some(twin.version);
             edit.operations.push(Operation::Rename { from: twin.path, to: moved, expected, replaces: None });
         }
@@ -223,9 +227,19 @@ pub(super) async fn renamed(
         params["newName"] = new_name.into();
         params
     });
-    let asked = ask.await?;
+    let asked = ask.await.map_err(about_arguments)?;
     let raw: Option<RawWorkspaceEdit> = server.read(&asked.method, &asked.raw)?;
     asked.workspace_edit(server, raw.unwrap_or_default(), format!("rename {old_name} to {new_name}"))
+}
+
+/// A server that refuses to rename speaks of the place or the name that it was given.
+fn about_arguments(error: ServerError) -> ServerError {
+    match error {
+        ServerError::Refused { server, message, code: ErrorCode::NotApplied } => {
+            ServerError::Refused { server, message, code: ErrorCode::InvalidArguments }
+        }
+        other => other,
+    }
 }
 
 pub(super) fn edited(edit: &WorkspaceEdit) -> impl Iterator<Item = (&AbsPath, &Vec<text::TextEdit>)> {
@@ -266,12 +280,7 @@ async fn prepare(
 ) -> Result<Option<String>, ServerError> {
     let method = "textDocument/prepareRename";
     let ask = server.ask(Some(doc), method, clock, |synced, encoding| at(synced, offset, encoding));
-    let asked = ask.await.map_err(|error| match error {
-        ServerError::Refused { server, message, .. } => {
-            ServerError::Refused { server, message, code: ErrorCode::InvalidArguments }
-        }
-        other => other,
-    })?;
+    let asked = ask.await.map_err(about_arguments)?;
     let prepared: Value = server.read(method, &asked.raw)?;
     if prepared.is_null() {
         let name = &doc.text[text::word_at(&doc.text, offset)];

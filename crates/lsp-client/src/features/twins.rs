@@ -128,10 +128,12 @@ impl ServerPool {
 fn imports(text: &str, place: usize, name: &str) -> bool {
     let (Some(before), Some(after)) = (text.get(..place), text.get(place..)) else { return false };
     let Some(after) = after.strip_prefix(name) else { return false };
-    let mut rest = after.split_whitespace();
-    if after.starts_with([' ', '\t']) && rest.next() == Some("as") && rest.next() != Some(name) {
+    let mut rest = after.split_whitespace().filter(|word| *word != "\\");
+    if after.starts_with([' ', '\t', '\\']) && rest.next() == Some("as") && rest.next() != Some(name) {
         return false;
     }
+    // A line that ends with a backslash goes on.
+    let before = before.replace("\\\r\n", " ").replace("\\\n", " ");
     // The statement begins on this line, or on an earlier one that opens a parenthesis.
     let mut start = before.rfind('\n').map_or(0, |at| at + 1);
     let statement = loop {
@@ -199,6 +201,10 @@ mod tests {
             ("from m import old as other", false),
             ("from old import a", false),
             ("import old", false),
+            ("from m import \\\n    a, \\\r\n    old", true),
+            ("from m \\\n    import old", true),
+            ("from m import old \\\n    as other", false),
+            ("from m import a, \\\n    b\nold()", false),
             ("from m import a\nold()", false),
             ("from m import (a)\nold()", false),
             ("from m import a; old()", false),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::ServerPool;
 use super::slot::Slot;
+use crate::server::Server;
 
 impl ServerPool {
     /// Stops unused servers, the least recently used first, until one more fits into the budget.
@@ -34,29 +35,32 @@ impl ServerPool {
     /// Stops unused servers, the least recently used first, until all together hold no more memory than
     /// they may; the one that was used last stays.
     async fn shed(&self) {
-        let mut warm: Vec<(Duration, u32, Arc<Slot>)> = self
+        let mut warm: Vec<(Duration, Arc<Server>, Arc<Slot>)> = self
             .slots()
             .into_iter()
             .filter_map(|slot| {
                 let server = slot.running()?;
-                Some((server.usage.unused(), server.process.id(), slot))
+                Some((server.usage.unused(), server, slot))
             })
             .collect();
         if warm.len() < 2 {
             return;
         }
         warm.sort_by_key(|(unused, ..)| std::cmp::Reverse(*unused));
-        let ids: Vec<u32> = warm.iter().map(|(_, id, _)| *id).collect();
-        let look = tokio::task::spawn_blocking(move || workspace::process_memory(&ids));
+        let servers: Vec<Arc<Server>> = warm.iter().map(|(_, server, _)| Arc::clone(server)).collect();
+        let look = tokio::task::spawn_blocking(move || {
+            let ids: Vec<u32> = servers.iter().map(|it| it.process.worker().unwrap_or_default()).collect();
+            workspace::process_memory(&ids)
+        });
         let Ok(held) = look.await else { return };
         let mut all: u64 = held.iter().sum();
         warm.pop();
-        for ((_, id, slot), held) in warm.iter().zip(held) {
+        for ((_, server, slot), held) in warm.iter().zip(held) {
             if all <= self.limits.memory {
                 return;
             }
             // Another may run here by now.
-            let Some(server) = slot.evict(|server| server.process.id() != *id) else { continue };
+            let Some(server) = slot.evict(|now| !std::ptr::eq(now, &**server)) else { continue };
             all = all.saturating_sub(held);
             tracing::info!(
                 server = server.name(),

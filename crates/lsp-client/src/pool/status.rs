@@ -88,7 +88,7 @@ impl ServerPool {
                 Some(server) if server.is_running() => {
                     let loading = (!server.core.loading.is_ready()).then(|| server.doing());
                     status.state = ServerState::Running { loading };
-                    status.pid = Some(server.process.id());
+                    status.pid = server.process.worker();
                     status.uptime = Some(server.started.elapsed());
                     status.open_documents = server.core.documents().paths().len();
                 }

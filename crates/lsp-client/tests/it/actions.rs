@@ -224,6 +224,19 @@ async fn several_servers_are_told_apart_and_started_anew() {
     let answer = bench.pool.request("x", json!({}), None, Some("two"), &Taking::default(), &cx).await;
     assert_eq!(answer.unwrap().value.outcome.unwrap(), "y");
 
+    // A question of the protocol's own goes where it would go otherwise.
+    let doc = bench.doc("a.txt");
+    let edits = Taking::default();
+    let ask = |method, place| bench.pool.request(method, json!({}), place, None, &edits, &cx);
+    let answer = ask("textDocument/rename", Some((&doc, Some(0)))).await.unwrap();
+    assert_eq!(answer.server, "two");
+    let error = ask("textDocument/codeAction", Some((&doc, None))).await.unwrap_err();
+    assert_eq!(
+        (error.code(), error.to_string().contains("one, two")),
+        (ErrorCode::Ambiguous, true),
+        "{error}"
+    );
+
     let before: Vec<_> = bench.pool.status().await.iter().map(|it| it.pid).collect();
     assert_eq!(bench.pool.reload(None, Some("two"), &cx).await.unwrap(), ["two"]);
     let after: Vec<_> = bench.pool.status().await.iter().map(|it| it.pid).collect();

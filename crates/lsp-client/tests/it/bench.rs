@@ -92,7 +92,7 @@ pub fn open(
     open_beside(folder, files, definitions, None, policy, change)
 }
 
-fn open_beside(
+pub fn open_beside(
     folder: tempfile::TempDir,
     files: &[(&str, &str)],
     definitions: Definitions,

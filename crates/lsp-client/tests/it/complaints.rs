@@ -276,7 +276,7 @@ async fn serena_725_a_rename_that_changes_nothing_is_no_success() {
         .on("textDocument/rename", [Step::Result(json!({"changes": {}}))]);
     let bench = bench(&[("a.txt", "abc")], script);
     let error = bench.pool.rename(&bench.doc("a.txt"), 0, "x", &cx(LONG)).await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::NotFound);
+    assert_eq!(error.code(), ErrorCode::InvalidArguments);
 }
 
 #[tokio::test]

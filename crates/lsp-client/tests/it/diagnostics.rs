@@ -1,11 +1,14 @@
 //! Diagnostics are of exactly the text that was asked about, or not known.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
+use workspace::Editor;
 
-use crate::bench::{Bench, LONG, bench, build, cx, range};
+use crate::bench::{Bench, LONG, bench, build, build_beside, cx, range};
+use crate::trials::Typing;
 
 const SHORT: Duration = Duration::from_millis(400);
 
@@ -264,4 +267,66 @@ async fn what_follows_the_change_of_another_open_file_is_waited_for() {
     assert!(b.items.is_empty() && b.pending.is_empty());
     bench.write("b.txt", "changed");
     assert_eq!(ask(&bench, LONG).await, "broken");
+}
+
+/// Opened in a server, with their texts.
+fn opened(bench: &Bench) -> Vec<String> {
+    let opened =
+        bench.got("scripted", "textDocument/didOpen").into_iter().map(|it| it["textDocument"].clone());
+    let row =
+        |it: Value| format!("{}: {}", it["uri"].as_str().unwrap().rsplit('/').next().unwrap(), it["text"]);
+    opened.map(row).collect()
+}
+
+/// What stands in an editor alone, and what changed on the disk a moment ago, the server has before it is
+/// asked: it might not read it as it is, or not at once.
+#[tokio::test]
+async fn a_server_has_all_texts_as_they_are_before_it_is_asked() {
+    let script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
+        .on("textDocument/diagnostic", [Step::Result(json!({"kind": "full", "items": []}))]);
+    let files: Vec<(String, &str)> = (0..60).map(|n| (format!("f{n}.txt"), "f")).collect();
+    let mut files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), *text)).collect();
+    files.extend([("a.txt", "a"), ("b.txt", "b"), ("c.txt", "c"), ("other.md", "o")]);
+    let typing = Typing::new();
+    let editor: Arc<dyn Editor> = Arc::<Typing>::clone(&typing);
+    let bench = build_beside(&files, vec![("scripted", script, "")], Some(editor), |_| ());
+    assert_eq!(ask(&bench, LONG).await, "");
+    assert_eq!(opened(&bench), ["a.txt: \"a\""]);
+    typing.types(&bench.path("b.txt"), "typed");
+    typing.types(&bench.path("other.md"), "of another language");
+    bench.write("c.txt", "changed");
+    assert_eq!(ask(&bench, LONG).await, "");
+    let mut news = opened(&bench).split_off(1);
+    news.sort();
+    assert_eq!(news, ["b.txt: \"typed\"", "c.txt: \"changed\""]);
+    let record = bench.record("scripted");
+    let at = |method: &str| record.iter().rposition(|it| it["method"] == method).unwrap();
+    assert!(at("textDocument/didOpen") < at("textDocument/diagnostic"));
+    // However many: what is closed would be read from the disk.
+    (0..60).for_each(|n| typing.types(&bench.path(&format!("f{n}.txt")), "typed"));
+    assert_eq!(ask(&bench, LONG).await, "");
+    let closed = bench.got("scripted", "textDocument/didClose");
+    let names = ["a.txt", "c.txt"].map(|name| bench.uri(name));
+    assert!(closed.iter().all(|it| names.contains(&it["textDocument"]["uri"].as_str().unwrap().to_owned())));
+    assert_eq!(opened(&bench).iter().filter(|it| it.ends_with("\"typed\"")).count(), 61);
+}
+
+#[tokio::test]
+async fn of_many_files_that_changed_at_once_the_newest_are_shown() {
+    let script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
+        .on("textDocument/diagnostic", [Step::Result(json!({"kind": "full", "items": []}))]);
+    let names: Vec<String> = (0..40).map(|n| format!("f{n}.txt")).collect();
+    let mut files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "f")).collect();
+    files.push(("a.txt", "a"));
+    let bench = bench(&files, script);
+    assert_eq!(ask(&bench, LONG).await, "");
+    let start = std::time::SystemTime::now();
+    for (n, name) in names.iter().enumerate() {
+        bench.write(name, "other");
+        let file = std::fs::File::options().write(true).open(bench.path(name)).unwrap();
+        file.set_modified(start + Duration::from_secs(n as u64)).unwrap();
+    }
+    assert_eq!(ask(&bench, LONG).await, "");
+    let expected: Vec<String> = (24..40).map(|n| format!("f{n}.txt: \"other\"")).collect();
+    assert_eq!(opened(&bench)[1..], expected);
 }

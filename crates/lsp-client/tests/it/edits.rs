@@ -90,8 +90,15 @@ async fn edits_that_overlap_or_fit_nowhere_are_refused() {
 async fn a_rename_that_changes_nothing_is_an_error() {
     for nothing in [Value::Null, json!({"changes": {"${root}/a.txt": [edit(0, 0, 3, "abc")]}})] {
         let bench = bench(&[("a.txt", "abc")], renames(nothing));
-        refused(&bench, ErrorCode::NotFound, "it changes nothing").await;
+        refused(&bench, ErrorCode::InvalidArguments, "it changes nothing").await;
     }
+}
+
+#[tokio::test]
+async fn a_name_that_a_server_refuses_is_a_wrong_argument_in_its_words() {
+    let script = Script::new(json!({"renameProvider": true, "textDocumentSync": 2}))
+        .on("textDocument/rename", [Step::Error(json!({"code": -32803, "message": "no such identifier"}))]);
+    refused(&bench(&[("a.txt", "abc")], script), ErrorCode::InvalidArguments, "no such identifier").await;
 }
 
 #[tokio::test]

@@ -276,6 +276,31 @@ async fn a_candidate_that_fails_its_probe_is_passed_over() {
     assert!(error.to_string().contains("/bin/false does not work"), "{error}");
 }
 
+/// A launcher starts the server and ends; the process that is named is one that lives.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_process_that_is_told_is_the_one_that_works() {
+    let exe = testing::language_server::executable();
+    let more = format!(
+        "[command]\ncandidates = [\"/bin/sh\"]\nargs = [\"-c\", 'exec 3<&0; \"$0\" \"$1\" <&3 3<&- &', {exe:?}, \"$SCRIPT\"]\n"
+    );
+    let bench = build(&[("a.txt", "abc")], vec![("scripted", hovers(), more.as_str())], |_| ());
+    bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    let works = |pid: u32| {
+        std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
+            .unwrap_or_default()
+            .contains("scripted-language")
+    };
+    let started = Instant::now();
+    // Until the end of the launcher was seen it is the launcher.
+    while !bench.pool.status().await[0].pid.is_some_and(works) {
+        assert!(started.elapsed() < LONG, "{:?}", bench.pool.status().await);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    bench.pool.shutdown(Duration::from_secs(5)).await;
+}
+
 #[tokio::test]
 async fn nothing_is_started_without_trust() {
     let mut definitions = Definitions::empty();

@@ -16,6 +16,7 @@ mod complaints;
 mod declared;
 mod diagnostics;
 mod edits;
+mod freshness;
 mod lifecycle;
 mod misbehaving;
 mod navigation;

@@ -4,17 +4,27 @@
 //! `PATH` say where they are.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lsp_client::{Calls, Definitions, Navigate, SearchPath, ServerError, Types};
-use workspace::ErrorCode;
+use workspace::{Editor, ErrorCode};
 
-use crate::bench::{Bench, cx, open};
+use crate::bench::{Bench, cx, open_beside};
 
-const DEADLINE: Duration = Duration::from_secs(150);
+pub const DEADLINE: Duration = Duration::from_secs(150);
 
 /// A workspace whose definitions are the built-in ones of these names; `None` when slow tests are off.
 fn real(servers: &[&str], files: &[(&str, &str)]) -> Option<Bench> {
+    real_beside(servers, files, None)
+}
+
+/// The same beside an editor.
+pub fn real_beside(
+    servers: &[&str],
+    files: &[(&str, &str)],
+    editor: Option<Arc<dyn Editor>>,
+) -> Option<Bench> {
     if std::env::var_os("RUN_SLOW_TESTS").is_none_or(|value| value != "1") {
         println!("skipped: set RUN_SLOW_TESTS=1 to run against {}", servers.join(", "));
         return None;
@@ -26,7 +36,7 @@ fn real(servers: &[&str], files: &[(&str, &str)]) -> Option<Bench> {
     }
     let folder = tempfile::tempdir().unwrap();
     let search = |limits: &mut lsp_client::PoolLimits| limits.search = SearchPath::from_env();
-    Some(open(folder, files, definitions, |options| options.yes = true, search))
+    Some(open_beside(folder, files, definitions, editor, |options| options.yes = true, search))
 }
 
 const PYTHON: &[(&str, &str)] = &[

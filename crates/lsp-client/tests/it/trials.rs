@@ -21,17 +21,17 @@ const NOTE: &str = "textDocument/publishDiagnostics";
 const ASK: &str = "textDocument/diagnostic";
 
 /// A person who types.
-struct Typing {
+pub struct Typing {
     documents: Mutex<HashMap<AbsPath, Document>>,
     moved: watch::Sender<u64>,
 }
 
 impl Typing {
-    fn new() -> Arc<Self> {
+    pub fn new() -> Arc<Self> {
         Arc::new(Self { documents: Mutex::default(), moved: watch::channel(0).0 })
     }
 
-    fn types(&self, path: &AbsPath, text: &str) {
+    pub fn types(&self, path: &AbsPath, text: &str) {
         let version = Version { hash: ContentHash::of(text.as_bytes()), editor: Some(1) };
         let document = Document {
             path: path.clone(),

@@ -157,13 +157,12 @@ pub(crate) async fn around(kit: &Kit, target: &Target, cx: &RequestCx) -> Option
 fn line_bytes(document: &Document, index: &LineIndex, line: u64) -> Result<Range<usize>, Failure> {
     let number = usize::try_from(line).unwrap_or(usize::MAX);
     number.checked_sub(1).and_then(|line| index.line(&document.text, line)).ok_or_else(|| {
+        // What a final line end opens is no line to a person.
+        let opened = usize::from(document.text.ends_with('\n'));
+        let count = crate::counted((index.line_count() - opened).max(1), "line");
         Failure::new(
             ErrorCode::InvalidArguments,
-            format!(
-                "line {line} does not exist: {} has {} lines, counted from 1",
-                document.path,
-                index.line_count()
-            ),
+            format!("line {line} does not exist: {} has {count}, counted from 1", document.path),
         )
     })
 }
@@ -196,7 +195,7 @@ fn on_line(
             ErrorCode::NotFound,
             format!(
                 "`{last}` does not stand on line {line} of {}; read the file for its lines as they are now",
-                kit.shown(&document.path)
+                document.path
             ),
         )),
         (wanted, count) => Err(Failure::new(
@@ -238,10 +237,7 @@ async fn in_file(kit: &Kit, document: Document, symbol: &str, cx: &RequestCx) ->
         (1, None) => Ok(targets.swap_remove(0)),
         (0, _) => Err(Failure::new(
             ErrorCode::NotFound,
-            format!(
-                "{} holds nothing named `{name}`; `symbols` lists what it holds",
-                kit.shown(&document.path)
-            ),
+            format!("{} holds nothing named `{name}`; `symbols` lists what it holds", document.path),
         )),
         (count, Some(wanted)) if (1..=count).contains(&wanted) => Ok(targets.swap_remove(wanted - 1)),
         _ => Err(ambiguous(kit, symbol, &targets)),

@@ -1,6 +1,6 @@
 //! The difference that an edit made, as text for the model and as data for programs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lsp_client::{Diagnostic, Severity};
 use serde_json::{Value, json};
@@ -77,8 +77,13 @@ impl Tally {
             }
             lines.push(line);
         }
+        let mut on_save: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (source, server) in &self.on_save {
-            lines.push(format!("left out: {source}, which {server} runs only when a file is saved"));
+            on_save.entry(server).or_default().push(source);
+        }
+        for (server, sources) in on_save {
+            let sources = sources.join(" and ");
+            lines.push(format!("left out: {sources}, which {server} runs, if at all, when a file is saved"));
         }
         Verdict {
             text: lines.iter().map(|line| format!("{line}\n")).collect(),

@@ -1,0 +1,192 @@
+//! Real servers, and an error that the change of one file makes in another: what is said of the other
+//! is about the project as it is, or is not known, whoever changed the file and whatever was asked before.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use workspace::Editor;
+
+use crate::bench::{Bench, cx};
+use crate::real::{DEADLINE, real_beside};
+use crate::trials::Typing;
+
+const SHORT: Duration = Duration::from_secs(3);
+
+/// A project in which `user` has an error while `used` is `bad`.
+struct Case {
+    server: &'static str,
+    files: &'static [(&'static str, &'static str)],
+    used: &'static str,
+    user: &'static str,
+    good: &'static str,
+    bad: &'static str,
+    /// A line that may stand at the end of `user`.
+    comment: &'static str,
+}
+
+/// Who changes the used file, and whether the user of it stands in an editor.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum How {
+    Disk,
+    DiskUserTyped,
+    Typed,
+    BothTyped,
+}
+
+async fn check(case: &Case) {
+    for how in [How::Disk, How::DiskUserTyped, How::Typed, How::BothTyped] {
+        let typing = Typing::new();
+        let editor: Arc<dyn Editor> = Arc::<Typing>::clone(&typing);
+        let Some(bench) = real_beside(&[case.server], case.files, Some(editor)) else { return };
+        for used_first in [false, true] {
+            one(case, &bench, &typing, how, used_first).await;
+        }
+        bench.pool.shutdown(Duration::from_secs(10)).await;
+    }
+}
+
+async fn one(case: &Case, bench: &Bench, typing: &Typing, how: How, used_first: bool) {
+    let Case { server, used, user, .. } = case;
+    if matches!(how, How::DiskUserTyped | How::BothTyped) {
+        let text = format!("{}{}\n", bench.doc(user).text, case.comment);
+        typing.types(&bench.path(user), &text);
+    }
+    for turn in 0..3 {
+        let bad = turn % 2 == 1;
+        let text = if bad { case.bad } else { case.good };
+        match how {
+            How::Disk | How::DiskUserTyped => bench.write(used, text),
+            How::Typed | How::BothTyped => typing.types(&bench.path(used), text),
+        }
+        let place = format!("{server}, {how:?}, used first: {used_first}, turn {turn}");
+        if used_first {
+            // gopls 0.5 says nothing of a file without problems that still has none.
+            let told = bench.pool.diagnostics(&bench.doc(used), &cx(SHORT)).await.unwrap().value;
+            assert!(told.items.is_empty(), "{place}: {told:?}");
+        }
+        // What is not known in a short time is not guessed.
+        let started = std::time::Instant::now();
+        let short = bench.pool.diagnostics(&bench.doc(user), &cx(SHORT)).await;
+        if let Ok(told) = short
+            && told.value.pending.is_empty()
+        {
+            assert_eq!(!told.value.items.is_empty(), bad, "{place}, in short: {:?}", told.value);
+        }
+        let took = started.elapsed();
+        let told = bench.pool.diagnostics(&bench.doc(user), &cx(DEADLINE)).await.unwrap().value;
+        assert!(told.pending.is_empty(), "{place}: {told:?}");
+        assert_eq!(!told.items.is_empty(), bad, "{place}: {told:?}");
+        println!("{place}: known after {took:?}, {:?}", started.elapsed());
+    }
+}
+
+const PYTHON: Case = Case {
+    server: "",
+    files: &[
+        ("pyproject.toml", "[project]\nname = \"x\"\nversion = \"0\"\n"),
+        ("used.py", "def total(n: int) -> int:\n    return n\n"),
+        ("user.py", "from used import total\n\nprint(total(1))\n"),
+    ],
+    used: "used.py",
+    user: "user.py",
+    good: "def total(n: int) -> int:\n    return n\n",
+    bad: "def total(n: str) -> str:\n    return n\n",
+    comment: "# typed",
+};
+
+#[tokio::test]
+async fn basedpyright() {
+    check(&Case { server: "basedpyright", ..PYTHON }).await;
+}
+
+#[tokio::test]
+async fn pyright() {
+    check(&Case { server: "pyright", ..PYTHON }).await;
+}
+
+#[tokio::test]
+async fn ty() {
+    check(&Case { server: "ty", ..PYTHON }).await;
+}
+
+const TYPESCRIPT: Case = Case {
+    server: "",
+    files: &[
+        ("tsconfig.json", "{}\n"),
+        ("used.ts", "export function total(n: number): number {\n  return n;\n}\n"),
+        ("user.ts", "import { total } from './used';\n\nconsole.log(total(1));\n"),
+    ],
+    used: "used.ts",
+    user: "user.ts",
+    good: "export function total(n: number): number {\n  return n;\n}\n",
+    bad: "export function total(n: string): string {\n  return n;\n}\n",
+    comment: "// typed",
+};
+
+#[tokio::test]
+async fn typescript_language_server() {
+    check(&Case { server: "typescript-language-server", ..TYPESCRIPT }).await;
+}
+
+#[tokio::test]
+async fn vtsls() {
+    check(&Case { server: "vtsls", ..TYPESCRIPT }).await;
+}
+
+#[tokio::test]
+async fn rust_analyzer() {
+    check(&Case {
+        server: "rust-analyzer",
+        files: &[
+            ("Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.0.0\"\nedition = \"2021\"\n"),
+            ("src/lib.rs", "pub mod used;\npub mod user;\n"),
+            ("src/used.rs", "pub fn total(n: u32) -> u32 {\n    n\n}\n"),
+            ("src/user.rs", "pub fn use_it() {\n    crate::used::total(1_u32);\n}\n"),
+        ],
+        used: "src/used.rs",
+        user: "src/user.rs",
+        good: "pub fn total(n: u32) -> u32 {\n    n\n}\n",
+        bad: "pub fn total(n: i32) -> i32 {\n    n\n}\n",
+        comment: "// typed",
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn clangd() {
+    check(&Case {
+        server: "clangd",
+        files: &[
+            ("compile_flags.txt", "-std=c11\n-xc\n"),
+            ("used.h", "#pragma once\nint total(int n);\n"),
+            ("user.c", "#include \"used.h\"\n\nint use_it(void) { return total(1); }\n"),
+        ],
+        used: "used.h",
+        user: "user.c",
+        good: "#pragma once\nint total(int n);\n",
+        bad: "#pragma once\nint total(int n, int m);\n",
+        comment: "// typed",
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn gopls() {
+    check(&Case {
+        server: "gopls",
+        files: &[
+            ("go.mod", "module example.org/x\n\ngo 1.19\n"),
+            ("used/used.go", "package used\n\nfunc Total(n int) int { return n }\n"),
+            (
+                "user/user.go",
+                "package user\n\nimport \"example.org/x/used\"\n\nfunc UseIt() { println(used.Total(1)) }\n",
+            ),
+        ],
+        used: "used/used.go",
+        user: "user/user.go",
+        good: "package used\n\nfunc Total(n int) int { return n }\n",
+        bad: "package used\n\nfunc Total(n string) string { return n }\n",
+        comment: "// typed",
+    })
+    .await;
+}
