@@ -10,11 +10,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use text::{PositionEncoding, TextEdit};
 use wire::{Closed, Room};
-use workspace::{AbsPath, Document};
+use workspace::{AbsPath, Document, Owner};
 
 use crate::view::View;
 
-/// Documents kept open in one server; the least recently used is closed first.
+/// Documents kept open in one server; the least recently used is closed first, one that an editor has not
+/// saved is not.
 const LIMIT: usize = 48;
 /// What differs in at most so many bytes at one place is sent as one change.
 const ONE_PLACE: usize = 1024;
@@ -35,6 +36,8 @@ pub(crate) struct OpenDocuments {
 struct Open {
     state: Synced,
     used: u64,
+    /// An editor has not saved it: closed, it would be another text to the server.
+    unsaved: bool,
 }
 
 /// A document as the server has it.
@@ -69,6 +72,11 @@ impl OpenDocuments {
         self.open.contains_key(path)
     }
 
+    /// Whether a document is open that an editor has not saved.
+    pub fn is_unsaved(&self, path: &AbsPath) -> bool {
+        self.open.get(path).is_some_and(|open| open.unsaved)
+    }
+
     /// A number that no text was sent with yet that is not open.
     pub fn next_number(&self, path: &AbsPath) -> i32 {
         self.open.get(path).map_or(self.floor, |open| open.state.number) + 1
@@ -100,8 +108,9 @@ impl OpenDocuments {
     ) -> Result<Synced, Closed> {
         self.clock += 1;
         let used = self.clock;
+        let unsaved = document.owner == Owner::Editor { dirty: true };
         if let Some(open) = self.open.get_mut(&document.path) {
-            open.used = used;
+            (open.used, open.unsaved) = (used, unsaved);
             let same = Arc::ptr_eq(&open.state.view.text, &document.text);
             if !same && *open.state.view.text != *document.text {
                 let edit = one_place(&open.state.view.text, &document.text);
@@ -132,7 +141,7 @@ impl OpenDocuments {
             view: Arc::new(View::new(Arc::clone(&document.text))),
             pushes_before: pushes,
         };
-        self.open.insert(document.path.clone(), Open { state: state.clone(), used });
+        self.open.insert(document.path.clone(), Open { state: state.clone(), used, unsaved });
         if rule.open {
             let params = json!({"textDocument": {
                 "uri": state.uri, "languageId": language, "version": state.number, "text": &*document.text,
@@ -140,7 +149,8 @@ impl OpenDocuments {
             room.notify("textDocument/didOpen", &params)?;
         }
         while self.open.len() > LIMIT + self.extra {
-            let oldest = self.open.iter().min_by_key(|(_, open)| open.used).map(|(path, _)| path.clone());
+            let saved = self.open.iter().filter(|(path, open)| !open.unsaved && **path != document.path);
+            let oldest = saved.min_by_key(|(_, open)| open.used).map(|(path, _)| path.clone());
             let Some(oldest) = oldest else { break };
             self.close(room, rule, &oldest)?;
         }

@@ -15,7 +15,7 @@ use text::PositionEncoding;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::{Peer, PeerOptions, RequestError, Room, codes};
-use workspace::{AbsPath, Document, ErrorCode, Process};
+use workspace::{AbsPath, Document, ErrorCode, Owner, Process};
 
 use crate::capabilities;
 use crate::core::Core;
@@ -337,25 +337,30 @@ impl Server {
         }
     }
 
-    /// Closes one document.
+    /// Closes one document, unless it is one that an editor has not saved.
     pub async fn close(&self, path: &AbsPath) {
         let _entered = self.gate.enter().await;
         let Ok(room) = self.peer.room().await else { return };
         let rule = self.core.sync_rule();
-        if let Err(closed) = self.core.documents().close(&room, rule, path) {
+        let mut open = self.core.documents();
+        if open.is_unsaved(path) {
+            return;
+        }
+        if let Err(closed) = open.close(&room, rule, path) {
             tracing::debug!(server = self.name(), %closed, "a document is not closed");
         }
     }
 
-    /// Closes what was opened for one question.
+    /// Closes what was opened for one question, but for what an editor has not saved.
     pub async fn close_all(&self, opened: Opened) {
         let _entered = self.gate.enter().await;
         let room = self.peer.room().await;
         let rule = self.core.sync_rule();
         let mut open = self.core.documents();
         open.take_room(opened.0.len());
+        let saved: Vec<&AbsPath> = opened.0.iter().filter(|path| !open.is_unsaved(path)).collect();
         if let Ok(room) = room
-            && let Err(closed) = opened.0.iter().try_for_each(|path| open.close(&room, rule, path))
+            && let Err(closed) = saved.into_iter().try_for_each(|path| open.close(&room, rule, path))
         {
             tracing::debug!(server = self.name(), %closed, "documents are not closed");
         }
@@ -477,9 +482,14 @@ impl Server {
         ServerError::Refused { server: self.name().to_owned(), message: message.into(), code }
     }
 
-    /// The documents that the server has open, as they are now, but for `except`. Reads files.
+    /// The documents that the server has open, and those of its own that an editor has not saved, as they
+    /// are now, but for `except`. Reads files.
     pub fn read_open(&self, except: Option<&AbsPath>) -> Vec<(AbsPath, Option<Document>)> {
-        let paths = self.core.documents().paths();
+        let mut paths = self.core.documents().paths();
+        let unsaved =
+            self.core.workspace.open_documents().into_iter().filter(|document| self.hides(document));
+        let new: Vec<AbsPath> = unsaved.map(|it| it.path).filter(|path| !paths.contains(path)).collect();
+        paths.extend(new);
         let others = paths.into_iter().filter(|path| Some(path) != except);
         others
             .filter_map(|path| match self.core.workspace.document(&path) {
@@ -491,6 +501,14 @@ impl Server {
                 }
             })
             .collect()
+    }
+
+    /// Whether the server, which reads files from the disk, cannot see what an editor has of this one.
+    fn hides(&self, document: &Document) -> bool {
+        let is_below = |folder: &AbsPath| document.path.starts_with(folder);
+        document.owner == Owner::Editor { dirty: true }
+            && self.core.definition.language_id(document.path.as_path()).is_some()
+            && (is_below(&self.core.root) || self.core.folders().iter().any(is_below))
     }
 
     fn sync(
@@ -515,9 +533,18 @@ impl Server {
         let pushes = self.core.diagnostics.count();
         let mut sync = |document: &Document| {
             let language = self.core.definition.language_id(document.path.as_path()).unwrap_or("plaintext");
+            // One that is opened has the text on the disk, as far as the server knows.
+            let unsaved = document.owner == Owner::Editor { dirty: true };
             let before = documents.number(&document.path);
+            if before.is_none()
+                && unsaved
+                && self.core.definition.opens_saved
+                && let Ok(saved) = self.core.workspace.saved(&document.path)
+            {
+                documents.sync(room, rule, &saved, language, pushes)?;
+            }
             let synced = documents.sync(room, rule, document, language, pushes)?;
-            if before.is_some_and(|before| before != synced.number) {
+            if before.map_or(unsaved, |before| before != synced.number) {
                 self.core.diagnostics.moves(&document.path, pushes);
             }
             Ok(synced)
