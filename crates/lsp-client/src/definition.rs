@@ -39,6 +39,8 @@ pub struct ServerDefinition {
     /// It may still not see that files speak of one thing: those that hold the name and are not in its
     /// answer are named.
     pub names_holders_left: bool,
+    /// A document that an editor has not saved is opened as it is on the disk, and then changed.
+    pub opens_saved: bool,
     /// A whole file is formatted as the range of all its lines.
     pub formats_by_range: bool,
     /// Other programs that it calls for a feature; without one of them it does not offer that.
@@ -375,6 +377,8 @@ struct File {
     #[serde(default)]
     names_holders_left: bool,
     #[serde(default)]
+    opens_saved: bool,
+    #[serde(default)]
     formats_by_range: bool,
     #[serde(default)]
     tries_new_files: bool,
@@ -469,6 +473,7 @@ impl ServerDefinition {
             opens_holders: file.opens_holders,
             waits_for_holders: file.waits_for_holders,
             names_holders_left: file.names_holders_left,
+            opens_saved: file.opens_saved,
             formats_by_range: file.formats_by_range,
             tries_new_files: file.tries_new_files,
             needs: file.needs,

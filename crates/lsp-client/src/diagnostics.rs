@@ -135,6 +135,11 @@ impl PushedDiagnostics {
         self.state().versioned
     }
 
+    /// Whether work that was announced goes on.
+    pub fn is_working(&self) -> bool {
+        !self.state().work.is_empty()
+    }
+
     /// `textDocument/publishDiagnostics`.
     pub fn push(&self, path: AbsPath, version: Option<i32>, items: RawJson) {
         {

@@ -549,6 +549,13 @@ impl Server {
             // One that is opened has the text on the disk, as far as the server knows.
             let unsaved = document.owner == Owner::Editor { dirty: true };
             let before = documents.number(&document.path);
+            if before.is_none()
+                && unsaved
+                && self.core.definition.opens_saved
+                && let Ok(saved) = self.core.workspace.saved(&document.path)
+            {
+                documents.sync(room, rule, &saved, language, pushes)?;
+            }
             let synced = documents.sync(room, rule, document, language, pushes)?;
             if before.map_or(unsaved, |before| before != synced.number) {
                 self.core.diagnostics.moves(&document.path, pushes);

@@ -6,7 +6,8 @@
 //!
 //! Reads names, sizes and times only. Looks at the files that the server's definition is about, at most
 //! [`LIMIT`] of them, and not more than once in [`PAUSE`] unless the question is one of problems: a
-//! checkout or a formatter run between two questions is seen, one during a question by the next.
+//! checkout or a formatter run between two questions is seen, one during a question by the next. What must
+//! stay true: no file that is there is called deleted, and none new that may have been there.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -37,7 +38,16 @@ pub(crate) const CREATED: u8 = 1;
 pub(crate) const CHANGED: u8 = 2;
 pub(crate) const DELETED: u8 = 3;
 
-pub(crate) type Seen = HashMap<AbsPath, (u64, Option<SystemTime>)>;
+type Stamp = (u64, Option<SystemTime>);
+
+/// Files as they are.
+#[derive(Default)]
+pub(crate) struct Seen {
+    files: HashMap<AbsPath, Stamp>,
+    /// There are more than are looked at.
+    cut: bool,
+    at: Option<SystemTime>,
+}
 
 #[derive(Default)]
 pub(crate) struct Sweep {
@@ -94,28 +104,51 @@ impl Sweep {
             let now = stamp(path);
             let mut state = self.state();
             match now {
-                Some(now) => state.1.insert(path.clone(), now),
-                None => state.1.remove(path),
+                Some(now) => state.1.files.insert(path.clone(), now),
+                None => state.1.files.remove(path),
             };
         }
     }
 
-    /// What changed since the last look; nothing at the first.
-    pub fn changes(&self, now: Seen, first: bool) -> Vec<(AbsPath, u8)> {
-        let before = std::mem::replace(&mut self.state().1, now.clone());
+    /// Whether there are more files than are looked at.
+    pub fn is_cut(&self) -> bool {
+        self.state().1.cut
+    }
+
+    /// What changed since the last look; nothing at the first. Looks once more at what was not found.
+    pub fn changes(&self, mut now: Seen, first: bool) -> Vec<(AbsPath, u8)> {
+        let mut state = self.state();
+        let before = std::mem::take(&mut state.1);
         if first {
+            state.1 = now;
             return Vec::new();
         }
-        let mut changes: Vec<(AbsPath, u8)> = before
-            .keys()
-            .filter(|path| !now.contains_key(path))
-            .map(|path| (path.clone(), DELETED))
-            .collect();
-        changes.extend(now.into_iter().filter_map(|(path, stamp)| match before.get(&path) {
-            None => Some((path, CREATED)),
-            Some(known) if *known != stamp => Some((path, CHANGED)),
-            Some(_) => None,
-        }));
+        let mut changes = Vec::new();
+        for (path, known) in &now.files {
+            match before.files.get(path) {
+                Some(before) if before != known => changes.push((path.clone(), CHANGED)),
+                Some(_) => {}
+                // One that was beyond those looked at is new only if it was written since.
+                None if before.cut && !before.at.is_some_and(|at| known.1.is_some_and(|it| it >= at)) => {}
+                None => changes.push((path.clone(), CREATED)),
+            }
+        }
+        for (path, known) in before.files {
+            if now.files.contains_key(&path) {
+                continue;
+            }
+            match stamp(&path) {
+                None => changes.push((path, DELETED)),
+                // Ignored by now, or beyond those looked at.
+                Some(stamp) => {
+                    if stamp != known {
+                        changes.push((path.clone(), CHANGED));
+                    }
+                    now.files.insert(path, stamp);
+                }
+            }
+        }
+        state.1 = now;
         changes.sort();
         changes
     }
@@ -133,6 +166,38 @@ fn stamp(path: &AbsPath) -> Option<(u64, Option<SystemTime>)> {
 
 /// The files of a server's language and its root markers, as they are. Blocking.
 pub(crate) fn look(workspace: &Workspace, root: &AbsPath, definition: &ServerDefinition) -> Seen {
-    let files = workspace.files(root).filter(|path| wanted(definition, path)).take(LIMIT);
-    files.filter_map(|path| stamp(&path).map(|stamp| (path, stamp))).collect()
+    let at = Some(SystemTime::now());
+    let mut paths = workspace.files(root).filter(|path| wanted(definition, path));
+    let found = paths.by_ref().take(LIMIT);
+    let files = found.filter_map(|path| stamp(&path).map(|stamp| (path, stamp))).collect();
+    Seen { files, cut: paths.next().is_some(), at }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_there_is_never_called_deleted_nor_an_old_one_new() {
+        let here = AbsPath::new(file!()).or_else(|| AbsPath::new(std::env::current_exe().ok()?)).unwrap();
+        let old = Some(SystemTime::UNIX_EPOCH);
+        let seen = |paths: &[&AbsPath], cut| {
+            let files = paths.iter().map(|path| ((*path).clone(), (1, old))).collect();
+            Seen { files, cut, at: Some(SystemTime::now()) }
+        };
+        let gone = AbsPath::new("/no/such/file.py").unwrap();
+        let sweep = Sweep::default();
+        assert!(sweep.changes(seen(&[&here, &gone], true), true).is_empty() && sweep.is_cut());
+        let changes = sweep.changes(seen(&[], true), false);
+        assert_eq!(changes, {
+            let mut expected = vec![(here.clone(), CHANGED), (gone.clone(), DELETED)];
+            expected.sort();
+            expected
+        });
+        let beyond = AbsPath::new("/beyond/the/limit.py").unwrap();
+        assert!(sweep.changes(seen(&[&beyond], true), false).is_empty(), "it may have been there");
+        let sweep = Sweep::default();
+        sweep.changes(seen(&[], false), true);
+        assert_eq!(sweep.changes(seen(&[&beyond], false), false), [(beyond, CREATED)]);
+    }
 }

@@ -310,9 +310,17 @@ impl Workspace {
     /// # Errors
     /// [`ReadError`].
     pub fn document(&self, path: &AbsPath) -> Result<Document, ReadError> {
-        if let Some(document) = self.inner.open_document(path) {
-            return Ok(document);
+        match self.inner.open_document(path) {
+            Some(document) => Ok(document),
+            None => self.saved(path),
         }
+    }
+
+    /// The file at a canonical path as it is on the disk now, whatever an editor has of it. Blocks.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn saved(&self, path: &AbsPath) -> Result<Document, ReadError> {
         let (bytes, _) = disk::read(path)?;
         let version = Version { hash: ContentHash::of(&bytes), editor: None };
         let (text, bom) = disk::text(path, bytes)?;

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 impl ServerPool {
     /// What all servers of a file say about the text of `doc`. Never about another text: a server that
-    /// has not answered by the deadline is named in `pending`.
+    /// has not answered by the deadline is named in `pending`, and not among those who answered.
     ///
     /// # Errors
     /// [`ServerError`] when no server can be asked at all.
@@ -46,10 +46,13 @@ impl ServerPool {
         };
         let asks = servers.iter().map(|server| of_one(server, doc, clock));
         let answers = futures_util::future::join_all(asks).await;
-        let mut first = None;
+        let (mut first, mut answered) = (None, Vec::new());
         for (server, answer) in servers.iter().zip(answers) {
             match answer {
-                Ok(Some(items)) => out.items.extend(items),
+                Ok(Some(items)) => {
+                    answered.push(server.name());
+                    out.items.extend(items);
+                }
                 Ok(None) => out.pending.push(server.name().to_owned()),
                 Err(ServerError::Cancelled) => return Err(ServerError::Cancelled),
                 Err(ServerError::Timeout { .. }) => out.pending.push(server.name().to_owned()),
@@ -66,8 +69,7 @@ impl ServerPool {
         }
         out.items.sort_by_key(|item| (item.range.start, item.range.end, item.severity));
         let note = servers.iter().find_map(|server| server.note());
-        let names: Vec<&str> = servers.iter().map(|server| server.name()).collect();
-        Ok(Answer { value: out, server: names.join(", "), note })
+        Ok(Answer { value: out, server: answered.join(", "), note })
     }
 }
 
@@ -117,15 +119,17 @@ pub(super) async fn of_loaded(
         None => {
             // Held while it is waited: no trial comes between.
             let entered = server.enter(METHOD, clock).await?;
+            let before = server.core.documents().number(&doc.path);
             let synced = match anew {
                 true => server.open_anew(&entered, doc, clock).await?,
                 false => server.open_entered(&entered, doc, clock).await?,
             };
+            let sent_before = before == Some(synced.number);
             let pushed = tokio::select! {
                 biased;
                 () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
                 _ = server.peer.closed() => return Err(server.crashed("waiting for diagnostics").await),
-                pushed = pushed(server, &entered, doc, synced.clone(), clock) => pushed?,
+                pushed = pushed(server, &entered, doc, (synced.clone(), sent_before), clock) => pushed?,
                 true = is_clean(server, doc, &synced, clock) => Some((synced, RawJson::empty_list())),
             };
             let Some(pushed) = pushed else { return Ok(None) };
@@ -140,12 +144,13 @@ pub(super) async fn of_loaded(
 }
 
 /// What the server pushes of a document after all that it was told of others. One that says nothing more
-/// for a while is shown the document again.
+/// for a while is shown the document again; so is one that says nothing of a text that it was sent before
+/// the question (clangd 22.1.1 looks at no text that was changed and changed back before it began).
 async fn pushed(
     server: &Server,
     entered: &Entered,
     doc: &Document,
-    mut synced: Synced,
+    (mut synced, sent_before): (Synced, bool),
     clock: Clock<'_>,
 ) -> Result<Option<(Synced, RawJson)>, ServerError> {
     let told = &server.core.diagnostics;
@@ -156,6 +161,14 @@ async fn pushed(
             return Ok(Some((synced, items)));
         }
         synced = server.show_again(entered, doc, clock).await?;
+    } else if sent_before && told.is_versioned() && clock.left() > 4 * PATIENCE {
+        let until = Instant::now() + 2 * PATIENCE;
+        if let Some(items) = told.wait(&doc.path, &synced, until, Told::After(moved)).await {
+            return Ok(Some((synced, items)));
+        }
+        if !told.is_working() {
+            synced = server.show_again(entered, doc, clock).await?;
+        }
     }
     let items = told.wait(&doc.path, &synced, clock.until, Told::After(moved)).await;
     Ok(items.map(|items| (synced, items)))

@@ -60,7 +60,7 @@ impl ServerPool {
         let mut holders = match way {
             Calls::Incoming => {
                 let name = &doc.text[text::word_at(&doc.text, offset)];
-                self.open_holders(&server, name, clock).await?
+                self.open_holders(&server, name, super::holders::Where::All, clock).await?
             }
             Calls::Outgoing => Holders::default(),
         };

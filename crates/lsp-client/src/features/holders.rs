@@ -54,13 +54,25 @@ impl Holders {
     }
 }
 
+/// Where holders are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Where {
+    /// In the server's root.
+    Root,
+    /// There, and then in the rest of the workspace: other packages may use what this one has.
+    All,
+    /// In the rest alone.
+    Rest,
+}
+
 impl ServerPool {
-    /// Opens the files of the server's root and languages that hold `name` as a word, where its
-    /// definition says that it needs that.
+    /// Opens the files of the server's languages that hold `name` as a word, where its definition says
+    /// that it needs that.
     pub(super) async fn open_holders(
         &self,
         server: &Server,
         name: &str,
+        place: Where,
         clock: Clock<'_>,
     ) -> Result<Holders, ServerError> {
         let definition = &server.core.definition;
@@ -74,7 +86,11 @@ impl ServerPool {
             let spoken = |path: &AbsPath| definition.language_id(path.as_path()).is_some();
             let mut holders: Vec<Document> = Vec::new();
             let mut left = 0;
-            for path in workspace.files(&root).filter(spoken).take(LOOKED_AT) {
+            let inside = (place != Where::Rest).then(|| workspace.files(&root)).into_iter().flatten();
+            let all = (place != Where::Root && root != *workspace.root())
+                .then(|| workspace.files(workspace.root()));
+            let rest = all.into_iter().flatten().filter(|path| !path.starts_with(&root));
+            for path in inside.chain(rest).filter(spoken).take(LOOKED_AT) {
                 if cancel.is_cancelled() {
                     break;
                 }

@@ -83,7 +83,7 @@ impl ServerPool {
         let server = self.pick(&doc.path, Feature::References, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
         let name = &doc.text[text::word_at(&doc.text, offset)];
-        let mut holders = self.open_holders(&server, name, clock).await?;
+        let mut holders = self.open_holders(&server, name, super::holders::Where::All, clock).await?;
         let ask = server.ask(Some(doc), "textDocument/references", clock, |synced, encoding| {
             let mut params = at(synced, offset, encoding);
             params["context"] = json!({"includeDeclaration": include_declaration});

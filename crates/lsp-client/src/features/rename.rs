@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use workspace::{AbsPath, Document, ErrorCode, Operation, WorkspaceEdit};
 
+use super::holders::Where;
 use super::{at, holders};
 use crate::answer::Answer;
 use crate::definition::Feature;
@@ -43,7 +44,7 @@ impl ServerPool {
                 server.refused(ErrorCode::InvalidArguments, format!("it is called {new_name} already"))
             );
         }
-        let mut holders = self.open_holders(&server, &old_name, clock).await?;
+        let mut holders = self.open_holders(&server, &old_name, Where::All, clock).await?;
         let first = renamed(&server, doc, offset, &old_name, new_name, clock).await;
         // Edits are believed for texts that the server was given. The others are opened, and it is
         // asked again.
@@ -150,8 +151,16 @@ impl ServerPool {
         for server in &servers {
             let document = speaker.as_ref().and_then(|path| self.workspace.document(path).ok());
             ready(server, document.as_ref(), clock).await?;
+            // Another package may import it, of which the server knows what it is shown.
+            let stem = from.as_path().file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+            let holders = self.open_holders(server, stem, Where::Rest, clock).await?;
             let ask = server.ask(document.as_ref(), "workspace/willRenameFiles", clock, |_, _| files.clone());
-            let asked = ask.await?;
+            let asked = ask.await;
+            if let Some(opened) = holders.opened {
+                server.close_all(opened).await;
+            }
+            let asked = asked?;
+            notes.extend(holders.note);
             let raw: Option<RawWorkspaceEdit> = server.read(&asked.method, &asked.raw)?;
             let theirs = asked.workspace_edit(server, raw.unwrap_or_default(), label.clone())?;
             edit.confirm.extend(theirs.confirm);

@@ -47,12 +47,18 @@ impl ServerPool {
                 in_use.push(server);
             }
         }
+        let own: Vec<Arc<Server>> = trials.iter().map(|trial| Arc::clone(&trial.server)).collect();
         for document in dependents {
             // One that is not to be shown the edit would say nothing new of them.
             for server in self.servers_for(&document.path, &short, &mut Tried::default()).await {
-                if let Some(trial) = trials.iter_mut().find(|it| Arc::ptr_eq(&it.server, &server)) {
-                    trial.dependents.push(document.clone());
+                if !trials.iter().any(|it| Arc::ptr_eq(&it.server, &server)) {
+                    // Another package's, which reads the files that are edited from the disk.
+                    let known = trials.iter().find(|it| it.server.name() == server.name());
+                    let Some(files) = known.map(|it| it.files.clone()) else { continue };
+                    at(&mut trials, Arc::clone(&server)).files = files;
                 }
+                at(&mut trials, Arc::clone(&server)).dependents.push(document.clone());
+                in_use.push(server);
             }
         }
         let runs = trials.into_iter().map(|trial| async {
@@ -68,7 +74,11 @@ impl ServerPool {
             let on_save = &server.core.definition.diagnostics.on_save;
             match found {
                 Err(reason) => out.not_tried.push((name, reason)),
-                Ok(found) => {
+                Ok(mut found) => {
+                    // Of the edited files the servers that they belong to speak.
+                    if !own.iter().any(|it| Arc::ptr_eq(it, &server)) {
+                        found.retain(|(path, _)| files.iter().all(|file| file.document.path != *path));
+                    }
                     for (path, mut known) in found {
                         if let Ok(items) = &mut known {
                             items.retain(|it| it.source.as_ref().is_none_or(|it| !on_save.contains(it)));

@@ -103,7 +103,13 @@ impl ServerPool {
             }
             match self.get(&definition, path, clock).await {
                 Err(error @ ServerError::Cancelled) => return Err(error),
-                Err(error) => problems.push(error),
+                Err(error) => {
+                    // It will answer for its group; a second one beside it would say all twice.
+                    if matches!(error, ServerError::Starting { .. }) {
+                        groups.extend(definition.group.clone());
+                    }
+                    problems.push(error);
+                }
                 Ok(server) => {
                     groups.extend(definition.group.clone());
                     if server.core.capabilities().offers(feature) {
@@ -151,7 +157,12 @@ impl ServerPool {
                     servers.push(server);
                 }
                 Err(ServerError::Cancelled) => return Err(ServerError::Cancelled),
-                Err(error) => first = first.or(Some(error)),
+                Err(error) => {
+                    if matches!(error, ServerError::Starting { .. }) {
+                        groups.extend(definition.group.clone());
+                    }
+                    first = first.or(Some(error));
+                }
             }
         }
         match first {

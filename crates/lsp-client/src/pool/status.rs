@@ -44,6 +44,8 @@ pub struct ServerStatus {
     pub open_documents: usize,
     /// Crashes in a row.
     pub failures: u32,
+    /// It has more files than are looked at for changes by other programs.
+    pub overlooks: bool,
 }
 
 /// What is kept of a server's life for people.
@@ -83,6 +85,7 @@ impl ServerPool {
                 uptime: None,
                 open_documents: 0,
                 failures: state.failures,
+                overlooks: state.server.as_ref().is_some_and(|server| server.core.sweep.is_cut()),
             };
             match &state.server {
                 Some(server) if server.is_running() => {

@@ -89,3 +89,18 @@ async fn a_server_that_loads_is_not_waited_for() {
     assert_eq!(check(&bench, "b.txt", Look::Dependent, LONG).await, told);
     assert_eq!(bench.pool.status().await[0].open_documents, 1);
 }
+
+#[tokio::test]
+async fn while_a_server_starts_no_other_of_its_group_is_started_beside_it() {
+    let capabilities = json!({"textDocumentSync": 2});
+    let slow = Script::default()
+        .on("initialize", [Step::DelayMs(1500), Step::Result(json!({"capabilities": capabilities}))]);
+    let servers = vec![
+        ("first", slow, "group = \"g\"\nrank = 1"),
+        ("spare", Script::new(capabilities.clone()), "group = \"g\"\nrank = 2"),
+    ];
+    let bench = build(&[("a.txt", "a")], servers, |_| ());
+    let said = check(&bench, "a.txt", Look::Itself, Duration::from_secs(1)).await;
+    assert!(said.len() == 1 && said[0].starts_with("first: "), "{said:?}");
+    assert!(bench.record("spare").is_empty());
+}

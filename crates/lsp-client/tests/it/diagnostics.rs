@@ -53,6 +53,18 @@ async fn a_push_for_an_older_version_is_never_shown() {
 }
 
 #[tokio::test]
+async fn a_server_that_says_nothing_of_a_text_that_it_has_is_shown_it_anew() {
+    let script = script()
+        .on("textDocument/didOpen", [publish(json!("${version}"), "about ${text}")])
+        .on("textDocument/didChange", []);
+    let bench = bench(&[("a.txt", "a")], script);
+    assert_eq!(ask(&bench, LONG).await, "about a");
+    bench.write("a.txt", "b");
+    assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
+    assert_eq!(ask(&bench, LONG).await, "about b");
+}
+
+#[tokio::test]
 async fn what_comes_without_a_version_from_a_server_that_sends_versions_is_about_no_open_text() {
     let script = script()
         .on("textDocument/didOpen", [publish(json!(1), "one")])
@@ -133,7 +145,9 @@ async fn all_servers_of_a_file_are_heard_and_the_silent_are_named() {
     let bench = build(&[("a.txt", "a")], servers, |limits| limits.warm = 9);
     assert_eq!(ask(&bench, Duration::from_secs(3)).await, "loud, first, (pending silent)");
     assert!(bench.record("spare").is_empty(), "one server of a group is enough");
-    let answer = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(SHORT)).await.unwrap().value;
+    let answer = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(SHORT)).await.unwrap();
+    assert_eq!(answer.server, "loud, first", "who said nothing is not among who answered");
+    let answer = answer.value;
     let item = &answer.items[0];
     let shown = (item.line, item.severity.to_string(), item.code.as_deref(), item.source.as_deref());
     assert_eq!(shown, (1, "warning".to_owned(), Some("E1"), Some("s")));

@@ -494,3 +494,21 @@ async fn both_files_of_a_module_move() {
     let other = bench.pool.rename_file(&from, &bench.path("c.txt"), &cx(LONG)).await.unwrap();
     assert!(other.note.unwrap_or_default().contains("a.two, which stands beside a.one, keeps its name"));
 }
+
+#[tokio::test]
+async fn files_of_other_packages_that_hold_the_name_are_shown_to_who_renames() {
+    let places = json!([{"range": range(0, 0, 3), "newText": "new"}]);
+    let script = Script::new(json!({"textDocumentSync": 2, "renameProvider": true})).on(
+        "textDocument/rename",
+        [Step::Result(json!({"changes": {"${root}/x.txt": places, "${root}/../b/y.txt": places}}))],
+    );
+    let more = "opens_holders = true\n[root]\nmarkers = [\"package\"]\n";
+    let files =
+        [("a/package", ""), ("a/x.txt", "old"), ("b/package", ""), ("b/y.txt", "old"), ("b/z.txt", "other")];
+    let bench = build(&files, vec![("scripted", script, more)], |_| ());
+    let edit = bench.pool.rename(&bench.doc("a/x.txt"), 0, "new", &cx(LONG)).await.unwrap().value;
+    assert_eq!(bench.outcome(edit), ["a/x.txt: new", "b/y.txt: new"]);
+    let opened = bench.got("scripted", "textDocument/didOpen");
+    let opened: Vec<&Value> = opened.iter().map(|it| &it["textDocument"]["uri"]).collect();
+    assert_eq!(opened, [&json!(bench.uri("a/x.txt")), &json!(bench.uri("b/y.txt"))]);
+}

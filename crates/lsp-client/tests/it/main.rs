@@ -22,4 +22,5 @@ mod misbehaving;
 mod navigation;
 mod real;
 mod trials;
+mod unsaved;
 mod whole;

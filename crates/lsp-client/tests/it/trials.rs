@@ -47,6 +47,14 @@ impl Typing {
     }
 }
 
+impl Typing {
+    /// Closes a document without saving it.
+    pub fn closes(&self, path: &AbsPath) {
+        self.documents.lock().unwrap().remove(path);
+        self.moved.send_modify(|count| *count += 1);
+    }
+}
+
 impl Editor for Typing {
     fn documents(&self) -> Vec<Document> {
         self.documents.lock().unwrap().values().cloned().collect()
@@ -99,7 +107,7 @@ fn push(version: Value, message: &str) -> Step {
     Step::notify(NOTE, params)
 }
 
-fn pushed() -> Script {
+pub fn pushed() -> Script {
     let told = || [push(json!("${version}"), "about ${text}")];
     let capabilities = json!({"textDocumentSync": 2, "hoverProvider": true});
     Script::new(capabilities)
@@ -108,7 +116,7 @@ fn pushed() -> Script {
         .on("textDocument/didChange", told())
 }
 
-fn with(script: Script, more: &str) -> (Arc<Bench>, Arc<Typing>) {
+pub fn with(script: Script, more: &str) -> (Arc<Bench>, Arc<Typing>) {
     let typing = Typing::new();
     let files = [("a.txt", "a"), ("b.txt", "b"), ("c.txt", "c")];
     let editor: Arc<dyn Editor> = Arc::<Typing>::clone(&typing);
@@ -116,7 +124,7 @@ fn with(script: Script, more: &str) -> (Arc<Bench>, Arc<Typing>) {
 }
 
 impl Bench {
-    async fn hover(&self, name: &str) -> String {
+    pub async fn hover(&self, name: &str) -> String {
         self.pool.hover(&self.doc(name), 0, &cx(LONG)).await.unwrap().value.unwrap_or_default()
     }
 
@@ -127,7 +135,7 @@ impl Bench {
     }
 
     /// The server's open documents: `name version: text`.
-    async fn server_has(&self) -> Vec<String> {
+    pub async fn server_has(&self) -> Vec<String> {
         let cx = cx(LONG);
         let request = self.pool.request("test/documents", json!({}), None, None, &NoEdits, &cx);
         let answer = request.await.unwrap().value.outcome.unwrap();
