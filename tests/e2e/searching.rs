@@ -54,6 +54,27 @@ fn a_hit_is_edited_with_the_row_that_showed_it_and_nothing_else_is() {
 }
 
 #[test]
+fn names_with_brackets_are_found_as_they_are() {
+    let page = "app/[id]/page.tsx";
+    let sandbox =
+        Sandbox::with(&[(page, "hit\n"), ("app/[[...slug]]/page.tsx", "hit\n"), ("app/i/x.ts", "hit\n")]);
+    let mut batch = Batch::start(&sandbox);
+    let mut said = |tool: &str, args: Value| batch.call(tool, &args).ok();
+    assert_eq!(said("find", json!({"pattern": page})), format!("{page}\n"));
+    assert_eq!(said("find", json!({"pattern": "[[...slug]]/"})), "app/[[...slug]]/\n");
+    assert_eq!(said("find", json!({"pattern": "page", "path": "app/[id]"})), format!("{page}\n"));
+    for args in [
+        json!({"pattern": "hit", "glob": "app/[id]/page.tsx", "files_only": true}),
+        json!({"pattern": "hit", "glob": "[id]/*.tsx", "path": "app", "files_only": true}),
+        json!({"pattern": "hit", "path": "app/[id]", "files_only": true}),
+        json!({"pattern": "hit", "path": page, "files_only": true}),
+    ] {
+        let found = said("grep", args.clone());
+        assert!(found.starts_with(&format!("{page} (1)\n(1 hit in 1 file")), "{args}: {found}");
+    }
+}
+
+#[test]
 fn a_hit_shown_in_one_process_is_edited_in_another() {
     let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\n"), ("b.txt", "two\nthree\n")]);
     let said = sandbox.run(&["tool", "grep", &json!({"pattern": "two"}).to_string()]).expect(0).stdout;

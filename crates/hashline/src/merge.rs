@@ -39,7 +39,7 @@ impl Merge {
             places.get(old - 1).is_some_and(|place| *place == Some(new as u32))
                 && remap.old.content(old) == remap.new.content(new)
         });
-        (same && remap.is_same_closer(place, found)).then_some(found)
+        (same && remap.stays_in_its_block(place, found)).then_some(found)
     }
 }
 

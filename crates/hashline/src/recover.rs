@@ -1,9 +1,10 @@
 //! From hunks in lines of a version to hunks in lines of the text as it is now.
 
+use crate::align::Fate;
 use crate::chain::Chain;
 use crate::merge::Merge;
 use crate::refuse::Problem;
-use crate::remap::{Found, Remap};
+use crate::remap::{Found, Remap, across};
 use crate::source::Source;
 use crate::surgery::{self, Hunk, Place};
 use crate::told::{self, Told};
@@ -98,7 +99,7 @@ pub(crate) fn way(
                     }
                 }
             }
-            place.take_if(|(place, _)| repeats(hunk, *place, lines, current));
+            place.take_if(|(place, strategy)| repeats(hunk, *place, *strategy, &mut remap));
         }
         let wanted = |(place, told): (&Option<_>, &Told)| place.is_none() && told.may_be_done();
         let wanted: Vec<bool> = places.iter().zip(&told).map(wanted).collect();
@@ -141,25 +142,38 @@ fn is_done(hunks: &[Hunk], told: &[Told], old: &Lines, new: &Lines) -> bool {
     })
 }
 
-/// Whether the rows to be inserted stand there already, where the neighbours are not side by side
-/// any more: then this may be the same edit again.
-fn repeats(hunk: &Hunk, place: Place, old: &Lines, new: &Lines) -> bool {
-    let count = hunk.rows.len();
-    let stand = |first: usize| hunk.rows.iter().zip(first..).all(|(row, line)| new.content(line) == row);
-    match (hunk.place, place) {
-        (Place::After(was), Place::After(now)) => {
-            old.content(was + 1) != new.content(now + 1) && (now + 1..=now + NEAR).any(stand)
-        }
-        (Place::Before(was), Place::Before(now)) => {
-            let first = now.saturating_sub(count + NEAR - 1).max(1);
-            old.content(was - 1) != new.content(now - 1) && (first..=now.saturating_sub(count)).any(stand)
-        }
-        _ => false,
+/// Whether the rows to be inserted came beside the line already, where its neighbour is not surely
+/// beside it any more: then this may be the same edit again.
+fn repeats(hunk: &Hunk, place: Place, strategy: Strategy, remap: &mut Remap<'_>) -> bool {
+    let Some((other, beside)) = across(hunk.place, place) else { return false };
+    let (old, new, count) = (remap.old, remap.new, hunk.rows.len());
+    let at = other.min(old.count()).max(1);
+    let near = (at, at);
+    // Recorded edits are believed over the texts.
+    let is_gap = strategy == Strategy::Chain || remap.fate(near, other) == Fate::At(beside);
+    if is_gap && old.content(other) == new.content(beside) {
+        return false;
     }
+    let (firsts, around) = if matches!(place, Place::Before(_)) {
+        let end = (beside + 1).saturating_sub(count);
+        (end.saturating_sub(NEAR - 1).max(1)..end + 1, other.saturating_sub(FAR).max(1)..=other)
+    } else {
+        (beside..beside + NEAR, other..=(other + FAR).min(old.count()))
+    };
+    let stand = |first: &usize| hunk.rows.iter().zip(*first..).all(|(row, line)| new.content(line) == row);
+    let mut stand = firsts.filter(stand).peekable();
+    if stand.peek().is_none() {
+        return false;
+    }
+    // Rows of which each was there before are not those that the edit brought.
+    let stood: Vec<Fate> = around.map(|line| remap.fate(near, line)).collect();
+    stand.any(|first| !(first..first + count).all(|line| stood.contains(&Fate::At(line))))
 }
 
 /// How far from the line named a repeated insertion is looked for.
 const NEAR: usize = 16;
+/// How far from it lines that were there before are looked for.
+const FAR: usize = 64;
 
 fn stale(source: &Source<'_>, blanks: Option<(usize, usize)>) -> Problem {
     let tag = source.tag;

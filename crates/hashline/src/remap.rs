@@ -42,7 +42,7 @@ impl<'a> Remap<'a> {
     /// The place of a hunk now.
     pub(crate) fn find(&mut self, place: Place) -> Found {
         match self.proven(place) {
-            Found::At(found) if !self.is_same_closer(place, found) => Found::Nowhere,
+            Found::At(found) if !self.stays_in_its_block(place, found) => Found::Nowhere,
             found => found,
         }
     }
@@ -68,18 +68,26 @@ impl<'a> Remap<'a> {
         self.alignment.fate(near, line)
     }
 
-    /// Whether lines that tell nothing by themselves (closing brackets, say) are still those of
-    /// their block. Where a block was wrapped and indented, its own brace is not what it was, and
-    /// the brace of what wraps it may stand where its own stood. So if the nearest telling line on
-    /// either side vanished, the texts without indentation must say the same.
-    pub(crate) fn is_same_closer(&mut self, place: Place, found: Place) -> bool {
+    /// Whether lines are still those of their block. Where a block was wrapped and indented, its own
+    /// brace is not what it was, and the brace of what wraps it may stand where its own stood; so
+    /// may a `return;`. So if the nearest telling line on either side vanished, the texts without
+    /// indentation must say the same of lines that tell nothing by themselves, or have a twin there.
+    /// A blank line closes nothing: what is inserted beside one has its place by the telling line on
+    /// its other side.
+    pub(crate) fn stays_in_its_block(&mut self, place: Place, found: Place) -> bool {
         let (Some((first, last)), Some((start, end))) = (place.lines(), found.lines()) else { return true };
-        if (first..=last).any(|line| is_telling(self.old.content(line))) {
-            return true;
-        }
         let near = (first, last);
         let old = self.old;
         let telling = |line: &usize| is_telling(old.content(*line));
+        let tells = (first..=last).any(|line| telling(&line));
+        if let Some((other, beside)) = across(place, found)
+            && old.content(first).trim().is_empty()
+            && (1..=old.count()).contains(&other)
+            && telling(&other)
+            && self.fate(near, other) == Fate::At(beside)
+        {
+            return true;
+        }
         let above = (1..first).rev().find(telling).map(|line| (line, (start + line).checked_sub(first)));
         let below = (last + 1..=old.count()).find(telling).map(|line| (line, Some(end + (line - last))));
         let around = above.into_iter().chain(below);
@@ -90,6 +98,9 @@ impl<'a> Remap<'a> {
         }
         let new = self.new;
         let unindented = self.unindented.get_or_insert_with(|| Alignment::unindented(old, new));
+        if tells && !is_twice(unindented, first, last, start, &mut self.work) {
+            return true;
+        }
         unindented.fate(near, first) == Fate::At(start)
             && unindented.fate(near, last) == Fate::At(end)
             && vanished.iter().all(|(line, beside)| match unindented.fate(near, *line) {
@@ -135,9 +146,8 @@ impl<'a> Remap<'a> {
             Fate::At(other) if other == beside => true,
             // It goes beside the line that it names, whatever came between, if there is no doubt
             // which line that is. The ends of the file are no lines.
-            Fate::At(_) => is_line && !self.has_twin(named, named, at),
+            Fate::At(_) | Fate::Unsure => is_line && !self.has_twin(named, named, at),
             Fate::Gone => !is_line || !self.has_twin(named, named, at),
-            Fate::Unsure => false,
         };
         // An end of the file has no twin.
         let at_an_end = (gap == 0 || gap == self.old.count()) && other == Fate::At(beside);
@@ -165,10 +175,7 @@ impl<'a> Remap<'a> {
 
     /// Whether the lines occur a second time in either text.
     pub(crate) fn has_twin(&mut self, first: usize, last: usize, start: usize) -> bool {
-        let (old, new) = self.alignment.lines();
-        let lines = &old[first - 1..last];
-        occurs_elsewhere(old, lines, first - 1, &mut self.work)
-            || occurs_elsewhere(new, lines, start - 1, &mut self.work)
+        is_twice(&self.alignment, first, last, start, &mut self.work)
     }
 
     /// Whether the whole unchanged run around the lines occurs a second time in the new text: then
@@ -178,6 +185,16 @@ impl<'a> Remap<'a> {
         let (from, to) = run(old, new, first - 1, last, start - 1, &mut self.work);
         let place = start - 1 - (first - 1 - from);
         occurs_elsewhere(new, &old[from..to], place, &mut self.work)
+    }
+}
+
+/// The line across the gap from the one that an insertion names, and where it stands now if nothing
+/// came between; `None` for what is no insertion.
+pub(crate) fn across(place: Place, found: Place) -> Option<(usize, usize)> {
+    match (place, found) {
+        (Place::After(was), Place::After(now)) => Some((was + 1, now + 1)),
+        (Place::Before(was), Place::Before(now)) => Some((was - 1, now - 1)),
+        _ => None,
     }
 }
 
@@ -205,6 +222,13 @@ fn run(old: &[u64], new: &[u64], from: usize, to: usize, start: usize, work: &mu
 
 /// Lines of context looked at on each side of a hunk.
 const MOST_CONTEXT: usize = 256;
+
+/// Whether lines occur a second time in either of the texts that were compared.
+fn is_twice(alignment: &Alignment, first: usize, last: usize, start: usize, work: &mut usize) -> bool {
+    let (old, new) = alignment.lines();
+    let lines = &old[first - 1..last];
+    occurs_elsewhere(old, lines, first - 1, work) || occurs_elsewhere(new, lines, start - 1, work)
+}
 
 /// Whether `lines` occur in `text` at another place than `here`; yes if it takes too long to say.
 fn occurs_elsewhere(text: &[u64], lines: &[u64], here: usize, work: &mut usize) -> bool {

@@ -36,7 +36,8 @@ pub struct GlobError {
 impl Globs {
     /// Globs separated by commas, as in an ignore file: one without `/` is about names in every
     /// folder, one with `/` is a path below `root`, or below `at`; a folder that it names is taken
-    /// with all below it. With `!` before it, it says what is left out.
+    /// with all below it. With `!` before it, it says what is left out. Brackets stand for themselves
+    /// too: `app/[id]/*` takes what is in the folder of that name.
     ///
     /// # Errors
     /// [`GlobError`].
@@ -105,6 +106,7 @@ impl GlobBase {
         let relative = relative.strip_prefix("./").map_or_else(|| relative.into(), |it| format!("/{it}"));
         // In an ignore file that would be a comment.
         let line = if relative.starts_with('#') { format!("\\{relative}") } else { relative };
+        let line = super::brackets::both(&line);
         let set = if is_excluded { &mut self.exclude } else { &mut self.include };
         set.add_line(None, &line).map(|_| ()).map_err(|error| {
             let reason = match &error {
@@ -173,6 +175,10 @@ mod tests {
         check("#x", &["src/#x"], &["src/a"]);
         check("a[,]b", &["src/a,b"], &["src/ab"]);
         check(" ", &["src/a"], &[]);
+        check("app/[id]/x.tsx", &["src/app/[id]/x.tsx", "src/app/i/x.tsx"], &["src/app/[x]/x.tsx"]);
+        check("app/[user-id]", &["src/app/[user-id]/x.tsx"], &["src/app/u/x.tsx"]);
+        check("[[...slug]]/*.tsx,[id]", &["src/[[...slug]]/a.tsx", "src/x/[id]"], &["src/slug/a.tsx"]);
+        check("!**/[id]/**", &["src/a.ts"], &["src/[id]/a.ts"]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! a cancellation and a deadline, and its results come in order of path, whatever thread found them.
 //! What a search shows of a file, and in which form, is decided above.
 
+mod brackets;
 mod contents;
 mod file;
 mod globs;

@@ -21,6 +21,8 @@ enum Form {
     Glob {
         glob: Box<GlobMatcher>,
         is_path: bool,
+        /// The pattern as a part of a name, where nothing but brackets makes it a glob.
+        part: Option<String>,
     },
     Part(String),
 }
@@ -41,7 +43,7 @@ pub enum Fit {
 impl NamePattern {
     /// The pattern that `text` says: a glob where it has one of `*?[{`, else a part of a name. One
     /// with `/` is about the path, and must reach into its last name; one that ends in `/` is about
-    /// folders.
+    /// folders. Brackets stand for themselves too, so that `app/[id]` finds the folder of that name.
     ///
     /// # Errors
     /// [`GlobError`].
@@ -50,11 +52,11 @@ impl NamePattern {
         let folders_only = trimmed.len() < text.len();
         let pattern = trimmed.strip_prefix("./").unwrap_or(trimmed);
         let any_case = !pattern.chars().any(char::is_uppercase);
+        let part = || if any_case { pattern.to_lowercase() } else { pattern.to_owned() };
         if !pattern.contains(['*', '?', '[', '{']) {
-            let part = if any_case { pattern.to_lowercase() } else { pattern.to_owned() };
-            return Ok(Self { form: Form::Part(part), folders_only, any_case });
+            return Ok(Self { form: Form::Part(part()), folders_only, any_case });
         }
-        let glob = GlobBuilder::new(pattern.trim_start_matches('/'))
+        let glob = GlobBuilder::new(&super::brackets::both(pattern.trim_start_matches('/')))
             .literal_separator(true)
             .backslash_escape(true)
             .case_insensitive(any_case)
@@ -62,7 +64,8 @@ impl NamePattern {
             .map_err(|error| GlobError { glob: text.to_owned(), reason: error.kind().to_string() })?
             .compile_matcher();
         let is_path = pattern.contains('/');
-        Ok(Self { form: Form::Glob { glob: Box::new(glob), is_path }, folders_only, any_case })
+        let part = (!pattern.contains(['*', '?', '{', '\\'])).then(part);
+        Ok(Self { form: Form::Glob { glob: Box::new(glob), is_path, part }, folders_only, any_case })
     }
 
     /// How well a path below the folder that is searched fits; `from_root` is the same below the
@@ -72,13 +75,17 @@ impl NamePattern {
             return None;
         }
         let name = below.file_name()?;
-        match &self.form {
-            Form::Glob { glob, is_path: true } => {
-                (glob.is_match(below) || glob.is_match(from_root)).then_some(Fit::Exact)
+        let (is_match, part) = match &self.form {
+            Form::Glob { glob, is_path: true, part } => {
+                (glob.is_match(below) || glob.is_match(from_root), part.as_deref())
             }
-            Form::Glob { glob, is_path: false } => glob.is_match(name).then_some(Fit::Exact),
-            Form::Part(part) => self.fit_part(part, &name.to_string_lossy(), &from_root.to_string_lossy()),
+            Form::Glob { glob, is_path: false, part } => (glob.is_match(name), part.as_deref()),
+            Form::Part(part) => (false, Some(part.as_str())),
+        };
+        if is_match {
+            return Some(Fit::Exact);
         }
+        self.fit_part(part?, &name.to_string_lossy(), &from_root.to_string_lossy())
     }
 
     fn fit_part(&self, part: &str, name: &str, path: &str) -> Option<Fit> {
@@ -158,6 +165,21 @@ mod tests {
         check("x*/", "src/xy/", Some(Fit::Exact));
         check("x*/", "src/xy", None);
         check("x/", "src/x/", Some(Fit::Exact));
+        // Names with brackets, as Next.js has them.
+        check("app/[id]/page.tsx", "app/[id]/page.tsx", Some(Fit::Exact));
+        check("app/[id]", "app/[id]/", Some(Fit::Exact));
+        check("[user-id]", "app/[user-id]/", Some(Fit::Exact));
+        check("[id].tsx", "app/[id].tsx", Some(Fit::Exact));
+        check("[id]", "app/[id].tsx", Some(Fit::Stem));
+        check("[[...slug]]/*", "app/[[...slug]]/page.tsx", None);
+        check("**/[[...slug]]/*.{ts,tsx}", "app/[[...slug]]/page.tsx", Some(Fit::Exact));
+        check("[[...slug]]", "app/[[...slug]]/", Some(Fit::Exact));
+        check("{[id],x}*", "app/[id].tsx", Some(Fit::Exact));
+        check("[A-C].rs", "src/B.rs", Some(Fit::Exact));
+        check("[!a].rs", "src/a.rs", None);
+        check("[!a].rs", "src/b.rs", Some(Fit::Exact));
+        check(r"\[id\]", "src/[id]/", Some(Fit::Exact));
+        check(r"\[id\]", "src/i/", None);
         assert!(NamePattern::parse("{a").unwrap_err().to_string().contains("`{a` is not a glob"));
     }
 }

@@ -8,11 +8,15 @@ use std::ops::Range;
 use grep_matcher::{LineTerminator, Matcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
+use regex_syntax::hir::{Hir, HirKind};
 
 /// A longer pattern is refused: looking for one takes its length times that of a line.
 const MAX_PATTERN_BYTES: usize = 2_000;
-/// A regex may grow to this size.
-const MAX_REGEX_BYTES: usize = 20 << 20;
+/// So many places may a match have, counting every repetition by the number in its braces: looking for
+/// one may take as many times that of a line.
+const MAX_PLACES: usize = 2_000;
+/// A regex may grow to this size; a class such as `\w` is large, and making it takes its time.
+const MAX_REGEX_BYTES: usize = 8 << 20;
 /// And its tables, in each thread.
 const MAX_TABLE_BYTES: usize = 64 << 20;
 
@@ -50,6 +54,16 @@ pub enum QueryError {
         /// How long it is.
         bytes: usize,
     },
+    /// Its counted repetitions make it as long.
+    #[error(
+        "`{pattern}` repeats so often that a match may have {places} places, and {MAX_PLACES} is the most; write smaller numbers in its braces, or `+` or `*` in their place"
+    )]
+    TooManyPlaces {
+        /// As it was written.
+        pattern: String,
+        /// How many places.
+        places: usize,
+    },
     /// Not a regex.
     #[error(
         "`{pattern}` is not a regex of Rust's kind: {reason}; put \\ before a character meant as itself, or search for the text as it is with literal"
@@ -85,6 +99,15 @@ impl Query {
         }
         if pattern.len() > MAX_PATTERN_BYTES {
             return Err(QueryError::TooLong { bytes: pattern.len() });
+        }
+        // What is no regex is for the builder to say.
+        if !options.literal
+            && let Ok(hir) = regex_syntax::parse(pattern)
+        {
+            let places = places(&hir);
+            if places > MAX_PLACES {
+                return Err(QueryError::TooManyPlaces { pattern: pattern.to_owned(), places });
+            }
         }
         let build = |across_lines: bool| {
             let mut builder = RegexMatcherBuilder::new();
@@ -141,6 +164,23 @@ impl Query {
             .binary_detection(BinaryDetection::none())
             .bom_sniffing(false)
             .build()
+    }
+}
+
+/// How many characters and classes a regex has with its repetitions written out.
+fn places(hir: &Hir) -> usize {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => 0,
+        HirKind::Literal(literal) => literal.0.len(),
+        HirKind::Class(_) => 1,
+        HirKind::Capture(capture) => places(&capture.sub),
+        HirKind::Repetition(repeated) => {
+            let times = repeated.max.unwrap_or(repeated.min).max(1);
+            places(&repeated.sub).saturating_mul(usize::try_from(times).unwrap_or(usize::MAX))
+        }
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().map(places).fold(0, usize::saturating_add)
+        }
     }
 }
 
@@ -253,12 +293,27 @@ mod tests {
             ("a(?=b)", "look-around"),
             (r"(a)\1", "backreferences"),
             ("a{2,1}", "invalid repetition"),
-            (r"\w{9999}{9999}", "size"),
+            (r"\w{999}", "size"),
         ] {
             let error = Query::new(pattern, PLAIN).unwrap_err().to_string();
             assert!(error.contains(part) && error.contains("literal"), "{error}");
             assert!(!error.contains('\n'), "{error}");
         }
+        for (pattern, places) in [
+            ("a{20000}", 20_000),
+            ("(ab|c){0,1000}", 3_000),
+            ("(x{50}){50}", 2_500),
+            (".{3000,}", 3_000),
+            ("(((a{1000}){1000}){1000}){1000}{1000}{1000}{1000}", usize::MAX),
+        ] {
+            let error = Query::new(pattern, PLAIN).unwrap_err();
+            assert_eq!(error, QueryError::TooManyPlaces { pattern: pattern.into(), places });
+            assert!(error.to_string().contains("2000 is the most"), "{error}");
+        }
+        for pattern in [r"\w{1,100}", "a{2000}", "^.{1000,}$", r"(?i)function\s+\w{1,40}\s*\(", "(a+)*"] {
+            assert!(Query::new(pattern, PLAIN).is_ok(), "{pattern}");
+        }
+        assert!(Query::new("a{20000}", QueryOptions { literal: true, ..PLAIN }).is_ok());
         assert_eq!(Query::new("", PLAIN).unwrap_err(), QueryError::Empty);
         for literal in [false, true] {
             let error = Query::new(&"é".repeat(1_001), QueryOptions { literal, ..PLAIN }).unwrap_err();
