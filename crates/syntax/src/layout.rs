@@ -91,6 +91,9 @@ impl Column {
 
 /// Whether nothing is in a node that counts.
 fn is_empty(node: Node<'_>) -> bool {
+    if node.named_child(0).is_some_and(|first| !first.is_extra()) {
+        return false;
+    }
     let mut cursor = node.walk();
     node.named_children(&mut cursor).all(|child| child.is_extra())
 }
