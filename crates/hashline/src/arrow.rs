@@ -98,5 +98,9 @@ fn operation(line: &str) -> Result<Operation, Kind> {
     if inline.as_deref().is_some_and(|inline| inline.contains('\r')) {
         return Err(Kind::CarriageReturn);
     }
+    // A row of a body that stands on the operation's line, or text that begins so: a guess.
+    if let Some(inline) = inline.as_deref().filter(|inline| inline.starts_with('+')) {
+        return Err(Kind::InlinePlus(excerpt(inline)));
+    }
     Ok(Operation { kind, inline, repairs })
 }

@@ -34,15 +34,20 @@ pub(crate) fn expand<'a>(
         answer.unwrap_or(Err(NoBlock::Unknown)).map_err(|no| unclear(anchor, no))
     };
     for op in &mut section.ops {
-        let replaces = matches!(op, Op::Cut { .. });
+        let deletes = matches!(op, Op::Cut { .. });
         match op {
             Op::Cut { span, .. }
             | Op::Put { target: Target::Replace(span), .. }
             | Op::Paste { target: Target::Replace(span), .. } => {
                 let Span::Block(anchor) = *span else { continue };
                 let block = find(&anchor)?;
-                if let Some(leading) = block.leading.filter(|_| replaces) {
+                if let Some(leading) = block.leading.filter(|_| deletes) {
                     return Err(left_behind(&anchor, &block, leading));
+                }
+                if let Some(whole) = block.part_of.as_ref().filter(|_| deletes) {
+                    let message =
+                        "it is part of another construct, in which what follows would take its place";
+                    return Err(refused(&anchor, message, &[(whole.clone(), "the whole".to_owned())]));
                 }
                 *span = Span::Lines { first: anchor, last: end(&anchor, &block) };
             }

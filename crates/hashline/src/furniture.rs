@@ -112,36 +112,139 @@ pub(crate) fn refuse(body: &[String], first: usize, lines: &Lines) -> Option<Str
     })
 }
 
-/// Why the rows must not replace the lines `first..=last`; `None` when they may: a row of theirs
-/// stands for text that was left out, and fewer rows come than lines go.
-pub(crate) fn shortened(body: &[String], first: usize, last: usize, lines: &Lines) -> Option<String> {
-    if last + 1 - first <= body.len() {
-        return None;
-    }
+/// Why the rows must not replace the lines `first..=last`; `None` when they may: a row of theirs that
+/// those lines do not hold stands for text that was left out, which would be lost.
+pub(crate) fn shortened(
+    path: &str,
+    body: &[String],
+    first: usize,
+    last: usize,
+    lines: &Lines,
+) -> Option<String> {
+    let shorter = body.len() < last + 1 - first;
     let held = |row: &str| (first..=last).any(|line| lines.content(line).trim() == row);
-    let row = body.iter().map(|row| row.trim()).find(|row| stands_for_more(row) && !held(row))?;
+    let stands = |row: &str| match Rest::of(row) {
+        Rest::No => false,
+        // An example in prose, or a statement of Python.
+        Rest::Dots => shorter,
+        Rest::Comment => shorter || !is_prose(path),
+        Rest::Words => first < last && !is_prose(path),
+    };
+    let row = body.iter().map(|row| row.trim()).find(|row| stands(row) && !held(row))?;
     Some(format!(
         "the body row `{}` stands for text left out, which would be lost; write all rows out, or replace fewer lines",
         excerpt(row)
     ))
 }
 
-/// `...` alone, in a comment or not, or a comment such as `# ... rest of the code ...`.
-fn stands_for_more(row: &str) -> bool {
-    const OPENING: &[&str] = &["{/*", "<!--", "//", "/*", "#", "--", ";", "%", "*"];
-    const CLOSING: &[&str] = &["*/}", "-->", "*/"];
-    const WORDS: &[&str] =
-        &["rest", "existing", "unchanged", "remain", "same", "omitted", "previous", "other", "code"];
-    let is_dots = |text: &str| matches!(text, "..." | "…");
-    let row = row.trim();
-    let Some(text) = OPENING.iter().find_map(|sign| row.strip_prefix(sign)) else { return is_dots(row) };
-    let text = CLOSING.iter().find_map(|sign| text.strip_suffix(sign)).unwrap_or(text).trim();
-    let dots = |text: &str, at_end: bool| match at_end {
-        true => text.ends_with("...") || text.ends_with('…'),
-        false => text.starts_with("...") || text.starts_with('…'),
-    };
-    let lower = text.to_lowercase();
-    is_dots(text) || dots(text, false) && (dots(text, true) || WORDS.iter().any(|word| lower.contains(word)))
+/// Whether a file is read rather than run, so that what looks like a comment may be an example.
+fn is_prose(path: &str) -> bool {
+    let end = path.rsplit_once('.').map_or("", |(_, end)| end).to_ascii_lowercase();
+    matches!(end.as_str(), "md" | "markdown" | "mdx" | "rst" | "txt" | "adoc" | "tex" | "org")
+}
+
+/// What a row may stand for besides itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    No,
+    /// `...` alone.
+    Dots,
+    /// A comment such as `# ... rest of the code ...`, or of dots alone.
+    Comment,
+    /// A comment that says nothing but that: `// existing code`.
+    Words,
+}
+
+impl Rest {
+    fn of(row: &str) -> Self {
+        const OPENING: &[&str] = &["{/*", "<!--", "//", "/*", "#", "--", ";", "%", "*"];
+        const CLOSING: &[&str] = &["*/}", "-->", "*/"];
+        const WORDS: &[&str] =
+            &["rest", "existing", "unchanged", "remain", "same", "omitted", "previous", "other", "code"];
+        let is_dots = |text: &str| matches!(text, "..." | "…");
+        let row = row.trim();
+        let Some(text) = OPENING.iter().find_map(|sign| row.strip_prefix(sign)) else {
+            return if is_dots(row) { Self::Dots } else { Self::No };
+        };
+        let text = CLOSING.iter().find_map(|sign| text.strip_suffix(sign)).unwrap_or(text).trim();
+        let dots = |text: &str, at_end: bool| match at_end {
+            true => text.ends_with("...") || text.ends_with('…'),
+            false => text.starts_with("...") || text.starts_with('…'),
+        };
+        let lower = text.to_lowercase();
+        let worded = || WORDS.iter().any(|word| lower.contains(word));
+        if is_dots(text) || dots(text, false) && (dots(text, true) || worded()) {
+            return Self::Comment;
+        }
+        // `#[…]` is no comment.
+        if lower.starts_with(char::is_alphabetic) && says_only_rest(&lower) { Self::Words } else { Self::No }
+    }
+}
+
+/// Whether a comment, in lower case, says only that code was left out: every word of it belongs to such
+/// a remark, one says what was left out, and others that it was.
+fn says_only_rest(lower: &str) -> bool {
+    const WHAT: &[&str] = &[
+        "code",
+        "function",
+        "functions",
+        "method",
+        "methods",
+        "class",
+        "file",
+        "implementation",
+        "body",
+        "logic",
+        "lines",
+        "module",
+        "imports",
+    ];
+    const THAT: &[&[&str]] = &[
+        &["rest", "of"],
+        &["rest", "unchanged"],
+        &["existing"],
+        &["unchanged"],
+        &["remaining"],
+        &["previous"],
+        &["same", "before"],
+        &["omitted"],
+    ];
+    const ALSO: &[&str] = &[
+        "the",
+        "of",
+        "here",
+        "is",
+        "are",
+        "as",
+        "as-is",
+        "remains",
+        "stays",
+        "the",
+        "rest",
+        "same",
+        "existing",
+        "unchanged",
+        "remaining",
+        "previous",
+        "before",
+        "omitted",
+        "for",
+        "brevity",
+        "goes",
+        "and",
+        "this",
+        "other",
+    ];
+    let words: Vec<&str> = lower
+        .split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_')
+        .filter(|word| !word.is_empty())
+        .collect();
+    let has = |word: &&str| words.contains(word);
+    let closed = words.iter().all(|word| WHAT.contains(word) || ALSO.contains(word));
+    let that = THAT.iter().any(|all| all.iter().all(has));
+    let whole =
+        ["rest unchanged", "same as before", "unchanged", "the rest is unchanged", "omitted for brevity"];
+    closed && that && (WHAT.iter().any(has) || whole.contains(&words.join(" ").as_str()))
 }
 
 /// Rows that carry a line's true number and check, or all of them numbers in order from the place
@@ -201,7 +304,7 @@ mod tests {
             "{/* ... */}",
             "-- ... remaining columns",
         ] {
-            assert!(stands_for_more(row), "{row}");
+            assert!(matches!(Rest::of(row), Rest::Dots | Rest::Comment), "{row}");
         }
         for row in [
             "...rest,",
@@ -213,7 +316,32 @@ mod tests {
             "print(...)",
             "",
         ] {
-            assert!(!stands_for_more(row), "{row}");
+            assert_eq!(Rest::of(row), Rest::No, "{row}");
+        }
+        for row in [
+            "// existing code",
+            "# rest of the function unchanged",
+            "/* rest of the implementation remains unchanged */",
+            "// unchanged",
+            "# The rest of the file is unchanged.",
+            "<!-- same as before -->",
+            "// code omitted for brevity",
+            "-- Rest of code here",
+        ] {
+            assert_eq!(Rest::of(row), Rest::Words, "{row}");
+        }
+        for row in [
+            "# Keep existing keys, the rest is new.",
+            "// existing users are kept",
+            "# the rest of the arguments",
+            "// the code",
+            "# Remaining time",
+            "// previous",
+            "/* other functions */",
+            "#[unchanged]",
+            "# The function is the same",
+        ] {
+            assert_eq!(Rest::of(row), Rest::No, "{row}");
         }
     }
 

@@ -293,7 +293,7 @@ pub use lines::Lines;
 pub use note::{Note, NoteKind};
 pub use parse::Parser;
 pub use parse_error::{ParseError, ParseErrorKind};
-pub use patch::{Anchor, FileOp, Op, Patch, Section, Span, Target};
+pub use patch::{Anchor, FileOp, Op, Patch, Section, Span, Target, normal_path};
 pub use plan::{Options, Plan, SectionPlan, Strategy, plan};
 pub use print::Unsayable;
 pub use recovery::Recovery;

@@ -74,6 +74,10 @@ pub enum ParseErrorKind {
         "the operation has no body; write rows below, each after a `+`, or delete lines with CUT (`A!` in the arrow dialect)"
     )]
     EmptyBody,
+    #[error(
+        "`{0}` would be written with its `+`; write the text alone behind the operation, or rows below it, each after a `+`"
+    )]
+    InlinePlus(String),
     #[error("an insertion replaces nothing; leave the `-` rows out")]
     OldRowsAtInsertion,
     #[error("`@{0}` is not a register; use letters, digits, `-` and `_`")]
@@ -100,7 +104,8 @@ pub enum ParseErrorKind {
     TwoFileOps,
     #[error("MV names no destination")]
     NoDestination,
-    #[error("column {column}: {message}")]
+    /// `column` is 0 where only the line is known.
+    #[error("{}{message}", if *column > 0 { format!("column {column}: ") } else { String::new() })]
     Json { column: usize, message: String },
 }
 

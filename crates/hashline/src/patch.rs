@@ -261,7 +261,7 @@ impl fmt::Display for Patch {
 
 /// The path in lexically normal form: `/` between parts, no `.`, no `a/..`. Blanks at its ends stay: they
 /// may be part of a name.
-pub(crate) fn normal_path(path: &str) -> String {
+pub fn normal_path(path: &str) -> String {
     let is_absolute = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

@@ -116,6 +116,11 @@ pub fn plan(
             Err(problem) => refused.push(refuse(section, problem, store, documents, options.view)),
         }
     }
+    if refused.is_empty()
+        && let Some((section, problem)) = brought_back(&sources, &planned)
+    {
+        refused.push(refuse(section, problem, store, documents, options.view));
+    }
     match refused.first() {
         None => {
             store.accepted(payload);
@@ -128,6 +133,31 @@ pub fn plan(
             sections: refused,
         }),
     }
+}
+
+/// A section whose cut has nothing left to do, while what it was to move is not at its goal: somebody
+/// deleted those lines or moved them elsewhere, and a paste would bring them back.
+fn brought_back<'a>(
+    sources: &'a [Result<Source<'a>, Problem>],
+    planned: &[SectionPlan],
+) -> Option<(&'a Section, Problem)> {
+    let made = |strategy: Strategy| strategy == Strategy::AlreadyApplied;
+    let all = || {
+        let sections = sources.iter().flatten().zip(planned);
+        sections.flat_map(|(source, plan)| {
+            source.section.ops.iter().zip(&plan.recovery).map(move |(op, way)| (source, op, way.strategy))
+        })
+    };
+    let pasted_now = |name: &Option<String>| {
+        all().any(|(_, op, way)| matches!(op, Op::Paste { register, .. } if register == name) && !made(way))
+    };
+    let (source, ..) = all()
+        .find(|(_, op, way)| made(*way) && matches!(op, Op::Cut { register, .. } if pasted_now(register)))?;
+    let message = format!(
+        "the lines to be moved are gone since tag {} was shown, and to paste them would bring them back; write the edit for the lines below",
+        source.tag
+    );
+    Some((&source.section, Problem::new(Reason::Stale, message)))
 }
 
 /// The patch with the paths that exist: blanks at the ends of a path belong to it if there is such
@@ -172,7 +202,7 @@ fn section_plan(
         let Op::Put { .. } = op else { continue };
         let mut message = furniture::refuse(&hunk.rows, hunk.place.line(lines.count()), lines);
         if let Place::Lines { first, last } = hunk.place {
-            message = message.or_else(|| furniture::shortened(&hunk.rows, first, last, lines));
+            message = message.or_else(|| furniture::shortened(&section.path, &hunk.rows, first, last, lines));
         }
         if let Some(message) = message {
             return Err(Problem::new(Reason::InvalidPatch, message));

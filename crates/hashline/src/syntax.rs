@@ -49,6 +49,9 @@ pub struct Block {
     /// The line from which attributes, decorators and a doc comment stand that belong to it, where
     /// they stand above the line asked for. Deleting it without them would leave them to the next.
     pub leading: Option<usize>,
+    /// The lines of the construct that it is the last part of, where what follows would come in its
+    /// place if it were deleted.
+    pub part_of: Option<RangeInclusive<usize>>,
 }
 
 /// Why no construct is meant by a line.

@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use text::LineIndex;
 use tree_sitter::Node;
 
-use crate::kinds::{Leading, closes, is_comment, is_transparent, leading, wraps};
+use crate::kinds::{Leading, closes, is_comment, is_transparent, leading, lists, lists_openly, wraps};
 use crate::{Language, SyntaxError, Tree};
 
 /// A construct, by its lines from 1, both included.
@@ -21,6 +21,9 @@ pub struct Construct {
     /// The first line of attributes, decorators and doc comments that stand above the line asked
     /// for and belong to it.
     pub leading: Option<usize>,
+    /// The lines of the construct that it is the last part of, where that would take what follows in
+    /// its place: the value of an assignment, the one statement of an `if` without brackets.
+    pub part_of: Option<RangeInclusive<usize>>,
     /// The grammar's word for it.
     pub kind: String,
 }
@@ -89,9 +92,11 @@ impl<'a> Finder<'a> {
         let end = self.end(target, start);
         let last = self.line_of(end.saturating_sub(1).max(start));
         self.ends_its_line(end, &path, target, line)?;
+        let above: Vec<Node<'a>> = path.iter().take_while(|node| *node != first).copied().collect();
         Ok(Construct {
             lines: line..=last,
-            leading: self.led_in_from(*first),
+            leading: self.led_in_from(*first, &above),
+            part_of: self.part_of(target, start, end, &above),
             kind: target.kind().to_owned(),
         })
     }
@@ -114,14 +119,21 @@ impl<'a> Finder<'a> {
         }
         let mut node = first;
         let mut comment = kind == Leading::Comment;
-        while let Some(next) = node.next_sibling() {
+        let binds = self.binds(kind);
+        while let Some(mut next) = node.next_sibling() {
+            // A comment may stand before the list of what it is about.
+            while self.is_transparent(next)
+                && let Some(inner) = next.child(0)
+            {
+                next = inner;
+            }
             let adjacent = self.line_of(next.start_byte()) <= self.last_line(node) + 1;
-            let attached = adjacent || self.leading(node) == Leading::Attribute;
+            let attached = adjacent || binds || self.leading(node) == Leading::Attribute;
             if !attached || !next.is_named() {
                 break;
             }
             match self.leading(next) {
-                Leading::No if comment => {
+                Leading::No if comment && !binds => {
                     let last = self.line_of(self.end(next, first.start_byte()).saturating_sub(1));
                     let candidates = vec![
                         (line..=self.last_line(node), first.kind().to_owned()),
@@ -130,6 +142,7 @@ impl<'a> Finder<'a> {
                     return Err(self.unclear("a comment and what follows it begin there", candidates));
                 }
                 Leading::No => return Ok(next),
+                Leading::Comment if binds => {}
                 Leading::Comment if !comment && kind == Leading::Doc => break,
                 Leading::Comment => comment = true,
                 Leading::Attribute | Leading::Doc => {}
@@ -152,30 +165,75 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The first line of what leads the node in from above.
-    fn led_in_from(&self, first: Node<'a>) -> Option<usize> {
+    /// The first line of what leads the node in from above; `above`: the nodes it stands in, outermost first.
+    fn led_in_from(&self, first: Node<'a>, above: &[Node<'a>]) -> Option<usize> {
         let (mut node, mut leading) = (first, None);
-        if let Some(wrapper) = first.parent().filter(|parent| wraps(parent.kind()))
-            && wrapper.end_byte() == first.end_byte()
-        {
+        let begins =
+            |list: &&Node<'a>| self.is_transparent(**list) && list.start_byte() == first.start_byte();
+        if let Some(list) = above.iter().rev().take_while(begins).last() {
+            node = *list;
+        }
+        let wrapper = above.last().copied().filter(|parent| wraps(self.language, *parent, first));
+        if let Some(wrapper) = wrapper.filter(|wrapper| self.ends_with(*wrapper, first.end_byte())) {
             node = wrapper;
             leading = Some(self.line_of(wrapper.start_byte()));
         }
+        // Whether nothing but line ends parts what was looked at so far.
+        let mut adjacent = true;
         while let Some(previous) = node.prev_sibling() {
-            let adjacent = self.last_line(previous) + 1 >= self.line_of(node.start_byte());
+            adjacent &= self.last_line(previous) + 1 >= self.line_of(node.start_byte());
+            // What stands at the end of another's line does not lead in, unless it must.
+            let alone = self.begins_its_line(previous);
             match self.leading(previous) {
-                Leading::Attribute => {}
-                Leading::Doc if adjacent => {}
+                Leading::Comment => {}
+                kind if self.binds(kind) && (alone || kind == Leading::Attribute) => {
+                    leading = Some(self.line_of(previous.start_byte()));
+                }
+                Leading::Doc if adjacent && alone => leading = Some(self.line_of(previous.start_byte())),
                 _ => break,
             }
-            // What stands at the end of another's line does not lead in.
-            if !self.begins_its_line(previous) {
-                break;
-            }
-            leading = Some(self.line_of(previous.start_byte()));
             node = previous;
         }
         leading
+    }
+
+    /// Whether it belongs to what follows whatever stands between.
+    fn binds(&self, kind: Leading) -> bool {
+        kind == Leading::Attribute || kind == Leading::Doc && self.language == Language::Rust
+    }
+
+    /// Whether nothing but a sign that parts it from others is left of the node from `end` on.
+    fn ends_with(&self, node: Node<'a>, end: usize) -> bool {
+        let rest = self.text.get(end..node.end_byte()).unwrap_or_default();
+        rest.trim_matches([' ', '\t', '\r', '\n', ';', ',']).is_empty()
+    }
+
+    /// Whether the members of a node are each good without the others.
+    fn is_list(&self, node: Node<'a>) -> bool {
+        self.is_transparent(node) || lists(self.language, node) || lists_openly(self.language, node.kind())
+    }
+
+    /// The lines of the construct that begins above `start` and ends with what stands there; `above`: the
+    /// nodes around it, outermost first.
+    fn part_of(
+        &self,
+        target: Node<'a>,
+        start: usize,
+        end: usize,
+        above: &[Node<'a>],
+    ) -> Option<RangeInclusive<usize>> {
+        // An `else` or a `catch` may be left out.
+        if target.kind().ends_with("_clause") {
+            return None;
+        }
+        // Where indentation and line ends tell what belongs together, nothing comes in another's place.
+        if matches!(self.language, Language::Yaml | Language::Markdown | Language::Html | Language::Toml) {
+            return None;
+        }
+        let around =
+            above.iter().rev().take_while(|node| !self.is_list(**node) && self.ends_with(**node, end));
+        let whole = around.filter(|node| node.start_byte() < start).last()?;
+        Some(self.line_of(whole.start_byte())..=self.last_line(*whole))
     }
 
     /// Refuses where the last line holds something besides.
@@ -189,13 +247,22 @@ impl<'a> Finder<'a> {
         let last = self.index.line_of(end.saturating_sub(1));
         let line_end = self.index.line(self.text, last).map_or(end, |range| range.end);
         let rest = self.text.get(end..line_end).unwrap_or_default();
+        if let Some(owner) = self.owner_of_end(end, rest, path, target) {
+            let whole = self.line_of(owner.start_byte())..=self.last_line(owner);
+            return Err(self.unclear(
+                "the `;` at its end is that of what it is a part of",
+                vec![(whole, owner.kind().to_owned())],
+            ));
+        }
         let trimmed = rest.trim_start_matches([' ', '\t', ';', ',']);
         if trimmed.trim().is_empty() {
             return Ok(());
         }
         let at = line_end - trimmed.len();
         let beside = self.root.descendant_for_byte_range(at, at);
-        if beside.is_some_and(|node| is_comment(node.kind())) {
+        // A grammar may give the signs that open a comment a node of their own.
+        let around = beside.and_then(|node| node.parent());
+        if [beside, around].into_iter().flatten().any(|node| is_comment(node.kind())) {
             return Ok(());
         }
         let short: String = trimmed.chars().take(40).collect();
@@ -203,6 +270,15 @@ impl<'a> Finder<'a> {
         candidates.extend(self.enclosing(path).into_iter().filter(|(lines, _)| *lines != (line..=last + 1)));
         candidates.truncate(3);
         Err(self.unclear(&format!("its last line holds `{}` as well", short.trim()), candidates))
+    }
+
+    /// What the `;` behind the target ends, if that began on a line above.
+    fn owner_of_end(&self, end: usize, rest: &str, path: &[Node<'a>], target: Node<'a>) -> Option<Node<'a>> {
+        let at = end + rest.find(|c| !matches!(c, ' ' | '\t')).filter(|at| rest[*at..].starts_with(';'))?;
+        let holds = |node: &&Node<'a>| node.start_byte() < target.start_byte() && node.end_byte() > at;
+        let owner = path.iter().rev().find(holds)?;
+        let ends = self.ends_with(*owner, at);
+        (ends && !self.is_list(*owner) && !wraps(self.language, *owner, target)).then_some(*owner)
     }
 
     /// Where the node ends but for blanks, and comments after it that stand no deeper than it does.

@@ -11,7 +11,7 @@ use tree_sitter::{Node, TreeCursor};
 use crate::{Language, Tree};
 
 /// More errors than this are not told; a text that broken is not judged by them.
-const MOST: usize = 2_000;
+pub(crate) const MOST: usize = 2_000;
 
 /// One broken place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub enum ErrorKind {
     Unexpected,
     /// This token should be here, in the grammar's word for it.
     Missing(String),
+    /// The grammar has a place for it as it is, the language has not; why, in a few words.
+    Misplaced(String),
 }
 
 impl SyntaxError {
@@ -36,11 +38,14 @@ impl SyntaxError {
     pub fn message(&self, text: &str) -> String {
         match &self.kind {
             ErrorKind::Missing(token) => format!("missing `{token}`"),
-            ErrorKind::Unexpected => {
+            ErrorKind::Unexpected | ErrorKind::Misplaced(_) => {
                 let piece = text.get(self.range.clone()).unwrap_or_default().trim();
                 let short: String = piece.chars().take(40).collect();
                 let more = if short.len() < piece.len() { "…" } else { "" };
-                format!("unexpected `{short}{more}`")
+                match &self.kind {
+                    ErrorKind::Misplaced(why) => format!("`{short}{more}`: {why}"),
+                    _ => format!("unexpected `{short}{more}`"),
+                }
             }
         }
     }
@@ -50,11 +55,22 @@ impl Tree {
     /// Whether any place is broken.
     pub fn is_broken(&self, text: &str) -> bool {
         // A grammar without final commas calls them errors; its readers may not.
-        self.tree.root_node().has_error() && !self.errors(text).is_empty()
+        !self.layout.is_empty() || self.tree.root_node().has_error() && !self.errors(text).is_empty()
     }
 
     /// The broken places, in order; at most 2,000. `text` must be the tree's own.
     pub fn errors(&self, text: &str) -> Vec<SyntaxError> {
+        let mut found = self.parse_errors(text);
+        if !self.layout.is_empty() {
+            found.extend(self.layout.iter().cloned());
+            found.sort_by_key(|error| error.range.start);
+            found.truncate(MOST);
+        }
+        found
+    }
+
+    /// The places that have none in the grammar.
+    pub(crate) fn parse_errors(&self, text: &str) -> Vec<SyntaxError> {
         let mut found = Vec::new();
         let mut cursor = self.tree.walk();
         // Whether the node at the cursor stands directly in an error.
@@ -74,6 +90,9 @@ impl Tree {
                 break;
             }
         }
+        if found.is_empty() && self.tree.root_node().has_error() {
+            found.push(hidden(self.tree.root_node()));
+        }
         if self.language == Language::JsonC {
             found.retain(|error| !is_final_comma(text, error));
         }
@@ -84,12 +103,28 @@ impl Tree {
 /// Whether an error is the comma after a last element, or what should stand behind it.
 fn is_final_comma(text: &str, error: &SyntaxError) -> bool {
     let comma = match error.kind {
+        ErrorKind::Misplaced(_) => false,
         ErrorKind::Unexpected => text.get(error.range.clone()).is_some_and(|piece| piece.trim() == ","),
         ErrorKind::Missing(_) => {
             text.get(..error.range.start).is_some_and(|before| before.trim_end().ends_with(','))
         }
     };
     comma && text.get(error.range.end..).is_some_and(|after| after.trim_start().starts_with(['}', ']']))
+}
+
+/// The error of a tree in which none is to be seen: a sign without a node of its own is missing.
+fn hidden(root: Node<'_>) -> SyntaxError {
+    let mut node = root;
+    loop {
+        let mut cursor = node.walk();
+        let inner = node.children(&mut cursor).find(|child| child.has_error());
+        match inner {
+            Some(inner) => node = inner,
+            None => break,
+        }
+    }
+    let at = node.start_byte();
+    SyntaxError { range: at..at, kind: ErrorKind::Missing("end of a block".to_owned()) }
 }
 
 fn next(cursor: &mut TreeCursor<'_>, in_error: &mut Vec<bool>) -> bool {

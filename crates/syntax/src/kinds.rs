@@ -84,9 +84,48 @@ pub(crate) fn closes(kind: &str) -> bool {
     matches!(kind, "end_tag" | "jsx_closing_element" | "erroneous_end_tag")
 }
 
-/// Whether a node of this kind is its last child and what is said of it before.
-pub(crate) fn wraps(kind: &str) -> bool {
-    matches!(kind, "template_declaration" | "export_statement")
+/// Whether a node is its last child and what is said of that before.
+pub(crate) fn wraps(language: Language, node: Node<'_>, last: Node<'_>) -> bool {
+    match node.kind() {
+        "template_declaration" | "export_statement" => true,
+        // In C it names a place; elsewhere a statement, in Go those that can be left by its name.
+        "labeled_statement" => match language {
+            Language::C | Language::Cpp => false,
+            Language::Go => matches!(
+                last.kind(),
+                "for_statement"
+                    | "select_statement"
+                    | "expression_switch_statement"
+                    | "type_switch_statement"
+            ),
+            _ => true,
+        },
+        _ => false,
+    }
+}
+
+/// Whether a node of this kind lists any number of constructs up to its end, without a sign that
+/// closes it.
+pub(crate) fn lists_openly(language: Language, kind: &str) -> bool {
+    use Language::*;
+    match kind {
+        "switch_case"
+        | "switch_default"
+        | "case_statement"
+        | "switch_block_statement_group"
+        | "expression_case"
+        | "default_case"
+        | "type_case"
+        | "communication_case"
+        | "where_clause"
+        | "concatenated_string"
+        | "preproc_else"
+        | "preproc_elif"
+        | "preproc_elifdef" => true,
+        "else_clause" | "elif_clause" | "case_item" => language == Bash,
+        "labeled_statement" => matches!(language, C | Cpp | Go),
+        _ => false,
+    }
 }
 
 pub(crate) fn is_comment(kind: &str) -> bool {

@@ -35,6 +35,7 @@ mod cuts;
 mod errors;
 mod kinds;
 mod language;
+mod layout;
 mod names;
 mod outline;
 mod parts;

@@ -38,7 +38,10 @@ impl Tree {
     /// [`Stopped`] when `stop` said so.
     pub fn surely_parses(&self, before: &str, edits: &[TextEdit], stop: Stop<'_>) -> Result<bool, Stopped> {
         let root = self.tree.root_node();
-        if edits.is_empty() || before.len() < LEAST || root.has_error() || !kinds::lists(self.language, root)
+        if edits.is_empty()
+            || before.len() < LEAST
+            || self.is_broken(before)
+            || !kinds::lists(self.language, root)
         {
             return Ok(false);
         }
@@ -164,6 +167,7 @@ impl<'a> Part<'a> {
             at.saturating_add_signed(grown)
         };
         Ok(!tree.tree.root_node().has_error()
+            && tree.layout.is_empty()
             && self.marks.iter().all(|mark| {
                 let place = self.place(&mark.range).map(|range| moved(range.start)..moved(range.end));
                 place.is_some_and(|place| stands(&tree, &mark.kinds, &place))

@@ -4,11 +4,12 @@
 //! and must hand in the right one.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use text::TextEdit;
 use tree_sitter::{InputEdit, ParseOptions, ParseState, Parser, Point};
 
-use crate::Language;
+use crate::{Language, SyntaxError, layout};
 
 /// Asked now and then while a text is parsed; `true` ends the parse. It may look at a clock or a
 /// flag.
@@ -30,6 +31,8 @@ pub struct Stopped;
 pub struct Tree {
     pub(crate) language: Language,
     pub(crate) tree: tree_sitter::Tree,
+    /// What the grammar let pass.
+    pub(crate) layout: Arc<[SyntaxError]>,
 }
 
 impl Tree {
@@ -38,7 +41,7 @@ impl Tree {
     /// # Errors
     /// [`Stopped`] when `stop` said so.
     pub fn parse(language: Language, text: &str, stop: Stop<'_>) -> Result<Self, Stopped> {
-        Ok(Self { language, tree: parse(language, text, None, stop)? })
+        Ok(Self::new(language, parse(language, text, None, stop)?, text))
     }
 
     /// Follows `edits` (of `before`, in order of place, not overlapping), which made `after`, and
@@ -58,7 +61,12 @@ impl Tree {
         for edit in input_edits(before, edits).iter().rev() {
             tree.edit(edit);
         }
-        Ok(Self { language: self.language, tree: parse(self.language, after, Some(&tree), stop)? })
+        Ok(Self::new(self.language, parse(self.language, after, Some(&tree), stop)?, after))
+    }
+
+    fn new(language: Language, tree: tree_sitter::Tree, text: &str) -> Self {
+        let layout = layout::errors(language, &tree, text).into();
+        Self { language, tree, layout }
     }
 
     /// The language it was parsed as.

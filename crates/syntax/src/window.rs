@@ -63,7 +63,10 @@ impl Comparison {
         let Some((window, tree, old)) = best else { return Ok(None) };
         let Ok(after) = text::apply(&window.text, &window.edits) else { return Ok(None) };
         let new = tree.reparse(&window.text, &window.edits, &after, stop)?;
+        // Where the window was cut, a body or what goes on from it may be left out.
+        let was_broken = !tree.parse_errors(&window.text).is_empty();
         let mut comparison = Self::of_errors(&old, &window.edits, || new.errors(&after));
+        comparison.was_broken = was_broken;
         if new.errors(&after).len() <= old.len() {
             // The cut was not good, so that what is told of it is not worth much.
             comparison.new_errors.retain(|_| !comparison.was_broken);

@@ -325,7 +325,7 @@ impl Syntax for Grammars<'_> {
         let language = Language::of(path, text).ok_or(NoBlock::Unknown)?;
         let tree = self.at_hand(key(language, text)).or_else(|| self.parsed(language, text, DEADLINE));
         match tree.ok_or(NoBlock::Unknown)?.block(text, line) {
-            Ok(block) => Ok(Block { lines: block.lines, leading: block.leading }),
+            Ok(block) => Ok(Block { lines: block.lines, leading: block.leading, part_of: block.part_of }),
             Err(unclear) => {
                 Err(NoBlock::Unclear { message: unclear.message, candidates: unclear.candidates })
             }

@@ -39,8 +39,10 @@ fn a_row_that_stands_for_others_does_not_replace_them() {
     let body = "+def f():\n+    a = 9\n+    # ... rest of the code unchanged ...\n";
     let refusal = session.refused_for(&format!("[f#{tag}]\n{range}\n{body}"), Reason::InvalidPatch);
     assert!(refusal.render().contains("left out"), "{}", refusal.render());
-    // As many rows as lines, or a row that stood there, leave nothing out.
-    session.edited(&format!("[f#{tag}]\n{range}\n{body}+    b = 2\n+    return a\n"));
+    // However many other rows there are.
+    let longer = format!("[f#{tag}]\n{range}\n{body}+    b = 2\n+    return a\n");
+    session.refused_for(&longer, Reason::InvalidPatch);
+    // A row that stood there leaves nothing out.
     let mut session = Session::new(&[("f", "class P:\n    x: int\n    y: int\n    ...\n")]);
     let tag = session.read("f");
     let range = format!("PUT {}..={}:", session.anchor("f", 2), session.anchor("f", 4));

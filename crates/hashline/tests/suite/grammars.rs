@@ -37,7 +37,7 @@ impl Syntax for Grammars {
         let language = Language::of(path, text).ok_or(NoBlock::Unknown)?;
         let tree = Tree::parse(language, text, Stop::NEVER).map_err(|_| NoBlock::Unknown)?;
         match tree.block(text, line) {
-            Ok(block) => Ok(Block { lines: block.lines, leading: block.leading }),
+            Ok(block) => Ok(Block { lines: block.lines, leading: block.leading, part_of: block.part_of }),
             Err(unclear) => {
                 Err(NoBlock::Unclear { message: unclear.message, candidates: unclear.candidates })
             }

@@ -86,6 +86,99 @@ fn attributes_decorators_and_doc_comments_go_with_their_item() {
 }
 
 #[test]
+fn a_comment_between_does_not_part_an_attribute_from_its_item() {
+    check("a.rs", "#[test]\n// why\nfn t() {}\nfn helper() {}\n", &["3", "0", "3+1", "4"]);
+    check("a.rs", "#[test] // why\nfn t() {}\n", &["2", "2+1"]);
+    check("a.rs", "#[a] #[b]\nfn t() {}\n", &["2", "2+1"]);
+    check("a.rs", "#[cfg(test)]\n// c\n#[a]\nmod m {\n}\n", &["5", "0", "5+1", "5+1", "0"]);
+    check("a.rs", "struct S {\n    #[serde(skip)]\n    // c\n    x: u8,\n}\n", &["5", "4", "0", "4+2", "0"]);
+    check("a.rs", "/// doc\n\n// c\nfn f() {}\n", &["4", "0", "0", "4+1"]);
+    check("a.rs", "use a; // b\n// c\nfn f() {}\n", &["1", "0", "3"]);
+    check(
+        "a.py",
+        "class C:\n    @property\n    # c\n    def f(self):\n        pass\n",
+        &["5", "5", "0", "5+2", "5"],
+    );
+    check("a.cpp", "template <class T>\nclass A {\n};\n", &["3", "3+1", "0"]);
+    check("a.cpp", "/// Doc.\n// c\ntemplate <class T>\nT f();\n", &["1", "0", "4+1", "4+1"]);
+    check(
+        "a.go",
+        "package a\n\nfunc f() {\nouter:\n\tfor {\n\t\tbreak outer\n\t}\nend:\n\tg()\n}\n",
+        &["1", "0", "10", "7", "7+4", "6", "0", "9", "9", "0"],
+    );
+    check("a.js", "outer:\nfor (;;) {\n  break outer;\n}\n", &["4", "4+1", "3", "0"]);
+    check("a.c", "int f(void) {\nend:\n  g();\n  return 1;\n}\n", &["5", "3", "3", "4", "0"]);
+}
+
+/// `parts`: per line of the text, the last line of its block, and with `<x` that it is part of what begins
+/// at line x.
+#[track_caller]
+fn check_parts(path: &str, text: &str, parts: &[&str]) {
+    let tree = Tree::parse(Language::of(path, text).unwrap(), text, Stop::NEVER).unwrap();
+    assert!(!tree.is_broken(text), "{:?}", tree.errors(text));
+    let found: Vec<String> = (1..=text.lines().count())
+        .map(|line| match tree.block(text, line) {
+            Ok(block) => match block.part_of {
+                Some(whole) => format!("{}<{}", block.lines.end(), whole.start()),
+                None => block.lines.end().to_string(),
+            },
+            Err(_) => "0".to_owned(),
+        })
+        .collect();
+    assert_eq!(found, parts, "{text}");
+}
+
+#[test]
+fn what_would_be_replaced_by_what_follows_is_part_of_another() {
+    for path in ["a.js", "a.ts"] {
+        check_parts(path, "if (a)\n  b();\nc();\n", &["2", "2<1", "3"]);
+        check_parts(path, "if (a)\n  b();\nelse\n  c();\nd();\n", &["4", "2", "4", "4<1", "5"]);
+        check_parts(path, "const f = () =>\n  g();\nh();\n", &["2", "0", "3"]);
+        check_parts(path, "x =\n  g()\nh()\n", &["2", "2<1", "3"]);
+        check_parts(path, "f(\n  a,\n  b,\n);\n", &["4", "2", "3", "0"]);
+        check_parts(
+            path,
+            "switch (a) {\n  case 1:\n    b();\n    break;\n  default:\n    c();\n}\n",
+            &["7", "4", "3", "4", "6", "6", "0"],
+        );
+        check_parts(path, "class C {\n  x = 1;\n  y = 2;\n}\n", &["4", "2", "3", "0"]);
+    }
+    check_parts("a.ts", "interface A {\n  x: number;\n  y: number;\n}\n", &["4", "2", "3", "0"]);
+    check_parts("a.c", "int f(void) {\n  while (a)\n    b();\n  c();\n}\n", &["5", "3", "3<2", "4", "0"]);
+    check_parts(
+        "A.java",
+        "class A {\n  void f() {\n    if (a)\n      b();\n    c();\n  }\n}\n",
+        &["7", "6", "4", "4<3", "5", "0", "0"],
+    );
+    check_parts("a.rs", "fn f() {\n    let x =\n        g();\n    y();\n}\n", &["5", "3", "0", "4", "0"]);
+    check_parts("a.rs", "fn f<T>()\nwhere\n    T: A,\n    T: B,\n{\n}\n", &["6", "4", "3", "4", "6<1", "0"]);
+    check_parts(
+        "a.rs",
+        "fn f() {\n    match a {\n        1 =>\n            b(),\n        _ => {}\n    }\n}\n",
+        &["7", "6", "4", "4<3", "5", "0", "0"],
+    );
+    check_parts("a.py", "x = \\\n  g()\ny = (\n  \"a\"\n  \"b\"\n)\n", &["2", "2<1", "6", "5", "0", "0"]);
+    check_parts("a.sh", "a |\n  b\nif c; then\n  d\nelse\n  e\nfi\n", &["2", "2<1", "7", "4", "6", "6", "0"]);
+    check_parts(
+        "a.go",
+        "package a\n\nfunc f() {\n\tx :=\n\t\tg()\n\tswitch {\n\tcase x:\n\t\th()\n\t}\n}\n",
+        &["1", "0", "10", "5", "5<4", "9", "8", "8", "0", "0"],
+    );
+    check_parts("a.lua", "local x =\n  g()\nh()\n", &["2", "2<1", "3"]);
+}
+
+#[test]
+fn a_comment_before_a_list_leads_in_its_first_member() {
+    check(
+        "a.lua",
+        "function f()\n  --- @type int\n  local x = 1\n  g(x)\nend\n",
+        &["5", "3", "3+2", "4", "0"],
+    );
+    let text = "def f():\n    # c\n    a()\n    b()\n";
+    unclear("a.py", text, 2, "a comment and", &[(2, 2), (2, 3)]);
+}
+
+#[test]
 fn members_pairs_and_elements() {
     check(
         "a.json",

@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "tests: a failure is a panic")]
 
 mod blocks;
+mod layout;
 mod properties;
 mod samples;
