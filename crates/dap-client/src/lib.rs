@@ -19,6 +19,7 @@ mod reverse;
 mod session;
 mod sessions;
 mod state;
+mod theirs;
 mod transport;
 mod tree;
 
@@ -40,3 +41,4 @@ pub use reverse::{NoRuns, Runs};
 pub use session::{Clock, ExceptionInfo, Frame, GotoTarget, Page, Scope, Session, Thread, Variable};
 pub use sessions::{LaunchPlan, LaunchSpec, NoPrograms, Programs, Sessions, Target};
 pub use state::{End, Input, Machine, Need, State, Stop, WrongState};
+pub use theirs::{Ask, Started, Theirs};

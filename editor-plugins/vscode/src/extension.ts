@@ -3,6 +3,7 @@
 
 import * as vscode from "vscode";
 import { LanguageClient, type LanguageClientOptions, type ServerOptions } from "vscode-languageclient/node";
+import { answer, follow } from "./debug";
 
 let client: LanguageClient | undefined;
 
@@ -18,6 +19,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   ];
   context.subscriptions.push(
     output,
+    follow(() => client),
     ...commands.map(([id, run]) => vscode.commands.registerCommand(id, run)),
     vscode.workspace.onDidGrantWorkspaceTrust(() => restart(output)),
     vscode.workspace.onDidChangeConfiguration((event) =>
@@ -40,6 +42,7 @@ async function start(output: vscode.LogOutputChannel): Promise<void> {
     initializationOptions: { pilcrow: { trusted: vscode.workspace.isTrusted } },
   };
   client = new LanguageClient("pilcrow", "Pilcrow", server, options);
+  answer(client);
   try {
     await client.start();
   } catch (error) {

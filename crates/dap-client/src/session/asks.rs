@@ -141,7 +141,7 @@ impl Session {
         mut arguments: Value,
         clock: &Clock,
     ) -> Result<(), DapError> {
-        self.may_run(command)?;
+        self.in_control(command)?;
         // From here on a person who takes control is news.
         self.control_taken();
         let thread = self.thread(command, thread, clock).await?;
@@ -174,7 +174,7 @@ impl Session {
     /// [`DapError`].
     pub async fn pause(&self, thread: Option<i64>, clock: &Clock) -> Result<(), DapError> {
         self.inner.core().machine.check("pause", Need::Running)?;
-        self.may_run("pause")?;
+        self.in_control("pause")?;
         self.control_taken();
         let thread = match thread {
             Some(thread) => thread,

@@ -95,6 +95,7 @@ impl Debug {
         let expression = args.expression.as_deref().ok_or_else(|| needs("evaluate", "expression"))?;
         let context = args.context.as_deref().unwrap_or("watch");
         if context == "repl" || !only_looks(expression, &session.adapter) {
+            session.in_control("evaluate")?;
             cx.permit_debug(&format!("evaluate `{expression}`")).await?;
         }
         let frame = self.frame(session, args, clock).await?;
