@@ -25,6 +25,7 @@ mod tree;
 
 pub use breakpoints::{
     Breakpoints, DataBreakpoint, FunctionBreakpoint, InstructionBreakpoint, Placed, SourceBreakpoint,
+    conditional,
 };
 pub use client::{Client, Handler, InFlight, RequestError};
 pub use definition::{
