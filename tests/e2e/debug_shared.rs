@@ -102,44 +102,11 @@ impl Drop for Person {
     }
 }
 
-/// Every message is what the published schema says; it comes with debugpy.
+/// Every message is what the published schema says.
 fn conforms(messages: &[Value]) {
-    let folders = std::fs::read_dir(tools().join("items")).expect("the tools");
-    let debugpy = folders
-        .flatten()
-        .map(|it| it.path())
-        .find(|it| it.file_name().is_some_and(|name| name.to_string_lossy().starts_with("debugpy-")));
-    let below =
-        std::fs::read_dir(debugpy.expect("debugpy").join("lib")).expect("its library").flatten().next();
-    let file = below
-        .expect("python")
-        .path()
-        .join("site-packages/debugpy/_vendored/pydevd/_pydevd_bundle/_debug_adapter/debugProtocol.json");
-    let schema: Value = serde_json::from_slice(&std::fs::read(file).expect("the schema")).expect("JSON");
-    let mut checked = 0;
-    for message in messages {
-        let (name, kind) = match message["type"].as_str() {
-            Some("event") => (&message["event"], "Event"),
-            Some("response") => (&message["command"], "Response"),
-            _ => (&message["command"], "Request"),
-        };
-        let name = name.as_str().expect("a name");
-        let own = format!("{}{}{kind}", name[..1].to_uppercase(), &name[1..]);
-        let definition = match () {
-            () if message["success"] == false => "ErrorResponse".to_owned(),
-            () if schema["definitions"][&own].is_object() => own,
-            () => kind.to_owned(),
-        };
-        let mut one = schema.clone();
-        one["$ref"] = json!(format!("#/definitions/{definition}"));
-        let members = one.as_object_mut().expect("an object");
-        members.retain(|member, _| member == "$ref" || member == "definitions" || member == "$schema");
-        let validator = jsonschema::validator_for(&one).expect("a schema");
-        let errors: Vec<String> = validator.iter_errors(message).map(|it| it.to_string()).collect();
-        assert!(errors.is_empty(), "{definition}: {errors:?}\n{message}");
-        checked += 1;
-    }
-    assert!(checked > 10, "{checked} messages");
+    let schema = testing::dap_schema::Schema::of(&tools()).expect("debugpy, which has the schema");
+    messages.iter().for_each(|message| schema.check(message).expect("what the schema says"));
+    assert!(messages.len() > 10, "{} messages", messages.len());
 }
 
 fn says(batch: &mut Batch, arguments: &Value, part: &str) -> Value {
