@@ -20,30 +20,61 @@ interface Asked {
 // Answers that say more than that a request was carried out, and may be large, stay here.
 const ANSWERS = /^(initialize|continue|next|step|reverse|restart|goto|pause|terminate|disconnect|set|write)/;
 
-const sessions = new Map<string, vscode.DebugSession>();
+// Beyond so many messages a session is not told again to a server that comes later.
+const KEPT = 4000;
+
+interface Followed {
+  session: vscode.DebugSession;
+  // What was told so far, without output; undefined when that is too much.
+  told: object[] | undefined;
+}
+
+const sessions = new Map<string, Followed>();
+let server: LanguageClient | undefined;
 // What the agent asked and the tracker has not seen yet: it is not told as the person's.
 const own = new Map<string, string[]>();
 
-export function follow(client: () => LanguageClient | undefined): vscode.Disposable {
-  const tell = (session: vscode.DebugSession, what: object): void => {
-    void client()
-      ?.sendNotification("pilcrow/debug/event", { session: session.id, ...what })
-      .catch(() => undefined);
-  };
+// A server that runs is told of all sessions from their beginning; `undefined` when it ends.
+export function tellTo(client: LanguageClient | undefined): void {
+  server = client;
+  for (const [session, { told }] of sessions) {
+    told?.forEach((what) => send(session, what));
+  }
+}
+
+function send(session: string, what: object): void {
+  void server?.sendNotification("pilcrow/debug/event", { session, ...what }).catch(() => undefined);
+}
+
+function tell(session: vscode.DebugSession, what: { message?: Message }): void {
+  const followed = sessions.get(session.id);
+  if (!followed) {
+    return;
+  }
+  if (what.message?.event !== "output") {
+    followed.told?.push(what);
+    if (followed.told && followed.told.length > KEPT) {
+      followed.told = undefined;
+    }
+  }
+  send(session.id, what);
+}
+
+export function follow(): vscode.Disposable {
   return vscode.debug.registerDebugAdapterTrackerFactory("*", {
     createDebugAdapterTracker(session) {
       if (session.type === "pilcrow") {
         return undefined;
       }
-      sessions.set(session.id, session);
+      sessions.set(session.id, { session, told: [] });
       own.delete(session.id);
       const uri = session.workspaceFolder?.uri.toString();
       const ours = new Set<unknown>();
-      tell(session, { started: { name: session.name, type: session.type, uri } });
+      tell(session, { started: { name: session.name, type: session.type, uri } } as object);
       const ended = (): void => {
         if (sessions.delete(session.id)) {
           own.delete(session.id);
-          tell(session, { ended: true });
+          send(session.id, { ended: true });
         }
       };
       return {
@@ -73,7 +104,7 @@ export function follow(client: () => LanguageClient | undefined): vscode.Disposa
 // Registered with each new connection.
 export function answer(client: LanguageClient): void {
   client.onRequest("pilcrow/debug/request", async (asked: Asked) => {
-    const session = sessions.get(asked.session);
+    const session = sessions.get(asked.session)?.session;
     if (!session) {
       throw new Error("this debug session is over");
     }

@@ -3,7 +3,7 @@
 
 import * as vscode from "vscode";
 import { LanguageClient, type LanguageClientOptions, type ServerOptions } from "vscode-languageclient/node";
-import { answer, follow } from "./debug";
+import { answer, follow, tellTo } from "./debug";
 
 let client: LanguageClient | undefined;
 
@@ -19,7 +19,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   ];
   context.subscriptions.push(
     output,
-    follow(() => client),
+    follow(),
     ...commands.map(([id, run]) => vscode.commands.registerCommand(id, run)),
     vscode.workspace.onDidGrantWorkspaceTrust(() => restart(output)),
     vscode.workspace.onDidChangeConfiguration((event) =>
@@ -45,6 +45,7 @@ async function start(output: vscode.LogOutputChannel): Promise<void> {
   answer(client);
   try {
     await client.start();
+    tellTo(client);
   } catch (error) {
     client = undefined;
     output.error(String(error));
@@ -55,6 +56,7 @@ async function start(output: vscode.LogOutputChannel): Promise<void> {
 async function stop(): Promise<void> {
   const stopping = client;
   client = undefined;
+  tellTo(undefined);
   await stopping?.stop();
 }
 
