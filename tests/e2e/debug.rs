@@ -141,6 +141,66 @@ fn what_changes_the_program_is_asked_about_and_what_only_looks_is_not() {
 }
 
 #[test]
+fn run_to_stops_there_and_leaves_no_breakpoint() {
+    let sandbox = stopping();
+    let path = sandbox.project().join("a.txt").canonicalize().expect("the file");
+    let mut script = stops(&path.to_string_lossy());
+    script["record"] = json!(sandbox.beside("record.jsonl"));
+    script["capabilities"] = json!({"supportsConfigurationDoneRequest": true});
+    script["commands"]["continue"] = json!([[{"body": {}}, stopped()]]);
+    std::fs::write(sandbox.beside("script.json"), script.to_string()).expect("the script");
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    let went = batch.call("debug", &json!({"action": "run_to", "file": "a.txt", "line": 4})).ok();
+    assert!(went.contains("stopped: breakpoint"), "{went}");
+    let listed = batch.call("debug", &json!({"action": "breakpoints"})).ok();
+    assert!(listed.contains("a.txt:2") && !listed.contains("a.txt:4"), "{listed}");
+    assert!(batch.end().0.success());
+    let record = std::fs::read_to_string(sandbox.beside("record.jsonl")).expect("the record");
+    let sets: Vec<String> = record
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+        .filter(|it| it["command"] == "setBreakpoints")
+        .map(|it| {
+            let lines = it["arguments"]["breakpoints"].as_array().expect("a list").iter();
+            lines.map(|it| it["line"].to_string()).collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    assert_eq!(sets, ["2", "2 4", "2"]);
+}
+
+#[test]
+fn a_name_in_several_scopes_is_not_set_by_guess() {
+    let sandbox = stopping();
+    let path = sandbox.project().join("a.txt").canonicalize().expect("the file");
+    let mut script = stops(&path.to_string_lossy());
+    script["record"] = json!(sandbox.beside("record.jsonl"));
+    script["capabilities"] = json!({"supportsConfigurationDoneRequest": true, "supportsSetVariable": true});
+    script["commands"]["scopes"] = json!([[{"body": {"scopes": [
+        {"name": "Block", "variablesReference": 7, "expensive": false},
+        {"name": "Local", "variablesReference": 8, "expensive": false}]}}]]);
+    std::fs::write(sandbox.beside("script.json"), script.to_string()).expect("the script");
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    let set = json!({"action": "set_variable", "name": "n", "value": "5"});
+    let refused = batch.call("debug", &set).fails("ambiguous");
+    assert!(refused.contains("n is in several scopes") && refused.contains("Block ("), "{refused}");
+    assert!(batch.end().0.success());
+    let record = std::fs::read_to_string(sandbox.beside("record.jsonl")).expect("the record");
+    assert!(!record.contains("\"setVariable\""), "{record}");
+}
+
+#[test]
+fn a_probe_beyond_the_end_of_a_file_is_refused() {
+    let sandbox = stopping();
+    let points = json!([{"file": "a.txt", "line": 40, "expressions": ["n"]}]);
+    let probe = json!({"action": "probe", "program": "a.txt", "points": points});
+    let refused = sandbox.tool("debug", &probe).fails("invalid_arguments");
+    assert!(refused.contains("a.txt has 4 lines; there is no line 40"), "{refused}");
+    assert!(!sandbox.beside("record.jsonl").exists(), "the adapter was started");
+}
+
+#[test]
 fn what_is_missing_is_named_with_the_way_to_get_it() {
     let sandbox = Sandbox::with(&[("a.weird", "x"), ("a.py", "x = 1\n")]);
     let said = sandbox.tool("debug", &json!({"action": "launch", "program": "a.weird"})).fails("unsupported");

@@ -102,44 +102,11 @@ impl Drop for Person {
     }
 }
 
-/// Every message is what the published schema says; it comes with debugpy.
+/// Every message is what the published schema says.
 fn conforms(messages: &[Value]) {
-    let folders = std::fs::read_dir(tools().join("items")).expect("the tools");
-    let debugpy = folders
-        .flatten()
-        .map(|it| it.path())
-        .find(|it| it.file_name().is_some_and(|name| name.to_string_lossy().starts_with("debugpy-")));
-    let below =
-        std::fs::read_dir(debugpy.expect("debugpy").join("lib")).expect("its library").flatten().next();
-    let file = below
-        .expect("python")
-        .path()
-        .join("site-packages/debugpy/_vendored/pydevd/_pydevd_bundle/_debug_adapter/debugProtocol.json");
-    let schema: Value = serde_json::from_slice(&std::fs::read(file).expect("the schema")).expect("JSON");
-    let mut checked = 0;
-    for message in messages {
-        let (name, kind) = match message["type"].as_str() {
-            Some("event") => (&message["event"], "Event"),
-            Some("response") => (&message["command"], "Response"),
-            _ => (&message["command"], "Request"),
-        };
-        let name = name.as_str().expect("a name");
-        let own = format!("{}{}{kind}", name[..1].to_uppercase(), &name[1..]);
-        let definition = match () {
-            () if message["success"] == false => "ErrorResponse".to_owned(),
-            () if schema["definitions"][&own].is_object() => own,
-            () => kind.to_owned(),
-        };
-        let mut one = schema.clone();
-        one["$ref"] = json!(format!("#/definitions/{definition}"));
-        let members = one.as_object_mut().expect("an object");
-        members.retain(|member, _| member == "$ref" || member == "definitions" || member == "$schema");
-        let validator = jsonschema::validator_for(&one).expect("a schema");
-        let errors: Vec<String> = validator.iter_errors(message).map(|it| it.to_string()).collect();
-        assert!(errors.is_empty(), "{definition}: {errors:?}\n{message}");
-        checked += 1;
-    }
-    assert!(checked > 10, "{checked} messages");
+    let schema = testing::dap_schema::Schema::of(&tools()).expect("debugpy, which has the schema");
+    messages.iter().for_each(|message| schema.check(message).expect("what the schema says"));
+    assert!(messages.len() > 10, "{} messages", messages.len());
 }
 
 fn says(batch: &mut Batch, arguments: &Value, part: &str) -> Value {
@@ -351,6 +318,117 @@ fn a_client_that_sends_what_nvim_dap_sends() {
         let sent: Vec<Value> = sent.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         conforms(&sent);
     }
+}
+
+#[test]
+fn ctrl_c_leaves_a_joined_session_to_the_person() {
+    let sandbox = stopping();
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    let mut person = Scripted::start(&sandbox, "debug-1");
+    assert_eq!(person.ask("initialize", json!({"adapterID": "x"}))["success"], true);
+    person.ask("attach", json!({}));
+    person.ask("configurationDone", json!({}));
+    person.wait("event", "stopped");
+    let sent = Command::new("kill").args(["-INT", &batch.pid().to_string()]).status();
+    assert!(sent.expect("kill starts").success());
+    let given = tests::wait_for(std::time::Duration::from_secs(30), || {
+        sandbox.run(&["dap"]).all().contains("stopped, the person has control")
+    });
+    assert!(given, "{}", sandbox.run(&["dap"]).all());
+    assert_eq!(person.ask("next", json!({"threadId": 1}))["success"], true);
+    person.wait("event", "stopped");
+    assert_eq!(person.ask("disconnect", json!({}))["success"], true);
+    let said = batch.end().1;
+    assert!(said.contains("debug-1 is yours until you leave it; Ctrl-C again ends it"), "{said}");
+}
+
+#[test]
+fn what_the_person_started_is_looked_into() {
+    let sandbox = stopping();
+    let mut editor = Editor::start(&sandbox);
+    let path = sandbox.project().join("a.txt").canonicalize().expect("the file");
+    let frame = json!({"id": 1000, "name": "inner", "line": 2, "column": 1, "source": {"path": path}});
+    let scope = json!({"name": "Locals", "variablesReference": 5, "expensive": false});
+    editor.debugged = [
+        ("stackTrace", json!({"stackFrames": [frame], "totalFrames": 1})),
+        ("scopes", json!({"scopes": [scope]})),
+        ("variables", json!({"variables": [{"name": "n", "value": "3", "variablesReference": 0}]})),
+        ("threads", json!({"threads": [{"id": 1, "name": "main"}]})),
+        ("evaluate", json!({"result": "30", "variablesReference": 0})),
+    ]
+    .into_iter()
+    .map(|(command, body)| (command.to_owned(), body))
+    .collect();
+    let tell = |editor: &mut Editor, message: Value| {
+        editor.notify("pilcrow/debug/event", json!({"session": "abc", "message": message}));
+    };
+    let started = json!({"name": "this file", "type": "scripted"});
+    editor.notify("pilcrow/debug/event", json!({"session": "abc", "started": started}));
+    let about = json!({"linesStartAt1": true, "columnsStartAt1": true, "pathFormat": "path"});
+    for message in [
+        json!({"seq": 1, "type": "request", "command": "initialize", "arguments": about}),
+        json!({"seq": 1, "type": "response", "request_seq": 1, "success": true, "command": "initialize",
+            "body": {"supportsSetVariable": true}}),
+        json!({"seq": 2, "type": "event", "event": "initialized"}),
+        json!({"seq": 3, "type": "event", "event": "stopped",
+            "body": {"reason": "breakpoint", "threadId": 1, "allThreadsStopped": true}}),
+    ] {
+        tell(&mut editor, message);
+    }
+    let mut batch = Batch::start(&sandbox);
+    let mut call = |editor: &mut Editor, arguments: Value| {
+        std::thread::scope(|scope| {
+            let (done, wait) = std::sync::mpsc::channel();
+            let batch = &mut batch;
+            let call = scope.spawn(move || {
+                let answer = batch.call("debug", &arguments);
+                done.send(()).expect("it is waited for");
+                answer
+            });
+            // The editor answers meanwhile.
+            while wait.try_recv().is_err() {
+                editor.pump(std::time::Duration::from_millis(20));
+            }
+            call.join().expect("an answer")
+        })
+    };
+    let listed = call(&mut editor, json!({"action": "sessions"})).ok();
+    assert!(
+        listed.contains("this file (scripted), stopped, started by the person, who has control"),
+        "{listed}"
+    );
+    let shown = call(&mut editor, json!({"action": "snapshot"})).ok();
+    assert!(shown.contains("in inner at a.txt:2") && shown.contains("n = 3"), "{shown}");
+    let value = call(&mut editor, json!({"action": "evaluate", "expression": "n"})).ok();
+    assert!(value.contains("n = 30"), "{value}");
+    let actions = [
+        json!({"action": "step_over"}),
+        json!({"action": "set_variable", "name": "n", "value": "4"}),
+        json!({"action": "evaluate", "expression": "n = 4"}),
+        json!({"action": "terminate"}),
+    ];
+    for action in actions {
+        let refused = call(&mut editor, action.clone()).fails("wrong_state");
+        assert!(refused.contains("control_taken_by_user"), "{action}: {refused}");
+    }
+    // Handed back, the agent steps by the person's own editor.
+    let id = format!("debug-1@{}", editor.id());
+    let handed = editor.command("pilcrow.debug.handBack", json!({}));
+    assert_eq!(handed["handedBack"], json!([id]));
+    let stepped = call(&mut editor, json!({"action": "step_over", "timeout": 1})).ok();
+    assert!(stepped.contains("running"), "{stepped}");
+    let asked = editor.all("pilcrow/debug/request");
+    let commands: Vec<&str> = asked.iter().filter_map(|it| it["command"].as_str()).collect();
+    assert!(commands.contains(&"next") && !commands.contains(&"setVariable"), "{commands:?}");
+    assert!(asked.iter().all(|it| it["session"] == "abc"), "{asked:?}");
+    // The editor says that it is over; nothing more is asked of it.
+    editor.notify("pilcrow/debug/event", json!({"session": "abc", "ended": true}));
+    let ended = call(&mut editor, json!({"action": "snapshot"})).ok();
+    assert!(ended.contains("ended") || ended.contains("closed"), "{ended}");
+    assert!(!editor.all("pilcrow/debug/request").iter().any(|it| it["command"] == "disconnect"));
+    assert!(batch.end().0.success());
+    editor.shut_down();
 }
 
 #[test]

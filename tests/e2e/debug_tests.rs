@@ -197,6 +197,60 @@ fn node_test() {
     fails(&sandbox, &json!({"name": "adds up"}), "add.test.mjs:7", &values, &json!({"name": "nothing"}));
 }
 
+/// A project whose modules are those of the tools' folder `lib/LIB`.
+fn with_modules(files: &[(&str, &str)], lib: &str) -> Sandbox {
+    let sandbox = Sandbox::with(files);
+    let tools = PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env"));
+    let modules = tools.join("lib").join(lib).canonicalize().expect("the modules are set up");
+    std::os::unix::fs::symlink(modules, sandbox.project().join("node_modules")).expect("a link");
+    sandbox
+}
+
+const VITEST: &str = "\
+import { expect, test } from 'vitest';
+
+test('adds up', () => {
+  const got: number = 1 + 2;
+  const want: number = 4;
+  expect(got).toBe(want);
+});
+
+test('nothing', () => {});
+";
+
+#[test]
+fn vitest() {
+    if !slow("vitest") {
+        return;
+    }
+    let package = "{\"type\": \"module\"}";
+    let sandbox = with_modules(&[("add.test.ts", VITEST), ("package.json", package)], "zod");
+    let values = ["got = 3 : number", "want = 4 : number"];
+    fails(&sandbox, &json!({"name": "adds up"}), "add.test.ts:6", &values, &json!({"name": "nothing"}));
+}
+
+const JEST: &str = "\
+const add = (a, b) => a + b;
+
+test('adds up', () => {
+  const got = add(1, 2);
+  const want = 4;
+  expect(got).toBe(want);
+});
+
+test('nothing', () => {});
+";
+
+#[test]
+fn jest() {
+    if !slow("jest") {
+        return;
+    }
+    let sandbox = with_modules(&[("add.test.js", JEST), ("package.json", "{}")], "jest");
+    let values = ["got = 3 : number", "want = 4 : number"];
+    fails(&sandbox, &json!({"name": "adds up"}), "add.test.js:6", &values, &json!({"name": "nothing"}));
+}
+
 const C: &str = "\
 #include <assert.h>
 int add(int a, int b) { return a + b; }

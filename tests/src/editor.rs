@@ -32,6 +32,8 @@ pub struct Editor {
     pub takes_progress: bool,
     /// The section `pilcrow`.
     pub settings: Value,
+    /// What the adapter of a session of its own answers, by command.
+    pub debugged: BTreeMap<String, Value>,
 }
 
 impl Editor {
@@ -81,6 +83,7 @@ impl Editor {
             open_questions: Vec::new(),
             takes_progress: true,
             settings: Value::Null,
+            debugged: BTreeMap::new(),
         }
     }
 
@@ -157,6 +160,16 @@ impl Editor {
                     panic!("the server ended, {what} did not come:\n{}", self.shown())
                 }
             }
+        }
+    }
+
+    /// Handles what comes within `time`.
+    #[track_caller]
+    pub fn pump(&mut self, time: Duration) {
+        match self.incoming.recv_timeout(time) {
+            Ok(message) => self.take(message),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => panic!("the server ended:\n{}", self.shown()),
         }
     }
 
@@ -280,6 +293,10 @@ impl Editor {
                 None => return self.open_questions.push((id, params.clone())),
             },
             "window/showDocument" => json!({ "success": true }),
+            "pilcrow/debug/request" => {
+                let body = self.debugged.get(params["command"].as_str().unwrap_or_default());
+                body.cloned().unwrap_or(Value::Null)
+            }
             _ => Value::Null,
         };
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));

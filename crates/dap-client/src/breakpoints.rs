@@ -29,6 +29,8 @@ pub struct SourceBreakpoint {
 pub struct FunctionBreakpoint {
     /// Its name, as the adapter's language writes it.
     pub name: String,
+    /// Stops only where this is true.
+    pub condition: Option<String>,
 }
 
 /// A breakpoint on data: where it is written.
@@ -73,6 +75,24 @@ pub struct Breakpoints {
     pub exceptions: Option<Vec<String>>,
 }
 
+/// A name, and the condition after the word `if`.
+pub fn conditional(text: &str) -> (&str, Option<&str>) {
+    match text.split_once(" if ") {
+        Some((name, condition)) => (name.trim(), Some(condition.trim()).filter(|it| !it.is_empty())),
+        None => (text.trim(), None),
+    }
+}
+
+impl FunctionBreakpoint {
+    /// As [`Breakpoints::add_function`] takes it.
+    pub fn text(&self) -> String {
+        match &self.condition {
+            Some(condition) => format!("{} if {condition}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
 impl Breakpoints {
     /// Adds one; one on the same line and column is replaced.
     pub fn add(&mut self, breakpoint: SourceBreakpoint) {
@@ -101,10 +121,14 @@ impl Breakpoints {
         self
     }
 
-    /// Adds one on a function.
-    pub fn add_function(&mut self, name: &str) {
-        if !self.functions.iter().any(|(it, _)| it.name == name) {
-            self.functions.push((FunctionBreakpoint { name: name.to_owned() }, Placed::default()));
+    /// Adds one on a function: `NAME`, or `NAME if CONDITION`. One of that name is replaced.
+    pub fn add_function(&mut self, text: &str) {
+        let (name, condition) = conditional(text);
+        let point = FunctionBreakpoint { name: name.to_owned(), condition: condition.map(str::to_owned) };
+        match self.functions.iter_mut().find(|(it, _)| it.name == name) {
+            Some((it, placed)) if *it != point => (*it, *placed) = (point, Placed::default()),
+            Some(_) => {}
+            None => self.functions.push((point, Placed::default())),
         }
     }
 
@@ -189,7 +213,11 @@ impl Breakpoints {
 
     /// Arguments of `setFunctionBreakpoints`.
     pub(crate) fn function_arguments(&self) -> Value {
-        let all: Vec<Value> = self.functions.iter().map(|(it, _)| json!({"name": it.name})).collect();
+        let one = |it: &FunctionBreakpoint| match &it.condition {
+            Some(condition) => json!({ "name": it.name, "condition": condition }),
+            None => json!({ "name": it.name }),
+        };
+        let all: Vec<Value> = self.functions.iter().map(|(it, _)| one(it)).collect();
         json!({"breakpoints": all})
     }
 

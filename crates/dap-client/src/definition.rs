@@ -329,6 +329,31 @@ impl AdapterDefinition {
         })
     }
 
+    /// One of which nothing is known but its name: it is spoken to and not started.
+    pub(crate) fn unknown(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            about: String::new(),
+            rank: u32::MAX,
+            executables: Vec::new(),
+            types: Vec::new(),
+            folders: false,
+            interpreters: Vec::new(),
+            command: CommandRule { candidates: Vec::new(), args: Vec::new(), env: BTreeMap::new() },
+            transport: Transport::Stdio,
+            variables: BTreeMap::new(),
+            launch: Value::Null,
+            attach: None,
+            exceptions: Vec::new(),
+            tests: BTreeMap::new(),
+            quirks: Quirks::default(),
+            install: Install { how: How::Page, packages: Vec::new(), page: String::new() },
+            verified: None,
+            from_project: false,
+            matcher: GlobSet::empty(),
+        }
+    }
+
     /// Whether it debugs files of this name.
     pub fn takes(&self, path: &Path) -> bool {
         path.file_name().is_some_and(|name| self.matcher.is_match(name))

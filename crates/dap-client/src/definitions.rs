@@ -87,6 +87,11 @@ impl Definitions {
         self.by_name.get(name)
     }
 
+    /// The one that a `type` of a launch configuration means.
+    pub fn of_type(&self, kind: &str) -> Option<&Arc<AdapterDefinition>> {
+        self.get(kind).or_else(|| self.list().find(|it| it.types.iter().any(|it| it == kind)))
+    }
+
     /// Those that debug the program at `path`, best first: by its name, else by what it is. Blocking.
     pub fn for_program(&self, path: &Path) -> Vec<Arc<AdapterDefinition>> {
         // A folder is a program where one of its files is.

@@ -79,7 +79,7 @@ pub enum DapError {
     Cancelled,
     /// The person runs the program now.
     #[error(
-        "control_taken_by_user: the person runs this program now, so `{0}` is not for the agent; look, do not run, until it is handed back"
+        "control_taken_by_user: the person runs this program now, so `{0}` is not for the agent; look, do not run or change, until it is handed back"
     )]
     Control(String),
     /// The session's state forbids it.

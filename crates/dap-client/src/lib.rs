@@ -19,11 +19,13 @@ mod reverse;
 mod session;
 mod sessions;
 mod state;
+mod theirs;
 mod transport;
 mod tree;
 
 pub use breakpoints::{
     Breakpoints, DataBreakpoint, FunctionBreakpoint, InstructionBreakpoint, Placed, SourceBreakpoint,
+    conditional,
 };
 pub use client::{Client, Handler, InFlight, RequestError};
 pub use definition::{
@@ -40,3 +42,4 @@ pub use reverse::{NoRuns, Runs};
 pub use session::{Clock, ExceptionInfo, Frame, GotoTarget, Page, Scope, Session, Thread, Variable};
 pub use sessions::{LaunchPlan, LaunchSpec, NoPrograms, Programs, Sessions, Target};
 pub use state::{End, Input, Machine, Need, State, Stop, WrongState};
+pub use theirs::{Ask, Started, Theirs};

@@ -41,7 +41,8 @@ pub(crate) struct Reverse {
     pub(crate) sessions: Weak<Sessions>,
     pub(crate) session: OnceLock<Weak<Session>>,
     pub(crate) plan: LaunchPlan,
-    pub(crate) grant: SpawnGrant,
+    /// None where nothing was started: the person's editor holds the session.
+    pub(crate) grant: Option<SpawnGrant>,
     pub(crate) runs: Arc<dyn Runs>,
     /// Where its adapter can be reached again.
     pub(crate) address: Option<SocketAddr>,
@@ -52,7 +53,7 @@ impl Reverse {
     pub(crate) fn new(
         sessions: Weak<Sessions>,
         plan: LaunchPlan,
-        grant: SpawnGrant,
+        grant: Option<SpawnGrant>,
         runs: Arc<dyn Runs>,
         address: Option<SocketAddr>,
     ) -> Arc<Self> {

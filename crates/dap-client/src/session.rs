@@ -38,18 +38,23 @@ use crate::transport::{Connection, with_tail};
 pub use data::{Frame, Page, Scope, Thread, Variable};
 pub use more::{ExceptionInfo, GotoTarget};
 
-/// Requests that run the program, or stop it: not the agent's while the person has control.
-const RUNS: [&str; 10] = [
+/// Requests that run the program, stop, change or end it: not the agent's while the person has control.
+const RUNS: [&str; 15] = [
     "continue",
+    "disconnect",
     "goto",
     "next",
     "pause",
     "restart",
     "restartFrame",
     "reverseContinue",
+    "setExpression",
+    "setVariable",
     "stepBack",
     "stepIn",
     "stepOut",
+    "terminate",
+    "writeMemory",
 ];
 /// How long the process of a closed stream may take to end, and a stream after its process.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -363,6 +368,10 @@ impl Session {
     }
 
     async fn configure(&self, clock: &Clock) -> Result<(), DapError> {
+        if self.is_theirs() {
+            self.inner.take(Input::Configured);
+            return Ok(());
+        }
         let (paths, functions) = {
             let core = self.inner.core();
             (core.breakpoints.paths(), !core.breakpoints.functions().is_empty())
@@ -393,10 +402,15 @@ impl Session {
 
     /// Whether its program is run by its child sessions and not by itself.
     pub fn adapter_launches_only(&self) -> bool {
-        self.parent.is_none() && self.adapter.quirks.launcher
+        self.parent.is_none() && self.adapter.quirks.launcher && !self.is_theirs()
     }
 
-    pub(crate) fn started_with(&self) -> (LaunchPlan, workspace::SpawnGrant) {
+    /// Whether the person's editor holds it, and we only look on through the editor.
+    pub fn is_theirs(&self) -> bool {
+        self.inner.reverse.plan.theirs
+    }
+
+    pub(crate) fn started_with(&self) -> (LaunchPlan, Option<workspace::SpawnGrant>) {
         (self.inner.reverse.plan.clone(), self.inner.reverse.grant.clone())
     }
 
@@ -471,7 +485,7 @@ impl Session {
     ) -> Result<Value, DapError> {
         self.inner.core().machine.check(command, need)?;
         if RUNS.contains(&command) {
-            self.may_run(command)?;
+            self.in_control(command)?;
         }
         match self.client.request(command, arguments, clock.left(), &clock.cancel).await {
             Ok(body) => serde_json::from_str(body.get()).map_err(|error| DapError::Answer {
@@ -509,6 +523,15 @@ impl Session {
         self.leave(true, clock).await;
     }
 
+    /// As [`Session::terminate`] at our own end: what the person's editor holds goes on.
+    pub(crate) async fn end(&self, clock: &Clock) {
+        if self.is_theirs() {
+            self.give_up("Pilcrow ends");
+            return self.over().await;
+        }
+        self.leave(true, clock).await;
+    }
+
     /// Leaves a program that was attached to; one that was launched ends with its session.
     pub async fn disconnect(&self, clock: &Clock) {
         self.leave(false, clock).await;
@@ -522,7 +545,8 @@ impl Session {
         if !matches!(self.state(), State::Terminated(_)) {
             let limited =
                 Clock { until: clock.until.min(Instant::now() + GOODBYE), cancel: clock.cancel.clone() };
-            if end && self.launched && self.can("supportsTerminateRequest") {
+            let asks = self.launched || self.is_theirs();
+            if end && asks && self.can("supportsTerminateRequest") {
                 self.goodbye("terminate", json!({}), &limited).await;
             }
             let arguments =

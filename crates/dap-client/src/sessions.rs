@@ -122,6 +122,8 @@ pub struct LaunchPlan {
     pub program: Option<CommandLine>,
     /// In place before it runs.
     pub breakpoints: Breakpoints,
+    /// The person's editor holds the session: nothing is started, set or ended.
+    pub theirs: bool,
     /// Where an adapter runs already; none is started then.
     pub connect: Option<(String, u16)>,
 }
@@ -264,6 +266,7 @@ impl Sessions {
             command,
             arguments,
             program,
+            theirs: false,
             connect,
         })
     }
@@ -367,7 +370,7 @@ impl Sessions {
             () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
             connection = connect => connection?,
         };
-        let session = self.enter(plan, connection, grant, runs, None);
+        let session = self.enter(plan, connection, Some(grant.clone()), runs, None);
         let unfinished = GiveUp(Some(Arc::clone(&session)));
         match session.handshake(plan, clock).await {
             Ok(()) => {
@@ -404,12 +407,12 @@ impl Sessions {
         &self,
         plan: &LaunchPlan,
         connection: Connection,
-        grant: &SpawnGrant,
+        grant: Option<SpawnGrant>,
         runs: Arc<dyn Runs>,
         parent: Option<&Session>,
     ) -> Arc<Session> {
         let id = format!("debug-{}", self.next.fetch_add(1, Ordering::Relaxed));
-        let reverse = Reverse::new(self.me.clone(), plan.clone(), grant.clone(), runs, connection.address);
+        let reverse = Reverse::new(self.me.clone(), plan.clone(), grant, runs, connection.address);
         let session = Session::new(id, plan, connection, reverse, self.bell.clone(), parent, &self.tracker);
         self.add(Arc::clone(&session));
         self.bell.send_modify(|rung| *rung = rung.wrapping_add(1));
@@ -473,17 +476,18 @@ impl Sessions {
         futures_util::future::join_all(sessions.iter().map(|session| session.hub().hand_back())).await;
     }
 
-    /// The sessions that a person has joined and that are not over.
+    /// The sessions of ours that a person has joined and that are not over.
     pub fn joined(&self) -> Vec<Arc<Session>> {
-        let joined =
-            |it: &Arc<Session>| it.shared().persons > 0 && !matches!(it.state(), State::Terminated(_));
+        let joined = |it: &Arc<Session>| it.shared().persons > 0 && !it.is_theirs() && !is_over(it);
         self.list().into_iter().filter(joined).collect()
     }
 
-    /// A run was stopped: what it started ends, but for sessions that a person has joined.
+    /// A run was stopped: what it started ends, but for sessions that a person has joined or started: those
+    /// only lose the agent's breakpoints.
     pub async fn stop(&self, run: &RunId, deadline: Duration) {
         let clock = Clock::new(deadline, &CancellationToken::new());
-        let started: Vec<_> = self.list().into_iter().filter(|it| it.run_id() == Some(run)).collect();
+        let of_run = |it: &Arc<Session>| it.run_id() == Some(run) || it.is_theirs();
+        let started: Vec<_> = self.list().into_iter().filter(of_run).collect();
         futures_util::future::join_all(started.iter().map(|session| session.stop(&clock))).await;
     }
 
@@ -492,7 +496,7 @@ impl Sessions {
         let clock = Clock::new(deadline, &CancellationToken::new());
         let live: Vec<_> =
             self.list().into_iter().filter(|it| !matches!(it.state(), State::Terminated(_))).collect();
-        let ends = futures_util::future::join_all(live.iter().map(|session| session.terminate(&clock)));
+        let ends = futures_util::future::join_all(live.iter().map(|session| session.end(&clock)));
         let ended = tokio::time::timeout(deadline, ends).await;
         self.tracker.close();
         let rest = tokio::time::timeout(deadline, self.tracker.wait()).await;

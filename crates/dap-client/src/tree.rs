@@ -59,13 +59,14 @@ impl Sessions {
         let named = plan.adapter.quirks.child_port.as_deref();
         let named = named.and_then(|it| plan.arguments.pointer(it)?.as_u64()?.try_into().ok());
         let again = reverse.address.map(|it| it.port());
+        let grant = reverse.grant.as_ref();
+        let grant = grant.ok_or_else(|| DapError::Invalid("the person's editor starts these".to_owned()))?;
         let connection = match named.or(again) {
             Some(port) => transport::reach(&plan.adapter.name, "127.0.0.1", port, clock.until).await?,
-            None => {
-                transport::open(self.processes(), &plan, &reverse.grant, clock.until, self.tracker()).await?
-            }
+            None => transport::open(self.processes(), &plan, grant, clock.until, self.tracker()).await?,
         };
-        let child = self.enter(&plan, connection, &reverse.grant, Arc::clone(&reverse.runs), Some(parent));
+        let child =
+            self.enter(&plan, connection, Some(grant.clone()), Arc::clone(&reverse.runs), Some(parent));
         parent.run_id().cloned().into_iter().for_each(|run| child.started_by(run));
         let (parent, doors) = (Arc::clone(parent), self.doors().cloned());
         let tracker = self.tracker().clone();
@@ -234,9 +235,10 @@ impl Sessions {
     }
 
     /// What a session was started with, for starting it again with the breakpoints that it has now.
-    pub fn again(&self, session: &Session) -> (LaunchPlan, workspace::SpawnGrant) {
+    /// `None` where we did not start it.
+    pub fn again(&self, session: &Session) -> Option<(LaunchPlan, workspace::SpawnGrant)> {
         let (plan, grant) = session.started_with();
-        (LaunchPlan { breakpoints: session.breakpoints().unplaced(), ..plan }, grant)
+        Some((LaunchPlan { breakpoints: session.breakpoints().unplaced(), ..plan }, grant?))
     }
 
     /// What there is of a tree, for data.
@@ -244,6 +246,7 @@ impl Sessions {
         let children = self.tree(session);
         let children: Vec<&str> = children.iter().skip(1).map(|it| it.id.as_str()).collect();
         json!({ "session": session.id, "parent": session.parent, "title": session.title,
-            "adapter": session.adapter.name, "state": session.state().name(), "children": children })
+            "adapter": session.adapter.name, "state": session.state().name(), "children": children,
+            "of_editor": session.is_theirs() })
     }
 }

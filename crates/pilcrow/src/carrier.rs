@@ -2,8 +2,10 @@
 //! Callers cannot tell the difference.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent::{Envelope, EventSink, ToolResult};
+use dap_client::Clock;
 use futures_util::future::BoxFuture;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
@@ -12,7 +14,10 @@ use workspace::{AbsPath, Homes, Workspace};
 use crate::owner::{self, Call, Client, Failed, Hello, Neighbours, Ran, Reply, Request, TakeBack};
 use crate::project::{self, Access, Project};
 use crate::worker::Worker;
-use crate::{cli, output, terminal};
+use crate::{cli, output, stop, terminal};
+
+/// How long a session may take to forget the agent.
+const LEAVE: Duration = Duration::from_secs(2);
 
 /// Who carries a command out.
 pub struct Carrier {
@@ -116,14 +121,23 @@ impl Carrier {
         }
     }
 
-    /// Ends what was started here, at once after `cancel`; else a debug session that a person has joined is
-    /// theirs until they leave it.
+    /// Ends what was started here, but for a debug session that a person has joined: after its end, or after
+    /// the Ctrl-C that stopped the work, it is theirs until they leave it or the next Ctrl-C.
     pub async fn close(self, cancel: &CancellationToken) {
         match self.way {
             Way::Own(worker) => {
+                let was_stopped = cancel.is_cancelled();
                 for session in worker.project().kit.debug.joined() {
-                    if !cancel.is_cancelled() {
-                        let id = &session.id;
+                    let id = &session.id;
+                    if was_stopped && stop::interrupted() {
+                        output::note(&format!(
+                            "pilcrow: {id} is yours until you leave it; Ctrl-C again ends it"
+                        ));
+                        // Without the agent's breakpoints.
+                        session.stop(&Clock::new(LEAVE, &CancellationToken::new())).await;
+                        // The next signal ends the process.
+                        session.left().await;
+                    } else if !cancel.is_cancelled() {
                         output::note(&format!("pilcrow: {id} is yours until you leave it; Ctrl-C ends it"));
                         tokio::select! {
                             // Neither is lost: both are states that stay.

@@ -1,7 +1,17 @@
 //! Stop, as a person at a terminal says it: SIGINT, SIGTERM or SIGHUP once cancels, twice ends.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+
+/// Whether the first signal was a person's Ctrl-C. Signals are the process's, and so is this.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether what was stopped was stopped by SIGINT: the terminal is still there, and whoever sits at it.
+pub fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Acquire)
+}
 
 /// A token that the first signal cancels. At the second the process ends at once; the guard ends
 /// what it had started.
@@ -18,14 +28,15 @@ pub fn on_signal() -> std::io::Result<CancellationToken> {
     let _listens = tokio::spawn(async move {
         loop {
             // A signal that is not taken here stays noted by the other streams.
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-                _ = hangup.recv() => {}
-            }
+            let by_person = tokio::select! {
+                _ = interrupt.recv() => true,
+                _ = terminate.recv() => false,
+                _ = hangup.recv() => false,
+            };
             if cancel.is_cancelled() {
                 std::process::exit(1);
             }
+            INTERRUPTED.store(by_person, Ordering::Release);
             cancel.cancel();
         }
     });

@@ -4,6 +4,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "test tools start processes and write files of their own")]
 
+#[cfg(feature = "dap-schema")]
+pub mod dap_schema;
 pub mod debug_adapter;
 pub mod editor;
 pub mod language_server;

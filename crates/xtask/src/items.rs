@@ -212,6 +212,8 @@ pub(crate) const MORE_SERVERS: &[NpmItem] = &[
     ),
     // The library that its server loads from a project.
     npm_server("eslint", "8.57.1", &["eslint@8.57.1"], &[], "20 MB"),
+    // Not a server: a runner of tests that are debugged; vitest comes with the project below.
+    npm_server("jest", "29.7.0", &["jest@29.7.0"], &[], "40 MB"),
     // Not a server: the debug client that joins sessions in tests.
     npm_server(
         "debugadapter-testsupport",

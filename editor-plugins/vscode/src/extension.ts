@@ -3,6 +3,7 @@
 
 import * as vscode from "vscode";
 import { LanguageClient, type LanguageClientOptions, type ServerOptions } from "vscode-languageclient/node";
+import { answer, follow, tellTo } from "./debug";
 
 let client: LanguageClient | undefined;
 
@@ -18,6 +19,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   ];
   context.subscriptions.push(
     output,
+    follow(),
     ...commands.map(([id, run]) => vscode.commands.registerCommand(id, run)),
     vscode.workspace.onDidGrantWorkspaceTrust(() => restart(output)),
     vscode.workspace.onDidChangeConfiguration((event) =>
@@ -40,8 +42,10 @@ async function start(output: vscode.LogOutputChannel): Promise<void> {
     initializationOptions: { pilcrow: { trusted: vscode.workspace.isTrusted } },
   };
   client = new LanguageClient("pilcrow", "Pilcrow", server, options);
+  answer(client);
   try {
     await client.start();
+    tellTo(client);
   } catch (error) {
     client = undefined;
     output.error(String(error));
@@ -52,6 +56,7 @@ async function start(output: vscode.LogOutputChannel): Promise<void> {
 async function stop(): Promise<void> {
   const stopping = client;
   client = undefined;
+  tellTo(undefined);
   await stopping?.stop();
 }
 

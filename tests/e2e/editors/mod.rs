@@ -8,4 +8,5 @@ mod messages;
 mod plugins;
 mod rename;
 mod request_lines;
+mod their_debug;
 mod truth;

@@ -310,7 +310,8 @@ pub fn extension() -> &'static Path {
         let folder = artifacts("vscode-plugin");
         let sources = plugin("vscode");
         fs::create_dir_all(folder.join("src")).unwrap();
-        for file in ["package.json", "package-lock.json", "tsconfig.json", "src/extension.ts"] {
+        for file in ["package.json", "package-lock.json", "tsconfig.json", "src/extension.ts", "src/debug.ts"]
+        {
             fs::copy(sources.join(file), folder.join(file)).unwrap();
         }
         std::os::unix::fs::symlink(tool("lib/vscode-plugin"), folder.join("node_modules")).unwrap();

@@ -35,6 +35,8 @@ pub enum Phase {
     Attached,
     /// It gets all that happens.
     Live,
+    /// It speaks with the adapter itself: what it says is overheard, and it is sent nothing.
+    Beside,
     /// It is sent nothing any more.
     Closed,
 }

@@ -21,6 +21,10 @@ use super::{ClientId, Controller, Input, Options, Output, Shared, Who};
 /// Requests of one client that may wait; more are refused.
 const WAITING: usize = 512;
 
+/// What the agent is told then.
+const THEIRS: &str =
+    "the person has control of this session: look, do not run or change, until it is handed back";
+
 /// The machine.
 pub struct Hub {
     options: Options,
@@ -41,6 +45,8 @@ pub struct Hub {
     /// Arguments of the agent's `launch` or `attach`, for a restart.
     launched: Value,
     shared: Shared,
+    /// Requests that were overheard and are not answered, by the number they were sent under.
+    overheard: HashMap<String, i64>,
     /// Requests of the adapter that wait for a client.
     asked: Vec<Asked>,
     over: bool,
@@ -66,6 +72,8 @@ enum Work {
     /// Changes a value.
     Change,
     Set(Box<Sent>),
+    /// A set that an editor sent itself.
+    Heard(Box<Heard>),
     /// Ends the program.
     End,
 }
@@ -83,6 +91,15 @@ struct Run {
 struct Sent {
     plan: Plan,
     before: Option<Before>,
+}
+
+/// A set that an editor sent past the hub.
+struct Heard {
+    client: ClientId,
+    set: Set,
+    before: Before,
+    /// What was on its way then did not know of it.
+    crossed: bool,
 }
 
 struct Setting {
@@ -117,6 +134,11 @@ fn runs(command: &str) -> bool {
     )
 }
 
+/// Requests that change a value.
+fn changes(command: &str) -> bool {
+    matches!(command, "setVariable" | "setExpression" | "writeMemory")
+}
+
 impl Hub {
     /// One that has no clients yet.
     pub fn new(options: Options) -> Self {
@@ -137,6 +159,7 @@ impl Hub {
             ready: false,
             launched: Value::Null,
             shared: Shared::default(),
+            overheard: HashMap::new(),
             asked: Vec::new(),
             over: false,
             out: Vec::new(),
@@ -157,6 +180,15 @@ impl Hub {
     pub fn take(&mut self, input: Input) -> Vec<Output> {
         match input {
             Input::Joined { client, who } => self.joined(client, who),
+            Input::Beside { client } => {
+                self.joined(client, Who::Person);
+                self.shared.controller = Controller::Person;
+                if let Some(member) = self.members.get_mut(&client) {
+                    member.phase = Phase::Beside;
+                }
+                self.count();
+            }
+            Input::Overheard { client, message } => self.overheard(client, message),
             Input::Left { client } => self.left(client),
             Input::Client { client, message } => match message.kind {
                 Kind::Request => self.request(client, message),
@@ -217,7 +249,8 @@ impl Hub {
     }
 
     fn count(&mut self) {
-        let joined = |it: &&Member| it.who == Who::Person && it.phase == Phase::Live;
+        let there = |it: &&Member| matches!(it.phase, Phase::Live | Phase::Beside);
+        let joined = |it: &&Member| it.who == Who::Person && there(it);
         let persons = self.members.values().filter(joined).count();
         // The last person who leaves gives control back.
         if persons == 0 {
@@ -294,7 +327,10 @@ impl Hub {
                 self.refuse(client, &message, "notConfigured", "`configurationDone` comes first");
             }
             (_, command) if runs(command) => self.run(client, who, message),
-            (_, "setVariable" | "setExpression" | "writeMemory") => self.pass(client, message, Work::Change),
+            (Who::Agent, command) if changes(command) && self.shared.controller == Controller::Person => {
+                self.refuse(client, &message, "control_taken_by_user", THEIRS);
+            }
+            (_, command) if changes(command) => self.pass(client, message, Work::Change),
             (_, "threads") => self.pass(client, message, Work::Threads),
             (_, "terminate" | "disconnect") => self.pass(client, message, Work::End),
             (_, command) => {
@@ -428,30 +464,85 @@ impl Hub {
     fn run(&mut self, client: ClientId, who: Who, mut message: Envelope) {
         let command = message.name.clone();
         if who == Who::Person {
-            if self.shared.controller != Controller::Person {
-                self.shared.taken += 1;
-            }
-            self.shared.controller = Controller::Person;
+            self.person_takes();
         } else if self.shared.controller == Controller::Person {
-            let sentence =
-                "the person has control of this session: look, do not run, until it is handed back";
-            return self.refuse(client, &message, "control_taken_by_user", sentence);
+            return self.refuse(client, &message, "control_taken_by_user", THEIRS);
         }
         if command == "restart" && who == Who::Person && !self.launched.is_null() {
             // Theirs says how they joined.
             message.set_content(&json!({ "arguments": self.launched }));
         }
-        let arguments = message.content();
+        let work = self.run_of(client, &command, &message.content()).map_or(Work::Plain, Work::Run);
+        self.pass(client, message, work);
+    }
+
+    fn person_takes(&mut self) {
+        if self.shared.controller != Controller::Person {
+            self.shared.taken += 1;
+        }
+        self.shared.controller = Controller::Person;
+    }
+
+    /// What a request of `client` that runs the program means; `None` where only events can say.
+    fn run_of(&self, client: ClientId, command: &str, arguments: &Value) -> Option<Run> {
         let own = self.members.get(&client).map_or(0, |it| it.told.now());
         let marks = (self.view.now(), own);
-        let (thread, all) = match command.as_str() {
-            "pause" | "goto" | "restartFrame" | "terminateThreads" => {
-                return self.pass(client, message, Work::Plain);
-            }
+        let (thread, all) = match command {
+            "pause" | "goto" | "restartFrame" | "terminateThreads" => return None,
             "restart" => (None, true),
             _ => (arguments["threadId"].as_i64(), arguments["singleThread"] != true),
         };
-        self.pass(client, message, Work::Run(Run { thread, all, marks, told: false }));
+        Some(Run { thread, all, marks, told: false })
+    }
+
+    /// What an editor that holds the session said to the adapter, or was answered.
+    fn overheard(&mut self, client: ClientId, mut message: Envelope) {
+        if self.over || !self.members.contains_key(&client) {
+            return;
+        }
+        if message.kind == Kind::Response {
+            let asked = message.raw("request_seq").map(|it| it.get().trim().to_owned());
+            if let Some(number) = asked.and_then(|seq| self.overheard.remove(&seq)) {
+                message.set("request_seq", &json!(number));
+                self.response(message);
+            }
+            return;
+        }
+        let (command, arguments) = (message.name.as_str(), message.content());
+        let work = match command {
+            _ if runs(command) => {
+                self.person_takes();
+                self.run_of(client, command, &arguments).map(Work::Run)
+            }
+            _ if changes(command) => Some(Work::Change),
+            "terminate" | "disconnect" => {
+                self.shared.ended_by_person = true;
+                None
+            }
+            _ => Book::set_of(command, &arguments, &*self.options.same).map(|set| {
+                let before = self.book.replace(client, &set, &arguments);
+                let crossed = self.setting.is_some();
+                Work::Heard(Box::new(Heard { client, set, before, crossed }))
+            }),
+        };
+        if let (Some(work), Some(seq)) = (work, message.raw("seq")) {
+            let number = self.number();
+            self.overheard.insert(seq.get().trim().to_owned(), number);
+            let command = message.name.clone();
+            self.pending.insert(number, Pending { from: None, command, work });
+        }
+    }
+
+    /// The adapter has now what an editor alone wants: with what the others want it is sent again.
+    fn heard(&mut self, heard: Heard, good: bool) {
+        let Heard { client, set, before, crossed } = heard;
+        if !good {
+            return self.book.restore(before);
+        }
+        if crossed || self.book.others_want(&set, client) {
+            self.queue.push_back(Setting { from: None, set, arguments: None });
+            self.next_setting();
+        }
     }
 
     fn cancel(&mut self, client: ClientId, mut message: Envelope) {
@@ -543,6 +634,7 @@ impl Hub {
         let client = from.as_ref().map(|(client, _)| *client);
         match work {
             Work::Set(sent) => return self.set_answered(number, from, *sent, message),
+            Work::Heard(heard) => return self.heard(*heard, good),
             Work::Initialize if good => {
                 self.capabilities = Some(if body.is_object() { body.clone() } else { json!({}) });
             }
@@ -805,6 +897,7 @@ impl Hub {
         self.setting = None;
         self.held.clear();
         self.asked.clear();
+        self.overheard.clear();
         for (client, seq, command, ends) in waiting {
             // The agent's own connection closes, which says the same.
             if self.members.get(&client).is_some_and(|it| it.who == Who::Person) {
@@ -886,7 +979,8 @@ impl Hub {
 
     /// Sends under the client's own next number, which it gives.
     fn tell(&mut self, client: ClientId, mut message: Envelope) -> i64 {
-        let Some(member) = self.members.get_mut(&client).filter(|it| it.phase != Phase::Closed) else {
+        let deaf = |it: &Member| matches!(it.phase, Phase::Closed | Phase::Beside);
+        let Some(member) = self.members.get_mut(&client).filter(|it| !deaf(it)) else {
             return 0;
         };
         let number = member.next;

@@ -116,6 +116,18 @@ impl Edge {
         }
     }
 
+    /// The editor that holds the session is there; what it and the adapter say is told with [`Edge::heard`].
+    pub(crate) async fn beside(&self) -> ClientId {
+        let client = self.next.fetch_add(1, Ordering::Relaxed);
+        self.act(Act::Take(Input::Beside { client })).await;
+        client
+    }
+
+    /// One thing that was heard, in the order of hearing.
+    pub(crate) async fn heard(&self, input: Input) {
+        self.act(Act::Take(input)).await;
+    }
+
     /// Gives control back to the agent.
     pub async fn hand_back(&self) {
         self.act(Act::Take(Input::HandBack)).await;

@@ -177,6 +177,12 @@ impl Book {
         gone.collect()
     }
 
+    /// Whether anybody but `client` wants anything of `set`.
+    pub fn others_want(&self, set: &Set, client: ClientId) -> bool {
+        let lists = self.lists.get(set).into_iter().flatten();
+        lists.into_iter().any(|(of, list)| *of != client && !list.is_empty())
+    }
+
     /// What the adapter is to be sent for `set` now. `name` says who a client is, for people.
     pub fn plan(&self, set: &Set, name: &dyn Fn(ClientId) -> String) -> Plan {
         let lists = self.lists.get(set);

@@ -86,6 +86,18 @@ pub enum Input {
         /// Who.
         who: Who,
     },
+    /// The editor that holds the session is there: it speaks with the adapter itself and has control.
+    Beside {
+        /// Under which number.
+        client: ClientId,
+    },
+    /// What such an editor said to the adapter, or the answer to it.
+    Overheard {
+        /// Which.
+        client: ClientId,
+        /// What.
+        message: Envelope,
+    },
     /// A client said something.
     Client {
         /// Which.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use workspace::AbsPath;
 
 use super::{Clock, Frame, Page, Scope, Session, Thread, Variable};
-use crate::breakpoints::Breakpoints;
+use crate::breakpoints::{Breakpoints, conditional};
 use crate::error::DapError;
 use crate::output::Since;
 use crate::state::{Input, Need, State, WrongState};
@@ -85,6 +85,12 @@ impl Session {
         if !self.can("supportsFunctionBreakpoints") {
             return Err(self.lacks("stop at functions by name", Some("name the file and line".to_owned())));
         }
+        let conditions =
+            self.inner.core().breakpoints.functions().iter().any(|(it, _)| it.condition.is_some());
+        if conditions && !self.can("supportsConditionalBreakpoints") {
+            let nearest = "set it without a condition and look at each stop".to_owned();
+            return Err(self.lacks("stop on a condition", Some(nearest)));
+        }
         let arguments = self.inner.core().breakpoints.function_arguments();
         let body = self.ask("setFunctionBreakpoints", arguments, Need::NotTerminated, clock).await?;
         self.inner.core().breakpoints.function_answer(&body);
@@ -98,7 +104,8 @@ impl Session {
             (offered.unwrap_or_default(), core.breakpoints.exceptions.clone())
         };
         let names: Vec<&str> = offered.iter().filter_map(|it| it["filter"].as_str()).collect();
-        if let Some(unknown) = wanted.iter().flatten().find(|name| !names.contains(&name.as_str())) {
+        let wanted_names = wanted.iter().flatten().map(|it| conditional(it).0);
+        if let Some(unknown) = wanted_names.into_iter().find(|name| !names.contains(name)) {
             let known = if names.is_empty() { "it has no filters".to_owned() } else { names.join(", ") };
             return Err(
                 self.lacks(&format!("stop at exceptions `{unknown}`"), Some(format!("there are: {known}")))
@@ -113,7 +120,24 @@ impl Session {
             let on = offered.iter().filter(|it| it["default"] == true);
             on.filter_map(|it| it["filter"].as_str().map(str::to_owned)).collect()
         });
-        let arguments = json!({ "filters": filters });
+        let (mut plain, mut options) = (Vec::new(), Vec::new());
+        for filter in &filters {
+            let (name, condition) = conditional(filter);
+            let Some(condition) = condition else {
+                plain.push(name);
+                continue;
+            };
+            let takes = offered.iter().any(|it| it["filter"] == name && it["supportsCondition"] == true);
+            if !takes || !self.can("supportsExceptionFilterOptions") {
+                let nearest = format!("name `{name}` without a condition");
+                return Err(self.lacks(&format!("stop at exceptions `{name}` on a condition"), Some(nearest)));
+            }
+            options.push(json!({ "filterId": name, "condition": condition }));
+        }
+        let mut arguments = json!({ "filters": plain });
+        if !options.is_empty() {
+            arguments["filterOptions"] = json!(options);
+        }
         self.ask("setExceptionBreakpoints", arguments, Need::NotTerminated, clock).await.map(drop)
     }
 
@@ -141,7 +165,7 @@ impl Session {
         mut arguments: Value,
         clock: &Clock,
     ) -> Result<(), DapError> {
-        self.may_run(command)?;
+        self.in_control(command)?;
         // From here on a person who takes control is news.
         self.control_taken();
         let thread = self.thread(command, thread, clock).await?;
@@ -174,7 +198,7 @@ impl Session {
     /// [`DapError`].
     pub async fn pause(&self, thread: Option<i64>, clock: &Clock) -> Result<(), DapError> {
         self.inner.core().machine.check("pause", Need::Running)?;
-        self.may_run("pause")?;
+        self.in_control("pause")?;
         self.control_taken();
         let thread = match thread {
             Some(thread) => thread,

@@ -63,7 +63,7 @@ impl Session {
         if !self.can("supportsRestartRequest") {
             return Ok(false);
         }
-        self.may_run("restart")?;
+        self.in_control("restart")?;
         self.control_taken();
         // Some read them, and some fail without any.
         let arguments = json!({ "arguments": self.started_with().0.arguments });

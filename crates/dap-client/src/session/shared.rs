@@ -39,6 +39,11 @@ impl Session {
         self.run.get()
     }
 
+    /// The person gives control back to the agent.
+    pub async fn hand_back(&self) {
+        self.hub.hand_back().await;
+    }
+
     /// Who has control, and how many look on.
     pub fn shared(&self) -> Shared {
         *self.hub.shared().borrow()
@@ -69,11 +74,11 @@ impl Session {
         }
     }
 
-    /// Whether the agent may run the program.
+    /// Whether the agent may run, change or end the program.
     ///
     /// # Errors
     /// [`DapError::Control`] while the person has control.
-    pub(super) fn may_run(&self, command: &str) -> Result<(), DapError> {
+    pub fn in_control(&self, command: &str) -> Result<(), DapError> {
         match self.shared().controller {
             Controller::Agent => Ok(()),
             Controller::Person => Err(DapError::Control(command.to_owned())),

@@ -9,4 +9,5 @@ mod hub_random;
 mod misbehaving;
 mod more;
 mod sessions;
+mod theirs;
 mod transports;

@@ -114,6 +114,37 @@ async fn what_the_adapter_lacks_is_said_before_it_is_sent() {
 }
 
 #[tokio::test]
+async fn functions_and_exceptions_have_conditions() {
+    let mut script = stops_at_start();
+    script.capabilities["supportsFunctionBreakpoints"] = json!(true);
+    script.capabilities["supportsConditionalBreakpoints"] = json!(true);
+    script.capabilities["supportsExceptionFilterOptions"] = json!(true);
+    script.capabilities["exceptionBreakpointFilters"] = json!([
+        {"filter": "raised", "label": "Raised", "supportsCondition": true}, {"filter": "uncaught", "label": "Uncaught"}]);
+    let bench = Bench::new(script);
+    let plan = bench.plan(|all| {
+        all.add_function("add if a == 1");
+        all.add_function("main");
+        all.exceptions = Some(vec!["raised if code > 3".into(), "uncaught".into()]);
+    });
+    let session = bench.start_plan(&plan, &clock()).await.unwrap();
+    let sent = |command: &str| bench.record().into_iter().rfind(|it| it["command"] == command).unwrap();
+    let functions = json!({"breakpoints": [{"name": "add", "condition": "a == 1"}, {"name": "main"}]});
+    assert_eq!(sent("setFunctionBreakpoints")["arguments"], functions);
+    let options = json!([{"filterId": "raised", "condition": "code > 3"}]);
+    let exceptions = json!({"filters": ["uncaught"], "filterOptions": options});
+    assert_eq!(sent("setExceptionBreakpoints")["arguments"], exceptions);
+    let refused = session
+        .change_breakpoints(|all| all.exceptions = Some(vec!["uncaught if x".into()]), &clock())
+        .await
+        .unwrap_err();
+    let said =
+        "scripted cannot stop at exceptions `uncaught` on a condition; name `uncaught` without a condition";
+    assert_eq!(refused.to_string(), said);
+    session.terminate(&clock()).await;
+}
+
+#[tokio::test]
 async fn a_request_that_is_given_up_is_cancelled_at_the_adapter() {
     let mut script =
         stops_at_start().on("evaluate", [Step::wait_for("cancel", 1), Step::Body(json!({"result": "late"}))]);

@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::{Peer, RpcError, codes};
 
-use super::Connection;
+use super::{Connection, their_debug};
 use crate::dap_front::{self, Found};
 
 /// A request may take as long as the program does; closing the channel ends it.
-const ANY: Duration = Duration::from_secs(24 * 60 * 60);
+pub(super) const ANY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Channels that one client may have open.
 const CHANNELS: usize = 64;
 
@@ -79,6 +79,10 @@ pub async fn hand_back(connection: &Connection, session: Option<&str>) -> Value 
             }
         }
     }
+    let process = std::process::id();
+    let own = session.and_then(|it| it.strip_suffix(&format!("@{process}"))).or(session);
+    let theirs = their_debug::hand_back(connection, own).await;
+    handed.extend(theirs.into_iter().map(|id| format!("{id}@{process}")));
     json!({ "handedBack": handed })
 }
 

@@ -762,7 +762,7 @@ fn ends_differ(old: &str, new: &str) -> Vec<TextEdit> {
 }
 
 /// Where a `file:` URI leads.
-fn canonical_path(uri: &str) -> Option<AbsPath> {
+pub(super) fn canonical_path(uri: &str) -> Option<AbsPath> {
     let path = workspace::uri_to_path(uri)?;
     workspace::canonical(&path)
         .inspect_err(|reason| tracing::warn!(uri, reason, "a document whose path cannot be followed"))

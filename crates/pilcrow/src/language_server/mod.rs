@@ -26,6 +26,7 @@ mod request_line;
 mod runs;
 pub mod settle;
 mod stdio;
+mod their_debug;
 mod transcript;
 mod veil;
 
@@ -80,6 +81,7 @@ pub struct Connection {
     runs: Runs,
     comments: Comments,
     channels: debug::Channels,
+    theirs: their_debug::TheirSessions,
     homes: Homes,
     /// Which languages have servers, without projects' own definitions.
     definitions: Definitions,
@@ -172,6 +174,9 @@ impl Handler for Front {
         // First of all: nothing may be looked at before the text is as the editor has it.
         if connection.documents.notification(method, params) {
             return;
+        }
+        if method == "pilcrow/debug/event" {
+            return their_debug::told(connection, params);
         }
         let params =
             || params.and_then(|params| serde_json::from_str::<Value>(params.get()).ok()).unwrap_or_default();
@@ -318,6 +323,7 @@ impl Front {
             runs: Runs::default(),
             comments: Comments::default(),
             channels: debug::Channels::default(),
+            theirs: their_debug::TheirSessions::default(),
             homes: self.homes.clone(),
             definitions: Definitions::built_in(),
             ending: self.ending.clone(),

@@ -61,8 +61,7 @@ impl Debug {
     }
 
     fn adapter(&self, kind: &str) -> Option<&Arc<AdapterDefinition>> {
-        let known = self.kit.debug.definitions();
-        known.get(kind).or_else(|| known.list().find(|it| it.types.iter().any(|it| it == kind)))
+        self.kit.debug.definitions().of_type(kind)
     }
 
     /// Starts a configuration, or all of a compound.

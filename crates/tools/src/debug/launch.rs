@@ -144,7 +144,7 @@ impl Debug {
             agreed(&self.kit, &added, &session.adapter, cx).await?;
             let change = |all: &mut Breakpoints| {
                 added.list().for_each(|(it, _)| all.add(it.clone()));
-                added.functions().iter().for_each(|(it, _)| all.add_function(&it.name));
+                added.functions().iter().for_each(|(it, _)| all.add_function(&it.text()));
                 all.exceptions = added.exceptions.clone().or(all.exceptions.take());
             };
             self.kit.debug.change_breakpoints(session, change, clock).await?;
@@ -183,6 +183,13 @@ pub(super) async fn agreed(
         for code in code.chain(it.hit.as_deref().filter(|hit| !is_count(hit))) {
             let place = format!("{}:{}", kit.shown(&it.path), it.line);
             cx.permit_debug(&format!("evaluate `{code}` at each pass of {place}")).await?;
+        }
+    }
+    let functions = all.functions().iter().map(|(it, _)| (it.name.as_str(), it.condition.as_deref()));
+    let exceptions = all.exceptions.iter().flatten().map(|it| dap_client::conditional(it));
+    for (what, condition) in functions.chain(exceptions) {
+        if let Some(code) = condition.filter(|code| !only_looks(code, adapter)) {
+            cx.permit_debug(&format!("evaluate `{code}` at each pass of {what}")).await?;
         }
     }
     Ok(())
@@ -248,7 +255,7 @@ fn listed(kit: &Kit, all: &Breakpoints) -> (String, Vec<Value>) {
     }
     for (it, placed) in all.functions() {
         let mark = if placed.verified { "" } else { " (not in place)" };
-        text.push_str(&format!("function {}{mark}\n", it.name));
+        text.push_str(&format!("function {}{mark}\n", it.text()));
         list.push(json!({ "function": it.name, "verified": placed.verified }));
     }
     let data = all.data().iter().map(|(it, placed)| ("data", it.label.clone(), placed));

@@ -1,8 +1,9 @@
 //! Looking further at a stopped program: threads, stack, scopes, variables, expressions, all output.
 
 use agent::{ToolCx, ToolResult};
-use dap_client::{Clock, Page, Session, Variable};
+use dap_client::{Clock, Page, Scope, Session, Variable};
 use serde_json::{Value, json};
+use workspace::ErrorCode;
 
 use super::harmless::only_looks;
 use super::snapshot::{cut, frame_data, label, variable, variable_data};
@@ -11,6 +12,8 @@ use crate::Failure;
 
 /// How many frames or variables are shown unless asked for more.
 const PAGE: u64 = 50;
+/// Variables of a scope that are searched for a name.
+const SEARCHED: u64 = 1_000;
 /// The largest number that is sent: adapters read them into 32 bits, and one is added to it.
 const MOST: u64 = i32::MAX as u64 - 1;
 /// The longest value that `evaluate` shows, in characters.
@@ -95,6 +98,7 @@ impl Debug {
         let expression = args.expression.as_deref().ok_or_else(|| needs("evaluate", "expression"))?;
         let context = args.context.as_deref().unwrap_or("watch");
         if context == "repl" || !only_looks(expression, &session.adapter) {
+            session.in_control("evaluate")?;
             cx.permit_debug(&format!("evaluate `{expression}`")).await?;
         }
         let frame = self.frame(session, args, clock).await?;
@@ -117,8 +121,7 @@ impl Debug {
             None => {
                 let frame = self.frame(session, args, clock).await?;
                 let scopes = session.scopes(frame, clock).await?;
-                let local = scopes.iter().find(|it| it.hint.as_deref() == Some("locals")).or(scopes.first());
-                local.map(|it| it.variables).ok_or_else(|| needs("set_variable", "variables_reference"))?
+                scope_of(session, &scopes, name, clock).await?
             }
         };
         let set = session.set_variable(of, name, value, clock).await?;
@@ -154,6 +157,33 @@ impl Debug {
         }
         let (frames, _) = session.stack(args.thread, 0, 1, clock).await?;
         frames.first().map(|frame| frame.id).ok_or_else(|| needs(&args.action, "frame"))
+    }
+}
+
+/// The scope of a frame that has the variable `name`. Where several have one nobody knows which is meant.
+async fn scope_of(session: &Session, scopes: &[Scope], name: &str, clock: &Clock) -> Result<i64, Failure> {
+    let mut having = Vec::new();
+    // Those that take long (all globals, registers) are for those who name them.
+    for scope in scopes.iter().filter(|it| !it.expensive && it.variables > 0) {
+        let page = Page { count: SEARCHED, ..Page::default() };
+        let variables = session.variables(scope.variables, &page, clock).await?;
+        if variables.iter().any(|it| it.name == name) {
+            having.push(scope);
+        }
+    }
+    match having.as_slice() {
+        [one] => Ok(one.variables),
+        [] => {
+            let local = scopes.iter().find(|it| it.hint.as_deref() == Some("locals")).or(scopes.first());
+            local.map(|it| it.variables).ok_or_else(|| needs("set_variable", "variables_reference"))
+        }
+        several => {
+            let names: Vec<String> =
+                several.iter().map(|it| format!("{} ({})", it.name, it.variables)).collect();
+            let message =
+                format!("{name} is in several scopes; give `variables_reference`: {}", names.join(", "));
+            Err(Failure::new(ErrorCode::Ambiguous, message))
+        }
     }
 }
 

@@ -159,6 +159,11 @@ const ACTIONS: &[&str] = &[
     "disconnect",
 ];
 
+/// Actions that change the program or end it, beside those that run it: not the agent's while the person has
+/// control.
+const CHANGES: &[&str] =
+    &["set_variable", "set_expression", "write_memory", "goto", "restart", "run_to", "terminate"];
+
 /// The parameters of all actions.
 fn schema() -> Value {
     let plain = json!({ "type": "string" });
@@ -284,6 +289,9 @@ impl Debug {
             _ => {}
         }
         let session = self.kit.debug.get(args.session.as_deref())?;
+        if CHANGES.contains(&args.action.as_str()) {
+            session.in_control(&args.action)?;
+        }
         match args.action.as_str() {
             "continue" => self.step(&session, "continue", &args, cx, &clock).await,
             "step_over" => self.step(&session, "next", &args, cx, &clock).await,
@@ -319,6 +327,9 @@ impl Debug {
             "request" => self.request(&session, &args, cx, &clock).await,
             "output" => Ok(self.output(&session)),
             "terminate" => {
+                if session.is_theirs() {
+                    cx.permit_debug(&format!("end the person's session {}", session.title)).await?;
+                }
                 self.kit.debug.terminate(&session, &clock).await;
                 self.snapshot(&session, cx, &clock).await
             }
@@ -354,6 +365,10 @@ impl Debug {
             let shared = it.shared();
             let joined = match shared.persons {
                 0 => "",
+                _ if it.is_theirs() && shared.controller == dap_client::hub::Controller::Agent => {
+                    ", started by the person"
+                }
+                _ if it.is_theirs() => ", started by the person, who has control",
                 _ if shared.controller == dap_client::hub::Controller::Person => ", the person has control",
                 _ => ", the person looks on",
             };

@@ -47,7 +47,9 @@ impl Debug {
             let message = format!("{} cannot restart what it did not launch; {nearest}", root.adapter.name);
             return Err(Failure::new(ErrorCode::Unsupported, message));
         }
-        let (plan, grant) = debug.again(&root);
+        let again = debug.again(&root);
+        let (plan, grant) =
+            again.ok_or_else(|| Failure::new(ErrorCode::Unsupported, "it is not ours to start"))?;
         if let Some(program) = &plan.program {
             cx.permit_run(&plan.adapter.name, program).await?;
         }

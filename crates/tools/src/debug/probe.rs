@@ -13,7 +13,7 @@ use dap_client::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use workspace::AbsPath;
+use workspace::{AbsPath, ErrorCode};
 
 use super::snapshot::cut;
 use super::{Arguments, Debug, needs};
@@ -80,7 +80,7 @@ impl Debug {
             let plan = with_points(&plan, &points, true);
             match self.begin_agreed(&plan, over.clone(), cx, clock).await {
                 Ok(session) => logged = Some(session),
-                Err(failure) if failure.code == workspace::ErrorCode::Unsupported => {}
+                Err(failure) if failure.code == ErrorCode::Unsupported => {}
                 Err(failure) => return Err(failure),
             }
         }
@@ -117,6 +117,11 @@ impl Debug {
                 self.may_evaluate(expression, adapter, cx).await?;
             }
             let path = self.kit.workspace.resolve(&it.file)?;
+            let lines = self.kit.workspace.document(&path)?.text.lines().count() as u64;
+            if it.line == 0 || it.line > lines {
+                let message = format!("{} has {lines} lines; there is no line {}", it.file, it.line);
+                return Err(Failure::new(ErrorCode::InvalidArguments, message));
+            }
             match points.iter_mut().find(|point| point.path == path && point.line == it.line) {
                 Some(point) => point.expressions.extend(it.expressions.iter().cloned()),
                 None => {

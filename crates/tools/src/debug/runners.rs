@@ -54,8 +54,12 @@ pub(super) struct Found {
 /// What runs a test.
 #[derive(Debug, Clone)]
 pub(super) struct Run {
-    /// The runner's name in adapter definitions.
+    /// The runner's name.
     pub runner: &'static str,
+    /// The name in adapter definitions under which it is run.
+    pub rule: &'static str,
+    /// Laid over the adapter's launch arguments.
+    pub over: Option<Value>,
     /// What is started.
     pub start: Start,
     /// Its arguments.
@@ -222,6 +226,8 @@ pub(super) fn run(kit: &Kit, test: &Found) -> Result<Run, Failure> {
     let folder = test.file.parent().unwrap_or_else(|| root.clone());
     let run = |runner, start, args, cwd| Run {
         runner,
+        rule: runner,
+        over: None,
         start,
         args,
         cwd,
@@ -267,13 +273,40 @@ pub(super) fn run(kit: &Kit, test: &Found) -> Result<Run, Failure> {
             let from_node =
                 text.contains("node:test") || text.contains("'test'") || text.contains("\"test\"");
             let installed = |name: &str| above(&folder, &root, &[name]).is_some();
-            let other =
-                ["vitest", "jest", "mocha"].iter().find(|it| installed(&format!("node_modules/{it}")));
-            if let (Some(other), false) = (other, from_node) {
-                let message = format!(
-                    "a test of {other} cannot be stopped at its failure yet; `launch` {other}'s own script in \
-                     node_modules with `breakpoints` in the test"
-                );
+            let script = |name: &str| above(&folder, &root, &[name]).map(|it| it.join(name));
+            let file = test.file.to_string();
+            // While a program is held its clock goes on.
+            let patience = "--testTimeout=86400000".to_owned();
+            let words = |words: &[&str]| words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+            let by = |runner, script, args, over| Run {
+                rule: "node",
+                over,
+                more: options(Vec::new()),
+                ..run(runner, Start::Program(script), args, package.clone())
+            };
+            let (vitest, jest) =
+                (script("node_modules/vitest/vitest.mjs"), script("node_modules/jest/bin/jest.js"));
+            // Where both are there the file or the package's own script says which.
+            let is_vitest = || jest.is_none() || text.contains("vitest") || runs_vitest(&package);
+            if let (Some(script), false) = (vitest.filter(|_| is_vitest()), from_node) {
+                let mut args = words(&["run", &file, "--no-file-parallelism", "-t", &escaped(&test.name)]);
+                args.push(patience);
+                // Its server throws and catches all the while.
+                let quiet = ["vite", "vite-node", "rollup", "rolldown", "esbuild", "tinypool", "tinyexec"];
+                let mut skipped = vec!["<node_internals>/**".to_owned()];
+                skipped.extend(quiet.iter().map(|it| format!("**/node_modules/{it}/**")));
+                let over = json!({ "skipFiles": skipped });
+                return Ok(by("vitest", script, args, Some(over)));
+            }
+            if let (Some(script), false) = (jest, from_node) {
+                let mut args = words(&["--runInBand", "--runTestsByPath", &file, "-t", &escaped(&test.name)]);
+                args.push(patience);
+                let over = json!({ "skipFiles": ["<node_internals>/**"] });
+                return Ok(by("jest", script, args, Some(over)));
+            }
+            if !from_node && installed("node_modules/mocha") {
+                let message = "a test of mocha cannot be stopped at its failure yet; `launch` its own script in \
+                               node_modules with `breakpoints` in the test";
                 return Err(Failure::new(ErrorCode::Unsupported, message));
             }
             let more = options(vec!["--test-name-pattern".to_owned(), pattern]);
@@ -284,6 +317,13 @@ pub(super) fn run(kit: &Kit, test: &Found) -> Result<Run, Failure> {
             })
         }
     }
+}
+
+/// Whether the package's script `test` starts vitest.
+fn runs_vitest(package: &AbsPath) -> bool {
+    let text = std::fs::read_to_string(package.join("package.json").as_path()).unwrap_or_default();
+    let package: Value = serde_json::from_str(&text).unwrap_or_default();
+    package["scripts"]["test"].as_str().is_some_and(|it| it.contains("vitest"))
 }
 
 fn options(words: Vec<String>) -> Map<String, Value> {

@@ -72,7 +72,7 @@ impl Debug {
             }
         }
         if session.control_taken() && state.name() != "terminated" {
-            text.push_str("control_taken_by_user: the person runs this program now; look, do not run, until it is handed back\n");
+            text.push_str("control_taken_by_user: the person runs this program now; look, do not run or change, until it is handed back\n");
         }
         let shared = session.shared();
         super::look::merge(

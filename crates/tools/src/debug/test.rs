@@ -34,7 +34,7 @@ impl Debug {
         let spec = self.test_spec(args, cx, &run, clock).await?;
         let mut plan = self.plan(spec).await?;
         plan.title = title.clone();
-        let rule = plan.adapter.tests.get(run.runner).cloned().unwrap_or_default();
+        let rule = plan.adapter.tests.get(run.rule).cloned().unwrap_or_default();
         let TestRule { exceptions, functions, .. } = rule;
         functions.iter().for_each(|name| plan.breakpoints.add_function(name));
         plan.breakpoints.exceptions = plan.breakpoints.exceptions.take().or(exceptions);
@@ -130,6 +130,8 @@ impl Debug {
         let cwd = args.cwd.as_deref().map(|it| self.kit.workspace.resolve(it)).transpose()?;
         let executable = |path: AbsPath, words: Vec<String>, cwd: AbsPath| Run {
             runner: "executable",
+            rule: "executable",
+            over: None,
             start: Start::Program(path),
             args: words,
             cwd,
@@ -178,6 +180,14 @@ impl Debug {
         };
         let mut breakpoints = dap_client::Breakpoints::default();
         self.add(&mut breakpoints, args)?;
+        let given = super::launch::json_text(args.arguments.as_deref())?;
+        let arguments = match (run.over.clone(), given) {
+            (Some(mut over), Some(given)) => {
+                dap_client::merge(&mut over, given);
+                Some(over)
+            }
+            (over, given) => over.or(given),
+        };
         let mut env = run.env.clone();
         let mut given: Vec<(String, String)> = args.env.clone().unwrap_or_default().into_iter().collect();
         given.sort();
@@ -191,8 +201,8 @@ impl Debug {
             env,
             stop_on_entry: false,
             breakpoints,
-            arguments: super::launch::json_text(args.arguments.as_deref())?,
-            test: Some(run.runner.to_owned()),
+            arguments,
+            test: Some(run.rule.to_owned()),
             more: run.more.clone(),
         })
     }
