@@ -73,7 +73,7 @@ impl Session {
     ///
     /// # Errors
     /// [`DapError::Control`] while the person has control.
-    pub(super) fn may_run(&self, command: &str) -> Result<(), DapError> {
+    pub fn may_run(&self, command: &str) -> Result<(), DapError> {
         match self.shared().controller {
             Controller::Agent => Ok(()),
             Controller::Person => Err(DapError::Control(command.to_owned())),
@@ -81,7 +81,7 @@ impl Session {
     }
 
     /// The work that started it was stopped: a session that a person has joined goes on without the
-    /// agent's breakpoints, any other ends.
+    /// agent's breakpoints, any other ends. A program that was only attached to runs on.
     pub async fn stop(&self, clock: &Clock) {
         if matches!(self.state(), State::Terminated(_)) {
             return;
@@ -90,7 +90,7 @@ impl Session {
             self.inner.core().breakpoints = crate::Breakpoints::default();
             self.hub.forget_agent().await;
         } else {
-            self.terminate(clock).await;
+            self.close(clock).await;
         }
     }
 }
