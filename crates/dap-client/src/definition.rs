@@ -123,6 +123,9 @@ pub struct Quirks {
     /// It tells the end by a signal as an exit code: 256 less the signal's number.
     #[serde(default)]
     pub signals_below_256: bool,
+    /// It tells the end by a signal as an exit code: the signal's number.
+    #[serde(default)]
+    pub signals_as_codes: bool,
     /// It tells the exit code 0 of a program that a signal ended, too.
     #[serde(default)]
     pub zero_after_signal: bool,

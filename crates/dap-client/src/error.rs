@@ -44,6 +44,14 @@ pub enum DapError {
         /// What happened, with the last of its standard error.
         why: String,
     },
+    /// It did not become ready in the time that its start may take, and was ended.
+    #[error("{adapter}: {why}; it was ended")]
+    Late {
+        /// The adapter.
+        adapter: String,
+        /// What did not come, with the last of its standard error.
+        why: String,
+    },
     /// The adapter refused a request.
     #[error("{adapter} refused `{command}`: {reason}")]
     Refused {
@@ -73,6 +81,16 @@ pub enum DapError {
         command: String,
         /// How long was waited.
         after: Duration,
+    },
+    /// Nothing answered where a program or an adapter was said to wait.
+    #[error("{adapter}: nothing could be reached at {address} ({why})")]
+    Unreachable {
+        /// The adapter.
+        adapter: String,
+        /// Host and port.
+        address: String,
+        /// What the last attempt said.
+        why: String,
     },
     /// Stopped by the caller.
     #[error("cancelled")]
@@ -118,7 +136,7 @@ impl DapError {
             Self::Spawn { source, .. } => source.code(),
             Self::Crashed { .. } => ErrorCode::ServerCrashed,
             Self::Refused { .. } | Self::Answer { .. } => ErrorCode::NotApplied,
-            Self::Timeout { .. } => ErrorCode::Timeout,
+            Self::Timeout { .. } | Self::Late { .. } | Self::Unreachable { .. } => ErrorCode::Timeout,
             Self::Cancelled => ErrorCode::Cancelled,
             Self::WrongState(_) | Self::Control(_) => ErrorCode::WrongState,
             Self::Handle(BadHandle::Stale { .. }) => ErrorCode::StaleText,

@@ -41,5 +41,5 @@ pub use prepare::Ran;
 pub use reverse::{NoRuns, Runs};
 pub use session::{Clock, ExceptionInfo, Frame, GotoTarget, Page, Scope, Session, Thread, Variable};
 pub use sessions::{LaunchPlan, LaunchSpec, NoPrograms, Programs, Sessions, Target};
-pub use state::{End, Input, Machine, Need, State, Stop, WrongState};
+pub use state::{End, Ending, Input, Machine, Need, State, Stop, WrongState};
 pub use theirs::{Ask, Started, Theirs};

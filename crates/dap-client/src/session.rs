@@ -32,7 +32,7 @@ use crate::hub::{Controller, Door, Edge, Options, Shared};
 use crate::output::{Category, Output};
 use crate::reverse::Reverse;
 use crate::sessions::LaunchPlan;
-use crate::state::{Input, Machine, Need, State, Stop};
+use crate::state::{Ending, Input, Machine, Need, State, Stop};
 use crate::transport::{Connection, with_tail};
 
 pub use data::{Frame, Page, Scope, Thread, Variable};
@@ -61,6 +61,8 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How long an adapter may take to say goodbye, and to end after that.
 const GOODBYE: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_millis(300);
+/// How long it may take to let go of a process that is not ours.
+const LET_GO: Duration = Duration::from_secs(5);
 /// Changes of state kept for one that listens.
 const CHANGES: usize = 256;
 
@@ -94,6 +96,8 @@ pub struct Session {
     pub adapter: Arc<AdapterDefinition>,
     /// Whether the program was launched, and so ends with the session.
     pub launched: bool,
+    /// Whether what it debugs runs because of us: it, or the root of its tree, was launched.
+    ours: bool,
     /// The session whose adapter asked for this one.
     pub parent: Option<String>,
     run: OnceLock<RunId>,
@@ -195,6 +199,9 @@ impl Handler for Inner {
             "exited" => {
                 let says_nothing = self.adapter.quirks.zero_after_signal && self.core().machine.signalled();
                 let code = body["exitCode"].as_i64().filter(|code| *code != 0 || !says_nothing);
+                // The machine reads a negative code as a signal.
+                let by_signal = self.adapter.quirks.signals_as_codes && code == self.core().machine.signal();
+                let code = code.map(|code| if by_signal { -code } else { code });
                 self.take(Input::Exited { code });
             }
             "terminated" => {
@@ -280,6 +287,7 @@ impl Session {
             title: plan.title.clone(),
             adapter: Arc::clone(&plan.adapter),
             launched: plan.request == "launch",
+            ours: parent.map_or(plan.request == "launch", |it| it.ours),
             parent: parent.map(|it| it.id.clone()),
             run: OnceLock::new(),
             door: OnceLock::new(),
@@ -363,7 +371,7 @@ impl Session {
             return Err(self.crashed("it ended before it was ready").await);
         }
         let why = "it did not say in time that it is initialized".to_owned();
-        let late = DapError::Crashed { adapter: self.adapter.name.clone(), why };
+        let late = DapError::Late { adapter: self.adapter.name.clone(), why };
         if in_time { Ok(()) } else { Err(late) }
     }
 
@@ -518,42 +526,51 @@ impl Session {
         DapError::Crashed { adapter: self.adapter.name.clone(), why }
     }
 
-    /// Ends it, and a program that it launched.
+    /// Ends it, and its program.
     pub async fn terminate(&self, clock: &Clock) {
-        self.leave(true, clock).await;
-    }
-
-    /// As [`Session::terminate`] at our own end: what the person's editor holds goes on.
-    pub(crate) async fn end(&self, clock: &Clock) {
-        if self.is_theirs() {
-            self.give_up("Pilcrow ends");
-            return self.over().await;
-        }
         self.leave(true, clock).await;
     }
 
     /// Leaves a program that was attached to; one that was launched ends with its session.
     pub async fn disconnect(&self, clock: &Clock) {
-        self.leave(false, clock).await;
-    }
-
-    async fn leave(&self, end: bool, clock: &Clock) {
-        if !end && self.shared().persons > 0 {
+        if self.shared().persons > 0 {
             // The person's goes on.
             return self.hub.forget_agent().await;
         }
+        self.leave(false, clock).await;
+    }
+
+    /// Ends it because we end: with its program where that is ours, else the program runs on.
+    pub(crate) async fn close(&self, clock: &Clock) {
+        if self.is_theirs() {
+            // The person's editor holds it, and goes on.
+            self.give_up("Pilcrow ends");
+            return self.over().await;
+        }
+        let patient = Clock { until: clock.until.max(Instant::now() + LET_GO), cancel: clock.cancel.clone() };
+        self.leave(self.ours, if self.ours { clock } else { &patient }).await;
+    }
+
+    /// How long [`Self::close`] may take, of `time`.
+    pub(crate) fn patience(&self, time: Duration) -> Duration {
+        if self.ours { time } else { time.max(LET_GO + LAST_WORDS) }
+    }
+
+    async fn leave(&self, end: bool, clock: &Clock) {
         if !matches!(self.state(), State::Terminated(_)) {
+            let leaves = !end && !self.launched;
+            self.inner.take(Input::Ending(if leaves { Ending::Left } else { Ending::Terminated }));
+            // An adapter that is ended before it let go of a process ends that process too.
+            let patience = if leaves { LET_GO } else { GOODBYE };
             let limited =
-                Clock { until: clock.until.min(Instant::now() + GOODBYE), cancel: clock.cancel.clone() };
+                |time| Clock { until: clock.until.min(Instant::now() + time), cancel: clock.cancel.clone() };
             let asks = self.launched || self.is_theirs();
             if end && asks && self.can("supportsTerminateRequest") {
-                self.goodbye("terminate", json!({}), &limited).await;
+                self.goodbye("terminate", json!({}), &limited(GOODBYE)).await;
             }
             let arguments =
                 if end || !self.launched { json!({ "terminateDebuggee": end }) } else { json!({}) };
-            let limited =
-                Clock { until: clock.until.min(Instant::now() + GOODBYE), cancel: clock.cancel.clone() };
-            self.goodbye("disconnect", arguments, &limited).await;
+            self.goodbye("disconnect", arguments, &limited(patience)).await;
             self.inner.take(Input::Terminated);
             self.inner.finished.cancel();
         }
@@ -577,11 +594,26 @@ impl Session {
     /// Watches until it is over, and ends what was started. A child has no process: its adapter is its
     /// parent's.
     async fn supervise(self: Arc<Self>, process: Option<Process>) {
+        if let Some(process) = process.as_ref().filter(|_| !self.ours) {
+            process.end_gently();
+        }
         let mut states = self.inner.state.subscribe();
         let over = states.wait_for(|state| matches!(state, State::Terminated(_)));
         // Each may be dropped: what happened stays so and is asked again below.
+        let mut shared = self.hub.shared();
+        let deaf = async {
+            if shared.wait_for(|shared| shared.deaf).await.is_err() {
+                // The hub is over, which the state tells.
+                std::future::pending::<()>().await;
+            }
+        };
         let told = tokio::select! {
             _ = over => true,
+            () = deaf => {
+                self.inner.take(Input::Terminated);
+                self.inner.finished.cancel();
+                true
+            }
             _ = self.client.closed() => false,
             _ = self.exit_status(process.as_ref()) => false,
         };
@@ -634,6 +666,10 @@ impl Session {
     async fn outlived(&self) {
         let Some(sessions) = self.inner.reverse.sessions.upgrade() else { return };
         for child in sessions.tree(self).iter().skip(1) {
+            if self.shared().deaf {
+                // Nothing else ends them: the person wants the program ended, and its adapter says nothing.
+                child.terminate(&Clock::new(2 * GOODBYE, &CancellationToken::new())).await;
+            }
             if !crate::tree::is_over(child) {
                 self.over.cancel();
             }

@@ -396,6 +396,10 @@ impl Sessions {
                     (DapError::Crashed { adapter, why }, Some(needs)) => {
                         DapError::Crashed { adapter, why: format!("{why}\nit needs {needs}") }
                     }
+                    // What was left of the time says nothing, and the session is gone.
+                    (DapError::Timeout { adapter, command, .. }, _) => {
+                        DapError::Late { adapter, why: format!("it did not answer `{command}` in time") }
+                    }
                     (error, _) => error,
                 })
             }
@@ -491,13 +495,15 @@ impl Sessions {
         futures_util::future::join_all(started.iter().map(|session| session.stop(&clock))).await;
     }
 
-    /// Ends all sessions with what they launched, within `deadline`.
+    /// Ends all sessions with what they launched, within `deadline`; what they were attached to runs on.
     pub async fn shutdown(&self, deadline: Duration) {
         let clock = Clock::new(deadline, &CancellationToken::new());
         let live: Vec<_> =
             self.list().into_iter().filter(|it| !matches!(it.state(), State::Terminated(_))).collect();
-        let ends = futures_util::future::join_all(live.iter().map(|session| session.end(&clock)));
-        let ended = tokio::time::timeout(deadline, ends).await;
+        let ends = futures_util::future::join_all(live.iter().map(|session| session.close(&clock)));
+        // What is not ours must be let go of before its adapter is killed.
+        let patience = live.iter().map(|session| session.patience(deadline)).max().unwrap_or(deadline);
+        let ended = tokio::time::timeout(patience, ends).await;
         self.tracker.close();
         let rest = tokio::time::timeout(deadline, self.tracker.wait()).await;
         if ended.is_err() || rest.is_err() {

@@ -58,8 +58,19 @@ pub struct End {
     pub signal: Option<i64>,
     /// No exit code is known, and the last that was told of the program was a stop by a signal.
     pub after_signal: bool,
+    /// We asked for it. An exit code is then the program's answer to that, if it is one at all.
+    pub asked: Option<Ending>,
     /// The adapter failed: what happened, with the last of its standard error.
     pub failure: Option<String>,
+}
+
+/// How a session is ended from this side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// With its program.
+    Terminated,
+    /// Its program runs on.
+    Left,
 }
 
 /// What comes in.
@@ -102,6 +113,8 @@ pub enum Input {
     },
     /// Event `terminated`.
     Terminated,
+    /// A request that ends the session is about to be sent.
+    Ending(Ending),
     /// The stream is gone, or the adapter is.
     Gone {
         /// What to tell, when nobody asked for it.
@@ -145,6 +158,9 @@ pub struct Machine {
     exit_code: Option<i64>,
     /// The last stop was by a signal.
     signalled: bool,
+    /// The signal that the last stop names.
+    signal: Option<i64>,
+    asked: Option<Ending>,
 }
 
 impl Default for Machine {
@@ -156,6 +172,8 @@ impl Default for Machine {
             left: None,
             exit_code: None,
             signalled: false,
+            signal: None,
+            asked: None,
         }
     }
 }
@@ -169,6 +187,11 @@ impl Machine {
     /// Whether the last stop was by a signal.
     pub(crate) fn signalled(&self) -> bool {
         self.signalled
+    }
+
+    /// The signal that the last stop was by, where it is named and ends a program that does not catch it.
+    pub(crate) fn signal(&self) -> Option<i64> {
+        self.signal
     }
 
     /// Grows with every resume.
@@ -211,7 +234,7 @@ impl Machine {
             // Adapters tell `exited` before or after `terminated`, or never; only a code that was missing
             // is still news.
             if let (Input::Exited { code: Some(code) }, None, None) = (&input, end.exit_code, end.signal) {
-                *end = ended(Some(*code));
+                *end = End { asked: end.asked, ..ended(Some(*code)) };
             }
             return;
         }
@@ -262,6 +285,8 @@ impl Machine {
                 self.end();
             }
             Input::Terminated => self.end(),
+            Input::Ending(how) => self.asked = Some(how),
+            Input::Gone { .. } if self.asked.is_some() => self.end(),
             Input::Gone { failure } => {
                 let end = End { failure: Some(failure), ..ended(self.exit_code) };
                 self.state = State::Terminated(end);
@@ -271,11 +296,12 @@ impl Machine {
 
     fn end(&mut self) {
         let after_signal = self.signalled && self.exit_code.is_none();
-        self.state = State::Terminated(End { after_signal, ..ended(self.exit_code) });
+        self.state = State::Terminated(End { after_signal, asked: self.asked, ..ended(self.exit_code) });
     }
 
     fn stopped(&mut self, stop: Stop, all: bool) {
         self.signalled = stop.reason == "signal";
+        self.signal = named_signal(&stop);
         if let Some(thread) = stop.thread {
             self.threads.insert(thread, true);
         }
@@ -302,6 +328,19 @@ impl Machine {
 fn ended(code: Option<i64>) -> End {
     let signal = code.filter(|code| (-64..0).contains(code)).map(|code| -code);
     End { exit_code: code.filter(|_| signal.is_none()), signal, ..End::default() }
+}
+
+/// The signal that a stop names and that ends a program which does not catch it, by the numbers that Linux
+/// and macOS share.
+fn named_signal(stop: &Stop) -> Option<i64> {
+    const FATAL: &[(&str, i64)] =
+        &[("SIGILL", 4), ("SIGTRAP", 5), ("SIGABRT", 6), ("SIGFPE", 8), ("SIGSEGV", 11)];
+    if !matches!(stop.reason.as_str(), "signal" | "exception") {
+        return None;
+    }
+    let said = [&stop.description, &stop.text].into_iter().flatten();
+    let mut words = said.flat_map(|it| it.split(|c: char| !c.is_ascii_alphanumeric()));
+    words.find_map(|word| FATAL.iter().find(|(name, _)| *name == word)).map(|(_, number)| *number)
 }
 
 #[cfg(test)]

@@ -55,8 +55,8 @@ pub(crate) async fn reach(
     match timeout_at(deadline, connect).await {
         Ok(stream) => Ok(over_tcp(adapter, stream, None)),
         Err(_) => {
-            let why = format!("nothing could be reached at {host}:{port} ({last})");
-            Err(DapError::Crashed { adapter: adapter.to_owned(), why })
+            let (adapter, address) = (adapter.to_owned(), format!("{host}:{port}"));
+            Err(DapError::Unreachable { adapter, address, why: last })
         }
     }
 }
@@ -116,7 +116,7 @@ pub(crate) async fn open(
             drop(drain(stdout, stdin, None, tell, tracker));
             match listener {
                 Some(listener) => accept(&process, listener, deadline).await,
-                None => Err("no port is open for it".to_owned()),
+                None => Err(Missed::Failed("no port is open for it".to_owned())),
             }
         }
     };
@@ -128,10 +128,14 @@ pub(crate) async fn open(
             connection.address = connection.address.filter(|_| plan.adapter.transport != Transport::Listen);
             Ok(connection)
         }
-        Err(why) => {
+        Err(missed) => {
             let status = process.end(Duration::from_millis(200)).await;
             tracing::debug!(adapter, %status, "an adapter that was not reached is ended");
-            Err(failed(with_tail(&why, &process.stderr_tail())))
+            let tail = process.stderr_tail();
+            Err(match missed {
+                Missed::Failed(why) => failed(with_tail(&why, &tail)),
+                Missed::Late(why) => DapError::Late { adapter: adapter.clone(), why: with_tail(why, &tail) },
+            })
         }
     }
 }
@@ -189,12 +193,19 @@ fn port_in(text: &str, announces: &str) -> Option<u16> {
     number.parse().ok()
 }
 
+/// Why a started adapter was not reached.
+enum Missed {
+    Failed(String),
+    /// The deadline passed.
+    Late(&'static str),
+}
+
 async fn connect(
     process: &Process,
     mut printed: watch::Receiver<Option<u16>>,
     chosen: Option<u16>,
     deadline: Instant,
-) -> Result<TcpStream, String> {
+) -> Result<TcpStream, Missed> {
     let reach = async {
         let port = match chosen {
             Some(port) => port,
@@ -214,7 +225,7 @@ async fn connect(
     first(process, reach, deadline, "it did not open its port in time").await
 }
 
-async fn accept(process: &Process, listener: TcpListener, deadline: Instant) -> Result<TcpStream, String> {
+async fn accept(process: &Process, listener: TcpListener, deadline: Instant) -> Result<TcpStream, Missed> {
     let reach = async {
         let accepted = listener.accept().await.map(|(stream, _)| stream);
         accepted.map_err(|error| format!("it could not connect: {error}"))
@@ -227,12 +238,17 @@ async fn first(
     process: &Process,
     reach: impl Future<Output = Result<TcpStream, String>>,
     deadline: Instant,
-    late: &str,
-) -> Result<TcpStream, String> {
+    late: &'static str,
+) -> Result<TcpStream, Missed> {
     tokio::select! {
         // Dropping either loses nothing but the attempt.
-        status = process.exited() => Err(format!("it ended before it could be reached ({status})")),
-        stream = timeout_at(deadline, reach) => stream.unwrap_or_else(|_| Err(late.to_owned())),
+        status = process.exited() => {
+            Err(Missed::Failed(format!("it ended before it could be reached ({status})")))
+        }
+        stream = timeout_at(deadline, reach) => match stream {
+            Ok(reached) => reached.map_err(Missed::Failed),
+            Err(_) => Err(Missed::Late(late)),
+        },
     }
 }
 

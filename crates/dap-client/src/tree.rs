@@ -81,7 +81,9 @@ impl Sessions {
             // Whoever has joined the parent is asked to join the child.
             let configuration = json!({ "name": child.title, "type": "pilcrow", "request": "attach",
                 "session": child.id, "pipe": child.door().map(|it| it.to_string()) });
-            parent.hub().child(configuration).await;
+            parent.hub().child(configuration.clone()).await;
+            child.over().await;
+            parent.hub().child_over(configuration).await;
         });
         Ok(())
     }
@@ -177,9 +179,12 @@ impl Sessions {
         }
         if is_over(session) {
             let others = tree.iter().any(|it| !is_over(it) && !it.adapter_launches_only());
-            return (!others || session.parent.is_some()).then(|| Arc::clone(session));
+            // What the program wrote is known to the session that ran it, not to its launcher.
+            let meant =
+                || if session.adapter_launches_only() { self.focus(root) } else { Arc::clone(session) };
+            return (!others || session.parent.is_some()).then(meant);
         }
-        (is_over(root) && session.adapter_launches_only()).then(|| self.focus(root))
+        None
     }
 
     fn stops(&self, root: &Session, but: &Session) -> Vec<(String, Stop, u64)> {

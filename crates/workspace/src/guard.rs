@@ -5,7 +5,7 @@
 //! which groups exist, one line each; when the pipe closes, however Pilcrow died, it ends them.
 //!
 //! Lines: `mark ID` (children of this Pilcrow carry ID in their environment), `add PGID`,
-//! `remove PGID`. A child is announced right after it was started, since its number is not known
+//! `remove PGID`, `gently PGID` (it is given time to end by itself first). A child is announced right after it was started, since its number is not known
 //! sooner: a Pilcrow killed between these two steps, some microseconds, leaves that child behind.
 
 use std::collections::BTreeSet;
@@ -23,6 +23,8 @@ use crate::proc_table::{Table, mark_names};
 
 /// How long the guard waits between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(300);
+/// How long it waits for what ends by itself when its streams close.
+const GENTLE: Duration = Duration::from_secs(2);
 
 /// Runs the guard: reads group ids from stdin until it closes, then ends those groups. Blocks.
 ///
@@ -35,43 +37,65 @@ pub fn guard_main() {
         let _in_runtime = runtime.enter();
         [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(|kind| signal(kind).ok())
     });
-    let (mark, groups) = read_orders(std::io::stdin().lock());
-    end_groups(&groups, mark.as_deref());
+    let Orders { mark, groups, gently } = read_orders(std::io::stdin().lock());
+    let (gentle, others): (Vec<i32>, Vec<i32>) = groups.iter().partition(|it| gently.contains(it));
+    let deadline = Instant::now() + GENTLE;
+    end_groups(&others);
+    let gentle_groups: Vec<Pid> = gentle.iter().filter_map(|pgid| Pid::from_raw(*pgid)).collect();
+    wait_until_gone(&gentle_groups, deadline);
+    end_groups(&gentle);
+    end_marked(mark.as_deref());
 }
 
-/// Follows the orders until the end of input: the mark, and the groups that are still there.
-fn read_orders(input: impl BufRead) -> (Option<String>, BTreeSet<i32>) {
-    let mut mark = None;
-    let mut groups = BTreeSet::new();
+/// What the guard was told.
+#[derive(Default)]
+struct Orders {
+    mark: Option<String>,
+    /// The groups that are still there.
+    groups: BTreeSet<i32>,
+    /// Those that are given time first.
+    gently: BTreeSet<i32>,
+}
+
+/// Follows the orders until the end of input.
+fn read_orders(input: impl BufRead) -> Orders {
+    let Orders { mut mark, mut groups, mut gently } = Orders::default();
     for line in input.lines() {
         let Ok(line) = line else { break };
         match line.split_once(' ') {
             Some(("mark", id)) if !id.is_empty() => mark = Some(id.to_owned()),
             Some(("add", pgid)) => groups.extend(pgid.parse::<i32>().ok().filter(|pgid| *pgid > 1)),
+            Some(("gently", pgid)) => gently.extend(pgid.parse::<i32>().ok()),
             Some(("remove", pgid)) => {
                 pgid.parse::<i32>().ok().map(|pgid| groups.remove(&pgid));
             }
             _ => {}
         }
     }
-    (mark, groups)
+    Orders { mark, groups, gently }
 }
 
-/// SIGTERM to each group, SIGKILL to those that are still there after [`GRACE`], and SIGKILL to what
-/// left its group but carries our mark.
-fn end_groups(groups: &BTreeSet<i32>, mark: Option<&str>) {
+/// SIGTERM to each group, SIGKILL to those that are still there after [`GRACE`].
+fn end_groups(groups: &[i32]) {
     let groups: Vec<Pid> = groups.iter().filter_map(|pgid| Pid::from_raw(*pgid)).collect();
     let there: Vec<Pid> =
         groups.into_iter().filter(|group| kill_process_group(*group, Signal::TERM).is_ok()).collect();
-    let deadline = Instant::now() + GRACE;
-    // These are no children of ours, so nothing tells us of their end: look until it has come.
-    while there.iter().any(|group| test_kill_process_group(*group).is_ok()) && Instant::now() < deadline {
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
+    wait_until_gone(&there, Instant::now() + GRACE);
     for group in there {
         // An error means that the group is gone, which is what is wanted.
         kill_process_group(group, Signal::KILL).ok();
     }
+}
+
+fn wait_until_gone(groups: &[Pid], deadline: Instant) {
+    // These are no children of ours, so nothing tells us of their end: look until it has come.
+    while groups.iter().any(|group| test_kill_process_group(*group).is_ok()) && Instant::now() < deadline {
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+/// SIGKILL to what left its group but carries our mark.
+fn end_marked(mark: Option<&str>) {
     let Some(mark) = mark else { return };
     let marked = |entry: &&crate::proc_table::Entry| {
         !entry.zombie
@@ -92,6 +116,7 @@ pub(crate) struct Guard {
 #[derive(Debug, Default)]
 struct State {
     groups: BTreeSet<u32>,
+    gently: BTreeSet<u32>,
     pipe: Option<File>,
     closed: bool,
 }
@@ -126,6 +151,9 @@ impl Guard {
         for group in &state.groups {
             orders += &format!("add {group}\n");
         }
+        for group in &state.gently {
+            orders += &format!("gently {group}\n");
+        }
         pipe.write_all(orders.as_bytes())?;
         state.pipe = Some(pipe);
         Ok(Some(child))
@@ -138,10 +166,18 @@ impl Guard {
         state.tell(&format!("add {group}\n"));
     }
 
+    /// A group that is given time to end by itself before.
+    pub(crate) fn gently(&self, group: u32) {
+        let mut state = crate::process::lock(&self.state);
+        state.gently.insert(group);
+        state.tell(&format!("gently {group}\n"));
+    }
+
     /// A group that has ended.
     pub(crate) fn remove(&self, group: u32) {
         let mut state = crate::process::lock(&self.state);
         state.groups.remove(&group);
+        state.gently.remove(&group);
         state.tell(&format!("remove {group}\n"));
     }
 
@@ -170,10 +206,10 @@ mod tests {
 
     #[test]
     fn orders_add_and_remove_and_nonsense_is_passed_over() {
-        let orders =
-            "mark ab12\nadd 10\nadd 11\n\nadd x\nadd 1\nadd -5\nadd 0\nremove 10\nremove 99\nboo 3\nadd 12";
-        let (mark, groups) = read_orders(orders.as_bytes());
-        assert_eq!(mark.as_deref(), Some("ab12"));
-        assert_eq!(groups.into_iter().collect::<Vec<_>>(), [11, 12]);
+        let orders = "mark ab12\nadd 10\nadd 11\n\nadd x\nadd 1\nadd -5\nadd 0\nremove 10\nremove 99\nboo 3\nadd 12\ngently 12\ngently";
+        let orders = read_orders(orders.as_bytes());
+        assert_eq!(orders.mark.as_deref(), Some("ab12"));
+        assert_eq!(orders.groups.into_iter().collect::<Vec<_>>(), [11, 12]);
+        assert_eq!(orders.gently.into_iter().collect::<Vec<_>>(), [12]);
     }
 }

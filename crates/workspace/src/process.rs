@@ -323,6 +323,14 @@ impl Process {
         lock(&self.child.stderr).text()
     }
 
+    /// Should we be gone suddenly, it is given two seconds to end by itself when its streams close: it
+    /// holds what is not ours, such as a process that it is attached to.
+    pub fn end_gently(&self) {
+        if let Some(guard) = &self.shared.guard {
+            guard.gently(self.child.id);
+        }
+    }
+
     /// Resolves when it has ended. May be called from several tasks, again and again.
     pub async fn exited(&self) -> ExitStatus {
         self.child.exited().await

@@ -49,6 +49,8 @@ pub struct Hub {
     overheard: HashMap<String, i64>,
     /// Requests of the adapter that wait for a client.
     asked: Vec<Asked>,
+    /// What an editor is given to join the child sessions that are not over.
+    children: Vec<Value>,
     over: bool,
     out: Vec<Output>,
 }
@@ -76,6 +78,8 @@ enum Work {
     Heard(Box<Heard>),
     /// Ends the program.
     End,
+    /// Ends the program with the session.
+    Disconnect,
 }
 
 struct Run {
@@ -161,6 +165,7 @@ impl Hub {
             shared: Shared::default(),
             overheard: HashMap::new(),
             asked: Vec::new(),
+            children: Vec::new(),
             over: false,
             out: Vec::new(),
         }
@@ -207,7 +212,9 @@ impl Hub {
                 let body = json!({ "category": "console", "output": text });
                 self.tell_live(client, Envelope::event("output", body));
             }
-            Input::Child { configuration } => self.child(&configuration),
+            Input::Child { configuration } => self.child(configuration),
+            Input::ChildOver { configuration } => self.children.retain(|it| *it != configuration),
+            Input::Late { number } => self.late(number),
         }
         std::mem::take(&mut self.out)
     }
@@ -434,14 +441,16 @@ impl Hub {
         for output in self.kept.replay().collect::<Vec<_>>() {
             self.tell_live(client, output);
         }
+        for child in self.children.clone() {
+            self.ask_to_join(client, &child);
+        }
     }
 
     fn disconnect(&mut self, client: ClientId, message: Envelope) {
         if message.content()["terminateDebuggee"] == true && !self.over {
             self.shared.ended_by_person = true;
-            let mut own = message;
-            own.set_content(&json!({ "terminateDebuggee": true }));
-            return self.pass(client, own, Work::End);
+            let from = Some((client, raw_of(&message, "seq")));
+            return self.send_end(from, message.name);
         }
         self.answer(client, &message, Value::Null);
         self.left(client);
@@ -453,12 +462,32 @@ impl Hub {
         }
         self.shared.ended_by_person = true;
         let can = self.capabilities.as_ref().is_some_and(|it| it["supportsTerminateRequest"] == true);
-        if can {
-            return self.pass(client, message, Work::End);
-        }
         let from = Some((client, raw_of(&message, "seq")));
+        if can {
+            let number = self.send(message.clone(), Pending { from, command: message.name, work: Work::End });
+            return self.out.push(Output::Deadline { number });
+        }
+        self.send_end(from, message.name);
+    }
+
+    /// `disconnect` that ends the program, for a client that asked so or with `terminate`.
+    fn send_end(&mut self, from: Option<(ClientId, Box<RawValue>)>, command: String) {
         let own = Envelope::request("disconnect", json!({ "terminateDebuggee": true }));
-        self.send(own, Pending { from, command: message.name, work: Work::End });
+        let number = self.send(own, Pending { from, command, work: Work::Disconnect });
+        self.out.push(Output::Deadline { number });
+    }
+
+    /// The adapter did not answer a person who ends the program: it is asked to disconnect, then ended.
+    fn late(&mut self, number: i64) {
+        match self.pending.remove(&number) {
+            Some(Pending { from, command, work: Work::End }) if !self.over => self.send_end(from, command),
+            // Its answer comes when it is gone, as that of all that wait.
+            Some(pending) => {
+                self.shared.deaf = true;
+                self.pending.insert(number, pending);
+            }
+            None => {}
+        }
     }
 
     fn run(&mut self, client: ClientId, who: Who, mut message: Envelope) {
@@ -862,16 +891,19 @@ impl Hub {
     }
 
     /// A child session of the agent's: persons whose editors can are asked to join it.
-    fn child(&mut self, configuration: &Value) {
-        let able = |it: &&ClientId| {
-            self.members.get(it).is_some_and(|it| it.phase == Phase::Live && it.facts.children)
-        };
-        let persons: Vec<ClientId> = self.members.keys().filter(able).copied().collect();
-        for client in persons {
-            if self.members.get(&client).is_some_and(|it| it.who == Who::Person) {
-                let arguments = json!({ "request": "attach", "configuration": configuration });
-                self.tell(client, Envelope::request("startDebugging", arguments));
-            }
+    fn child(&mut self, configuration: Value) {
+        for client in self.members.keys().copied().collect::<Vec<_>>() {
+            self.ask_to_join(client, &configuration);
+        }
+        // Whoever comes later is asked then.
+        self.children.push(configuration);
+    }
+
+    fn ask_to_join(&mut self, client: ClientId, configuration: &Value) {
+        let able = |it: &Member| it.who == Who::Person && it.phase == Phase::Live && it.facts.children;
+        if self.members.get(&client).is_some_and(able) {
+            let arguments = json!({ "request": "attach", "configuration": configuration });
+            self.tell(client, Envelope::request("startDebugging", arguments));
         }
     }
 
@@ -883,7 +915,7 @@ impl Hub {
         pending.sort_by_key(|(number, _)| *number);
         let mut waiting: Vec<(ClientId, Box<RawValue>, String, bool)> = Vec::new();
         for (_, it) in pending {
-            let ends = matches!(it.work, Work::End);
+            let ends = matches!(it.work, Work::End | Work::Disconnect);
             waiting.extend(it.from.map(|(client, seq)| (client, seq, it.command, ends)));
         }
         for it in std::mem::take(&mut self.queue) {

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures_util::stream::StreamExt;
 use serde_json::Value;
@@ -25,6 +26,8 @@ const INPUTS: usize = 256;
 const QUEUE: usize = 8192;
 /// Bytes between the hub and the agent.
 const PIPE: usize = 256 * 1024;
+/// How long an adapter may take to answer a request that ends its program.
+const END: Duration = Duration::from_secs(2);
 /// The agent is the first client.
 const AGENT: ClientId = 0;
 
@@ -88,6 +91,8 @@ impl Edge {
             to_adapter: Some(to_adapter),
             shares,
             closed,
+            inputs: edge.inputs.downgrade(),
+            tracker: tracker.clone(),
         };
         tracker.spawn(actor.run(receiver));
         (edge, agent)
@@ -141,6 +146,11 @@ impl Edge {
     /// Persons whose editors can are asked to join a child session.
     pub async fn child(&self, configuration: Value) {
         self.act(Act::Take(Input::Child { configuration })).await;
+    }
+
+    /// A child session is over: nobody is asked to join it any more.
+    pub async fn child_over(&self, configuration: Value) {
+        self.act(Act::Take(Input::ChildOver { configuration })).await;
     }
 
     /// Ends the hub: whoever is there is told.
@@ -209,6 +219,8 @@ struct Actor {
     to_adapter: Option<mpsc::UnboundedSender<Vec<u8>>>,
     shares: watch::Sender<Shared>,
     closed: CancellationToken,
+    inputs: mpsc::WeakSender<Act>,
+    tracker: TaskTracker,
 }
 
 impl Actor {
@@ -250,6 +262,20 @@ impl Actor {
                 }
                 Output::Client { client, message } => self.tell(client, &message).await,
                 Output::Close { client } => drop(self.clients.remove(&client)),
+                Output::Deadline { number } => {
+                    let (inputs, closed) = (self.inputs.clone(), self.closed.clone());
+                    self.tracker.spawn(async move {
+                        tokio::select! {
+                            () = closed.cancelled() => {}
+                            // Err means that the hub is over.
+                            () = tokio::time::sleep(END) => {
+                                if let Some(inputs) = inputs.upgrade() {
+                                    inputs.send(Act::Take(Input::Late { number })).await.ok();
+                                }
+                            }
+                        }
+                    });
+                }
                 Output::Log(text) => tracing::debug!(hub = &*self.name, "{text}"),
             }
         }

@@ -64,6 +64,8 @@ pub struct Shared {
     pub persons: usize,
     /// A person ended the program.
     pub ended_by_person: bool,
+    /// The adapter does not answer a person who ends the program: it must be ended itself.
+    pub deaf: bool,
 }
 
 /// What a hub is made with.
@@ -133,6 +135,16 @@ pub enum Input {
         /// The launch configuration.
         configuration: Value,
     },
+    /// A child session is over.
+    ChildOver {
+        /// The launch configuration that was given for it.
+        configuration: Value,
+    },
+    /// A request that ends the program has had its time.
+    Late {
+        /// Its number at the adapter.
+        number: i64,
+    },
 }
 
 /// What goes out.
@@ -151,6 +163,11 @@ pub enum Output {
     Close {
         /// Which.
         client: ClientId,
+    },
+    /// [`Input::Late`] is wanted when a request has had its time.
+    Deadline {
+        /// Its number at the adapter.
+        number: i64,
     },
     /// For the log.
     Log(String),

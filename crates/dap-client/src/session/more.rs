@@ -60,10 +60,10 @@ impl Session {
     /// # Errors
     /// [`DapError`].
     pub async fn restart(&self, clock: &Clock) -> Result<bool, DapError> {
+        self.in_control("restart")?;
         if !self.can("supportsRestartRequest") {
             return Ok(false);
         }
-        self.in_control("restart")?;
         self.control_taken();
         // Some read them, and some fail without any.
         let arguments = json!({ "arguments": self.started_with().0.arguments });

@@ -86,7 +86,7 @@ impl Session {
     }
 
     /// The work that started it was stopped: a session that a person has joined goes on without the
-    /// agent's breakpoints, any other ends.
+    /// agent's breakpoints, any other ends. A program that was only attached to runs on.
     pub async fn stop(&self, clock: &Clock) {
         if matches!(self.state(), State::Terminated(_)) {
             return;
@@ -95,7 +95,7 @@ impl Session {
             self.inner.core().breakpoints = crate::Breakpoints::default();
             self.hub.forget_agent().await;
         } else {
-            self.terminate(clock).await;
+            self.close(clock).await;
         }
     }
 }

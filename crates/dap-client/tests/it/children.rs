@@ -71,6 +71,26 @@ async fn the_end_of_the_child_is_the_end_of_the_program() {
 }
 
 #[tokio::test]
+async fn a_program_that_never_stops_is_told_of_by_the_session_that_ran_it() {
+    let child = Script::new().on(
+        "configurationDone",
+        [Step::Body(json!({})), Step::output("bye"), Step::event("terminated", json!({}))],
+    );
+    let start =
+        asks(50, "startDebugging", json!({"request": "launch", "configuration": {"name": "a.txt [7]"}}));
+    let over =
+        [start, Step::wait_for("response", 1), Step::DelayMs(300), Step::event("terminated", json!({}))];
+    let mut script = Script::new().on("launch", [Step::Body(json!({}))].into_iter().chain(over));
+    script.child = Some(Box::new(child));
+    let more = "transport.kind = \"connect\"\nquirks.launcher = true";
+    let bench = Bench::with(script, more, &["--port", "${port}"]);
+    let root = bench.start().await;
+    let found = bench.sessions.settled(&root, &clock()).await.unwrap();
+    assert_eq!((found.id.as_str(), found.state().name()), ("debug-2", "terminated"));
+    assert_eq!(found.output(0).pieces[0].text, "bye\n");
+}
+
+#[tokio::test]
 async fn a_child_that_cannot_be_reached_is_refused_and_the_parent_goes_on() {
     let start =
         asks(9, "startDebugging", json!({"request": "attach", "configuration": {"connect": {"port": 1}}}));

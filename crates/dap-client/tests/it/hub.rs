@@ -21,7 +21,7 @@ fn stops_at_start() -> Script {
 }
 
 /// A person's debugger, as scripted as it gets.
-struct Person {
+pub struct Person {
     stream: DuplexStream,
     codec: MessageCodec,
     buffer: BytesMut,
@@ -40,7 +40,7 @@ impl Person {
         Self { stream, codec, buffer: BytesMut::new(), seq: 0, got: Vec::new(), read: 0 }
     }
 
-    async fn joined(session: &Session) -> Self {
+    pub async fn joined(session: &Session) -> Self {
         Self::joined_as(session, json!({"adapterID": "pilcrow", "supportsRunInTerminalRequest": true})).await
     }
 
@@ -66,7 +66,7 @@ impl Person {
         self.seq
     }
 
-    async fn ask(&mut self, command: &str, arguments: Value) -> Envelope {
+    pub async fn ask(&mut self, command: &str, arguments: Value) -> Envelope {
         let seq = self.send(Envelope::request(command, arguments)).await;
         let find = |it: &Envelope| it.kind == Kind::Response && it.answers() == Some(seq);
         self.wait(command, find).await
@@ -403,16 +403,39 @@ async fn d8_a_child_session_is_offered_to_editors_that_can() {
     let (session, child) = (bench.start().await, bench.start().await);
     settled(&session).await;
     let about = json!({"adapterID": "x", "supportsStartDebuggingRequest": true});
-    let mut person = Person::joined_as(&session, about).await;
-    session.hub().child(json!({"name": child.title, "session": child.id})).await;
+    let mut person = Person::joined_as(&session, about.clone()).await;
+    let configuration = json!({"name": child.title, "session": child.id});
+    session.hub().child(configuration.clone()).await;
     let asked = person.wait("startDebugging", |it| it.kind == Kind::Request).await;
     let arguments = asked.content();
     assert_eq!(
         (arguments["request"].as_str(), arguments["configuration"]["session"].as_str()),
         (Some("attach"), Some("debug-2"))
     );
+    // One who comes later is asked too, as long as the child is there.
+    let mut late = Person::joined_as(&session, about.clone()).await;
+    let asked = late.wait("startDebugging", |it| it.kind == Kind::Request).await;
+    assert_eq!(asked.content(), arguments);
+    session.hub().child_over(configuration).await;
+    let mut later = Person::joined_as(&session, about).await;
+    assert!(later.ask("threads", json!({})).await.success());
+    assert!(!later.got.iter().any(|it| it.name == "startDebugging"), "{:?}", later.names());
     session.terminate(&clock()).await;
     child.terminate(&clock()).await;
+}
+
+#[tokio::test]
+async fn while_the_person_has_control_the_agent_restarts_nothing() {
+    let bench = Bench::new(stops_at_start());
+    let session = bench.start().await;
+    settled(&session).await;
+    let mut person = Person::joined(&session).await;
+    assert!(person.ask("next", json!({"threadId": 1})).await.success());
+    settled(&session).await;
+    assert!(!session.can("supportsRestartRequest"));
+    let error = session.restart(&clock()).await.unwrap_err();
+    assert!(matches!(error, DapError::Control(_)), "{error}");
+    session.terminate(&clock()).await;
 }
 
 #[tokio::test]

@@ -127,7 +127,7 @@ impl World {
                     let next = peer.next;
                     *peer = Peer { next, ..Peer::default() };
                 }
-                Output::Log(_) => {}
+                Output::Log(_) | Output::Deadline { .. } => {}
             }
         }
     }

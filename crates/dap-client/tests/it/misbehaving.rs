@@ -179,8 +179,36 @@ async fn death_at_each_stage_is_told_with_the_last_words() {
 async fn one_that_never_gets_ready_is_ended_at_the_deadline() {
     let bench = Bench::new(Script::new().on("initialize", [Step::Body(json!({}))]));
     let start = bench.start_plan(&bench.plan(|_| ()), &within(Duration::from_millis(500))).await;
-    let said = start.map(|_| ()).unwrap_err().to_string();
-    assert!(said.contains("did not say in time that it is initialized"), "{said}");
+    let error = start.map(|_| ()).unwrap_err();
+    let said = "scripted: it did not say in time that it is initialized; it was ended";
+    assert_eq!((error.to_string().as_str(), error.code()), (said, workspace::ErrorCode::Timeout));
+    assert!(!bench.adapter_lives());
+}
+
+#[tokio::test]
+async fn one_that_never_answers_its_first_request_is_said_to_be_ended() {
+    let bench = Bench::new(Script::new().on("initialize", [Step::wait_for("never", 1)]));
+    let start = bench.start_plan(&bench.plan(|_| ()), &within(Duration::from_millis(500))).await;
+    let error = start.map(|_| ()).unwrap_err();
+    let said = "scripted: it did not answer `initialize` in time; it was ended";
+    assert_eq!((error.to_string().as_str(), error.code()), (said, workspace::ErrorCode::Timeout));
+}
+
+#[tokio::test]
+async fn a_person_who_ends_it_is_answered_also_where_the_adapter_says_nothing() {
+    let mut script = Script::new()
+        .on("terminate", [Step::wait_for("never", 1)])
+        .on("disconnect", [Step::wait_for("never", 1)]);
+    script.capabilities["supportsTerminateRequest"] = json!(true);
+    let bench = Bench::new(script);
+    let session = bench.start().await;
+    let mut person = crate::hub::Person::joined(&session).await;
+    assert!(person.ask("terminate", json!({})).await.success());
+    tokio::time::timeout(crate::bench::LONG, session.over()).await.unwrap();
+    assert_eq!(terminated(&session).failure, None);
+    let record = bench.record();
+    let sent = record.iter().find(|it| it["command"] == "disconnect").unwrap();
+    assert_eq!(sent["arguments"]["terminateDebuggee"], true);
     assert!(!bench.adapter_lives());
 }
 

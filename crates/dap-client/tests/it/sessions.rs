@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dap_client::{DapError, End, Need, Page, SourceBreakpoint, State};
+use dap_client::{DapError, End, Ending, LaunchPlan, Need, Page, SourceBreakpoint, State};
 use serde_json::json;
 use testing::debug_adapter::{Script, Step};
 use workspace::ErrorCode;
@@ -161,6 +161,71 @@ async fn a_request_that_is_given_up_is_cancelled_at_the_adapter() {
     let cancel = record.iter().find(|it| it["command"] == "cancel").unwrap();
     assert_eq!(cancel["arguments"], json!({"requestId": asked["seq"]}));
     session.terminate(&clock()).await;
+}
+
+/// An adapter that was asked to leave, and the end of its session.
+async fn left(bench: &Bench, session: &dap_client::Session) {
+    let State::Terminated(end) = settled(session).await else { panic!("it is over") };
+    assert_eq!((end.asked, end.failure), (Some(Ending::Left), None));
+    let record = bench.record();
+    let sent: Vec<_> = record.iter().filter(|it| it["command"] == "disconnect").collect();
+    assert_eq!(sent[0]["arguments"], json!({"terminateDebuggee": false}));
+    assert!(!bench.got().contains(&"terminate".to_owned()));
+}
+
+#[tokio::test]
+async fn what_was_only_attached_to_runs_on_when_we_end() {
+    for shutdown in [true, false] {
+        let mut script = stops_at_start();
+        script.capabilities["supportsTerminateRequest"] = json!(true);
+        let bench = Bench::new(script);
+        let plan = LaunchPlan { request: "attach", ..bench.plan(|_| ()) };
+        let session = bench.start_plan(&plan, &clock()).await.unwrap();
+        settled(&session).await;
+        if shutdown {
+            bench.sessions.shutdown(Duration::from_millis(1)).await;
+        } else {
+            session.stop(&clock()).await;
+        }
+        left(&bench, &session).await;
+    }
+}
+
+#[tokio::test]
+async fn the_code_of_a_program_that_was_ended_is_not_taken_for_its_own() {
+    let over = [Step::event("exited", json!({"exitCode": 0})), Step::Body(json!({}))];
+    let bench = Bench::new(stops_at_start().on("disconnect", over));
+    let session = bench.start().await;
+    settled(&session).await;
+    session.terminate(&clock()).await;
+    let State::Terminated(end) = session.state() else { panic!("it is over") };
+    assert_eq!((end.exit_code, end.asked), (Some(0), Some(Ending::Terminated)));
+}
+
+#[tokio::test]
+async fn a_code_that_is_the_signal_of_the_last_stop_is_a_signal() {
+    let segfault = json!({"reason": "exception", "threadId": 1, "allThreadsStopped": true,
+        "description": "signal SIGSEGV: address not mapped to object"});
+    for (signals_as_codes, code, expected) in
+        [(true, 11, (None, Some(11))), (true, 3, (Some(3), None)), (false, 11, (Some(11), None))]
+    {
+        let script = Script::new()
+            .on("configurationDone", [Step::Body(json!({})), Step::event("stopped", segfault.clone())])
+            .on(
+                "continue",
+                [
+                    Step::Body(json!({})),
+                    Step::event("exited", json!({"exitCode": code})),
+                    Step::event("terminated", json!({})),
+                ],
+            );
+        let bench = Bench::with(script, &format!("quirks.signals_as_codes = {signals_as_codes}"), &[]);
+        let session = bench.start().await;
+        settled(&session).await;
+        session.run("continue", None, &clock()).await.unwrap();
+        let State::Terminated(end) = settled(&session).await else { panic!("it is over") };
+        assert_eq!((end.exit_code, end.signal), expected, "{code}");
+    }
 }
 
 #[tokio::test]

@@ -46,7 +46,8 @@ async fn one_that_never_opens_its_port_is_ended_at_the_deadline() {
     let script = Script::new().at_start(Step::DelayMs(60_000));
     let bench = Bench::with(script, "transport.kind = \"listen\"", &["--connect", "${port}"]);
     let start = bench.start_plan(&bench.plan(|_| ()), &within(Duration::from_millis(500))).await;
-    let said = start.map(|_| ()).unwrap_err().to_string();
-    assert!(said.contains("it did not connect in time"), "{said}");
+    let error = start.map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("it did not connect in time"), "{error}");
+    assert_eq!(error.code(), workspace::ErrorCode::Timeout);
     assert!(!bench.adapter_lives());
 }
