@@ -1,5 +1,7 @@
 //! The messages of a session, in memory and in its file, and the events that tell of them. One task owns it.
 
+use std::sync::Arc;
+
 use llm::Message;
 use serde_json::Value;
 
@@ -24,6 +26,8 @@ pub(crate) struct Transcript {
     made: Vec<Message>,
     file: Option<SessionFile>,
     next_id: u64,
+    /// What the last request was made of: so many of the messages.
+    sent: Arc<Vec<Message>>,
 }
 
 impl Transcript {
@@ -36,6 +40,7 @@ impl Transcript {
             made: Vec::new(),
             file,
             next_id: 0,
+            sent: Arc::default(),
         };
         transcript.set(items);
         transcript
@@ -51,6 +56,7 @@ impl Transcript {
             messages.push(message);
         }
         self.messages = messages.into();
+        self.sent = Arc::default();
     }
 
     fn measure(&mut self, message: &Message, says_its_size: bool) {
@@ -77,6 +83,18 @@ impl Transcript {
 
     pub fn messages(&self) -> &Messages {
         &self.messages
+    }
+
+    /// The messages as a provider accepts them. What the last request had is not copied again, unless somebody still holds it.
+    pub fn to_send(&mut self) -> Arc<Vec<Message>> {
+        self.messages.look(|messages| match Arc::get_mut(&mut self.sent) {
+            Some(sent) => sent.extend_from_slice(&messages[sent.len()..]),
+            None => self.sent = Arc::new(messages.to_vec()),
+        });
+        if llm::transcript::is_whole(&self.sent) {
+            return Arc::clone(&self.sent);
+        }
+        Arc::new(llm::transcript::repair(&self.sent))
     }
 
     pub fn file(&mut self) -> Option<&mut SessionFile> {
