@@ -29,6 +29,7 @@ mod session;
 mod settings;
 mod state;
 pub mod store;
+mod surroundings;
 mod told;
 mod tool;
 mod transcript;
@@ -54,6 +55,7 @@ pub use run::{Limits, RunOutcome};
 pub use session::{Prompt, Session, SessionError};
 pub use state::SessionState;
 pub use store::SessionStore;
+pub use surroundings::{Change, Surroundings};
 pub use tool::{ExecutionMode, Origin, Presence, Tool, ToolError, ToolResult};
 
 #[cfg(test)]

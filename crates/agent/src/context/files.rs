@@ -32,7 +32,8 @@ impl Look<'_> {
         let sources = self.sources;
         let project = sources.root.join(".pilcrow");
         let mut found = None;
-        for folder in [sources.agent.as_ref(), Some(&project), sources.person.as_ref()].into_iter().flatten() {
+        for folder in [sources.agent.as_ref(), Some(&project), sources.person.as_ref()].into_iter().flatten()
+        {
             let path = folder.join(name);
             if *folder == project && !sources.trusted {
                 self.left_out(&path);
@@ -46,8 +47,7 @@ impl Look<'_> {
     /// The person's context file, then those from the root of the file system down to the working directory.
     pub(super) fn context_files(&mut self) -> Vec<ContextFile> {
         let sources = self.sources;
-        let mut folders: Vec<AbsPath> =
-            sources.cwd.as_path().ancestors().filter_map(AbsPath::new).collect();
+        let mut folders: Vec<AbsPath> = sources.cwd.as_path().ancestors().filter_map(AbsPath::new).collect();
         folders.reverse();
         let shadowed = shadowed(&sources.cwd);
         folders.retain(|folder| shadowed.as_ref() != Some(folder));
@@ -106,7 +106,8 @@ impl Look<'_> {
                     let mut known = old.system.iter().chain(&old.append).chain(&old.files);
                     known.find(|file| file.path == *path).cloned()
                 });
-                let becomes = if old.is_some() { "what it said before still counts" } else { "it is left out" };
+                let becomes =
+                    if old.is_some() { "what it said before still counts" } else { "it is left out" };
                 self.note(format!("{path} cannot be read: {why}; {becomes}"));
                 old
             }
@@ -123,7 +124,8 @@ impl Look<'_> {
                 file.text.truncate(end);
                 file.cut = true;
                 let (path, size) = (&file.path, file.size);
-                let note = format!("{path} is cut: {end} of its {size} bytes are sent, since there are others");
+                let note =
+                    format!("{path} is cut: {end} of its {size} bytes are sent, since there are others");
                 self.notes.retain(|note| !note.starts_with(&format!("{path} is cut")));
                 self.notes.push(note);
             }

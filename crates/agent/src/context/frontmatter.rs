@@ -82,7 +82,9 @@ fn fields(yaml: &str) -> Result<Vec<(String, String)>, (usize, String)> {
                 None => key = Some(text),
                 Some(key) => fields.push((key, text)),
             },
-            Event::Alias(_) if depth <= 1 => return Err((mark.line() + 1, "aliases are not read".to_owned())),
+            Event::Alias(_) if depth <= 1 => {
+                return Err((mark.line() + 1, "aliases are not read".to_owned()));
+            }
             _ => {}
         }
     }

@@ -42,14 +42,17 @@ impl Look<'_> {
         let own = sources.root.join(".pilcrow/skills");
         let below = |folder: &AbsPath| folder.starts_with(&sources.root);
         let near = sources.cwd.as_path().ancestors().filter_map(AbsPath::new).take_while(below);
-        let projects: Vec<AbsPath> = std::iter::once(own).chain(near.map(|it| it.join(".agents/skills"))).collect();
+        let projects: Vec<AbsPath> =
+            std::iter::once(own).chain(near.map(|it| it.join(".agents/skills"))).collect();
         if sources.trusted {
             roots.extend(projects);
         } else {
             for folder in projects {
                 self.stamps.add(&folder);
                 if folder.as_path().is_dir() {
-                    self.note(format!("{folder} is not looked into: the workspace is not trusted (`pilcrow trust`)"));
+                    self.note(format!(
+                        "{folder} is not looked into: the workspace is not trusted (`pilcrow trust`)"
+                    ));
                 }
             }
         }
@@ -60,7 +63,9 @@ impl Look<'_> {
                 Some(first) if first.path == skill.path => {}
                 Some(first) => {
                     let (name, first) = (&skill.name, &first.path);
-                    self.note(format!("{path}: the skill {name} is left out, since {first} has the same name"));
+                    self.note(format!(
+                        "{path}: the skill {name} is left out, since {first} has the same name"
+                    ));
                 }
                 None if skills.len() == MOST_SKILLS => {
                     self.note(format!("{path} is left out: there are more than {MOST_SKILLS} skills"));
@@ -82,7 +87,9 @@ impl Look<'_> {
             let Ok(entries) = std::fs::read_dir(&folder) else { continue };
             seen += 1;
             if seen > MOST_FOLDERS {
-                self.note(format!("{root}: not all is looked into, since there are more than {MOST_FOLDERS} folders"));
+                self.note(format!(
+                    "{root}: not all is looked into, since there are more than {MOST_FOLDERS} folders"
+                ));
                 break;
             }
             let file = folder.join(FILE);

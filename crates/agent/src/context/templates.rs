@@ -36,7 +36,9 @@ impl Look<'_> {
         } else {
             self.stamps.add(&project);
             if project.as_path().is_dir() {
-                self.note(format!("{project} is not looked into: the workspace is not trusted (`pilcrow trust`)"));
+                self.note(format!(
+                    "{project} is not looked into: the workspace is not trusted (`pilcrow trust`)"
+                ));
             }
         }
         let mut templates: Vec<Template> = Vec::new();
@@ -79,7 +81,8 @@ impl Look<'_> {
             Ok(template) => Some(template),
             Err(why) => {
                 let old = self.old.and_then(|old| old.templates.iter().find(|it| it.path == *path).cloned());
-                let becomes = if old.is_some() { "the template stays as it was" } else { "it is no template" };
+                let becomes =
+                    if old.is_some() { "the template stays as it was" } else { "it is no template" };
                 self.note(format!("{why}; {becomes}"));
                 old
             }

@@ -97,7 +97,10 @@ fn what_is_in_an_untrusted_workspace_is_not_followed_and_that_is_said() {
     }
     lab.sources.trusted = true;
     let context = lab.load();
-    assert_eq!((texts(&context), context.instructions("x").starts_with("other")), (vec!["mine", "project"], true));
+    assert_eq!(
+        (texts(&context), context.instructions("x").starts_with("other")),
+        (vec!["mine", "project"], true)
+    );
     assert_eq!((context.skills.len(), context.templates.len(), context.notes.len()), (1, 1, 0));
 }
 
@@ -126,10 +129,15 @@ fn large_files_are_cut_at_a_line_and_that_is_said() {
     let file = &context.files[0];
     assert!(file.cut && file.text.ends_with("é\n") && file.text.len() as u64 <= MOST);
     assert_eq!(file.size, large.len() as u64);
-    assert!(context.notes[0].contains(&format!("of its {} bytes are sent", large.len())), "{:?}", context.notes);
+    assert!(
+        context.notes[0].contains(&format!("of its {} bytes are sent", large.len())),
+        "{:?}",
+        context.notes
+    );
     assert!(context.instructions("").contains(&format!("the file has {} bytes", large.len())));
     // Of several the nearest keeps most.
-    let lab = Lab::new(&[("me/AGENTS.md", &large), ("top/AGENTS.md", &large), ("top/project/AGENTS.md", &large)]);
+    let lab =
+        Lab::new(&[("me/AGENTS.md", &large), ("top/AGENTS.md", &large), ("top/project/AGENTS.md", &large)]);
     let context = lab.load();
     let sent: Vec<usize> = context.files.iter().map(|file| file.text.len()).collect();
     assert!(sent.iter().sum::<usize>() as u64 <= MOST_OF_ALL, "{sent:?}");
@@ -153,7 +161,11 @@ fn what_leads_to_a_secret_or_is_no_text_is_left_out() {
     std::fs::remove_file(lab.path("top/project/AGENTS.md")).unwrap();
     lab.write("top/project/AGENTS.md", b"one\ntwo \xff\n");
     let context = lab.load();
-    assert!(context.files.is_empty() && context.notes[0].contains("line 2 is not UTF-8"), "{:?}", context.notes);
+    assert!(
+        context.files.is_empty() && context.notes[0].contains("line 2 is not UTF-8"),
+        "{:?}",
+        context.notes
+    );
 }
 
 #[test]
@@ -212,7 +224,10 @@ fn skills_are_found_told_of_and_called() {
 #[test]
 fn templates_are_found_and_filled() {
     let lab = Lab::new(&[
-        ("me/prompts/fix.md", "---\ndescription: Fix it\nargument-hint: FILE\n---\nFix $1, ${2:-all of it}.\n"),
+        (
+            "me/prompts/fix.md",
+            "---\ndescription: Fix it\nargument-hint: FILE\n---\nFix $1, ${2:-all of it}.\n",
+        ),
         ("me/prompts/compact.md", "no"),
         ("me/prompts/sub/deep.md", "no"),
         ("top/project/.pilcrow/prompts/fix.md", "project's"),
