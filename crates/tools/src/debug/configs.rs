@@ -60,9 +60,9 @@ impl Debug {
         Ok(ToolResult::text(text).with_details(json!({ "configs": list })))
     }
 
-    fn adapter(&self, kind: &str) -> Option<&Arc<AdapterDefinition>> {
+    fn adapter(&self, kind: &str) -> Option<Arc<AdapterDefinition>> {
         let known = self.kit.debug.definitions();
-        known.get(kind).or_else(|| known.list().find(|it| it.types.iter().any(|it| it == kind)))
+        known.get(kind).or_else(|| known.list().find(|it| it.types.iter().any(|it| it == kind))).cloned()
     }
 
     /// Starts a configuration, or all of a compound.
