@@ -66,7 +66,7 @@ async fn request(
         let messages = done(current, "transform_context or convert_to_llm", converted.await)?;
         Arc::new(llm::transcript::repair(&messages))
     } else {
-        transcript.to_send()
+        transcript.sendable()
     };
     let provider = &current.model.info().provider;
     let api_key = cx.hook(async { cx.hooks.get_api_key(provider).await }).await;

@@ -10,7 +10,7 @@ use crate::discovery::Toolset;
 use crate::event::{Event, MessageRole};
 use crate::messages::Messages;
 use crate::run::{RunCx, RunError};
-use crate::store::{ContextItem, SessionFile};
+use crate::store::{ContextItem, SessionFile, summary_text};
 
 /// The messages of a session, in memory and in its file.
 pub(crate) struct Transcript {
@@ -86,7 +86,7 @@ impl Transcript {
     }
 
     /// The messages as a provider accepts them. What the last request had is not copied again, unless somebody still holds it.
-    pub fn to_send(&mut self) -> Arc<Vec<Message>> {
+    pub fn sendable(&mut self) -> Arc<Vec<Message>> {
         self.messages.look(|messages| match Arc::get_mut(&mut self.sent) {
             Some(sent) => sent.extend_from_slice(&messages[sent.len()..]),
             None => self.sent = Arc::new(messages.to_vec()),
@@ -180,7 +180,7 @@ impl Transcript {
     /// Puts `summary` in the place of all but the newest `kept` messages.
     pub fn compact(&mut self, summary: &Message, kept: usize, tokens_before: u64) -> Result<(), RunError> {
         let cut = self.messages.len() - kept.min(self.messages.len());
-        let text = summary.text();
+        let text = summary_text(summary);
         let id = match &mut self.file {
             Some(file) => {
                 file.append_compaction(&text, self.ids.get(cut).map(String::as_str), tokens_before)?

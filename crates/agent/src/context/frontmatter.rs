@@ -73,11 +73,7 @@ fn fields(yaml: &str) -> Result<Vec<(String, String)>, (usize, String)> {
                     key = None;
                 }
             }
-            Event::Scalar(text, ..) if depth == 0 => {
-                if text != "~" && !text.is_empty() {
-                    return Err(wrong());
-                }
-            }
+            Event::Scalar(text, ..) if depth == 0 && text != "~" && !text.is_empty() => return Err(wrong()),
             Event::Scalar(text, ..) if depth == 1 => match key.take() {
                 None => key = Some(text),
                 Some(key) => fields.push((key, text)),
