@@ -7,6 +7,7 @@ mod bad_input;
 mod cancel;
 mod cli;
 mod complaints;
+mod context;
 mod crash;
 mod debug;
 mod debug_real;

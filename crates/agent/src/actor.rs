@@ -24,6 +24,7 @@ use crate::run::{self, Limits, Opening, RunCx, RunError, RunOutcome, wait_for_st
 use crate::session::SessionError;
 use crate::settings::{Current, Settings};
 use crate::store::{ContextItem, StoreError};
+use crate::surroundings::Surroundings;
 use crate::transcript::Transcript;
 
 type Reply<T> = oneshot::Sender<T>;
@@ -50,6 +51,7 @@ pub(crate) struct Actor {
     pub approver: Arc<dyn Approver>,
     pub limits: Limits,
     pub invoked: bool,
+    pub surroundings: Option<Arc<dyn Surroundings>>,
     pub transcript: Transcript,
     pub events: Emitter,
     pub queues: Arc<Queues>,
@@ -214,6 +216,7 @@ impl Actor {
             current: RwLock::new(self.last.clone()),
             settings: self.settings.clone(),
             hooks: self.hooks.clone(),
+            surroundings: self.surroundings.clone(),
             events: self.events.clone(),
             gate: Arc::new(Gate {
                 policy: self.policy.clone(),

@@ -21,6 +21,7 @@ use crate::session::{Inner, Session};
 use crate::settings::{Current, Settings};
 use crate::state::SessionState;
 use crate::store::{LoadedSession, NewSession, SessionStore};
+use crate::surroundings::Surroundings;
 use crate::told::ToldApprover;
 use crate::tool::Tool;
 use crate::transcript::Transcript;
@@ -48,6 +49,7 @@ pub struct SessionBuilder {
     id: Option<String>,
     invoked: bool,
     searches: bool,
+    surroundings: Option<Arc<dyn Surroundings>>,
 }
 
 impl SessionBuilder {
@@ -71,6 +73,7 @@ impl SessionBuilder {
             id: None,
             invoked: false,
             searches: false,
+            surroundings: None,
         }
     }
 
@@ -162,6 +165,11 @@ impl SessionBuilder {
         SessionBuilder { searches, ..self }
     }
 
+    /// What may change outside of the session while it lives, looked at before each turn.
+    pub fn surroundings(self, surroundings: Arc<dyn Surroundings>) -> Self {
+        SessionBuilder { surroundings: Some(surroundings), ..self }
+    }
+
     /// Starts the session's task in the current tokio runtime. Writes nothing yet: the file begins with the first message.
     pub fn build(self) -> Session {
         let resumed_from = self.resume.as_ref().map(|loaded| loaded.file.clone());
@@ -208,7 +216,7 @@ impl SessionBuilder {
         let queues = Arc::new(Queues::default());
         let running = Arc::new(Mutex::new(None));
         let disconnected = CancellationToken::new();
-        let settings = Arc::new(Settings::new(current.clone()));
+        let settings = Arc::new(Settings::new(current.clone(), self.searches));
         let (operations, incoming) = mpsc::channel(OPERATIONS);
         let end = self.cancel.child_token();
         let actor = Actor {
@@ -219,6 +227,7 @@ impl SessionBuilder {
             approver: Arc::new(ToldApprover { approver: self.approver, events: events.clone() }),
             limits: self.limits,
             invoked: self.invoked,
+            surroundings: self.surroundings,
             transcript,
             events: events.clone(),
             queues: queues.clone(),
@@ -235,7 +244,6 @@ impl SessionBuilder {
                 operations,
                 queues,
                 settings,
-                searches: self.searches,
                 state: events.state(),
                 events,
                 current: running,

@@ -105,6 +105,11 @@ impl ToolCx {
         self.note(permit)
     }
 
+    /// Whether the text of `path`, which is canonical, may be shown to the model without asking anybody.
+    pub fn may_read(&self, path: &AbsPath) -> bool {
+        self.gate.policy.as_ref().is_some_and(|policy| policy.may_read(path))
+    }
+
     /// Asks for the permit to read this file, where a rule or its place needs one; waits and fails as
     /// [`ToolCx::permit`] does.
     pub async fn permit_read(&self, path: &AbsPath) -> Result<(), Denied> {

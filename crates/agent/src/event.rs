@@ -107,6 +107,8 @@ pub enum Event {
     RetryStart { attempt: u32, max: u32, delay_ms: u64, error: String },
     /// A failed turn is tried again, or was given up.
     RetryEnd { attempt: u32, success: bool },
+    /// What lies around the session has changed: what of it counts from this turn on, and what could not be taken.
+    Reloaded { changed: Vec<String>, problems: Vec<String> },
     /// Another model from the next request on.
     ModelChange { provider: String, model: String },
     /// Another level of thinking from the next request on.
@@ -227,6 +229,7 @@ impl Event {
             | Event::PermissionRequest { .. }
             | Event::PermissionResolved { .. }
             | Event::QueueUpdate { .. }
+            | Event::Reloaded { .. }
             | Event::ModelChange { .. }
             | Event::ThinkingLevelChange { .. }
             | Event::CustomMessage { .. }

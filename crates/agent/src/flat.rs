@@ -289,7 +289,7 @@ pub fn remote_name(event: &Event) -> Remote {
         Event::CompactionStart { .. } | Event::CompactionEnd { .. } => {
             Remote::Told("session.compaction.changed")
         }
-        Event::ModelChange { .. } | Event::ThinkingLevelChange { .. } => {
+        Event::ModelChange { .. } | Event::ThinkingLevelChange { .. } | Event::Reloaded { .. } => {
             Remote::Told("session.settings.changed")
         }
         Event::CustomMessage { .. } => Remote::Dropped("it is for who embeds the session"),

@@ -36,6 +36,12 @@ pub trait Hooks: Send + Sync {
         Box::pin(async { Ok(result) })
     }
 
+    /// Whether `transform_context` or `convert_to_llm` does anything. Where neither does, a long transcript is not copied for each
+    /// request.
+    fn changes_context(&self) -> bool {
+        true
+    }
+
     /// The messages of a request, before each request. The transcript stays as it is.
     fn transform_context<'a>(&'a self, messages: Vec<Message>) -> BoxFuture<'a, Vec<Message>> {
         Box::pin(async { messages })
@@ -136,4 +142,8 @@ pub struct NextTurn {
 #[derive(Debug, Clone, Copy)]
 pub struct NoHooks;
 
-impl Hooks for NoHooks {}
+impl Hooks for NoHooks {
+    fn changes_context(&self) -> bool {
+        false
+    }
+}

@@ -54,22 +54,27 @@ pub(crate) async fn respond(cx: &RunCx, transcript: &mut Transcript) -> Result<A
 /// What is asked; `Err` is the answer where a hook failed.
 async fn request(
     cx: &RunCx,
-    transcript: &Transcript,
+    transcript: &mut Transcript,
     current: &Current,
 ) -> Result<Request, Box<AssistantMessage>> {
-    let messages = transcript.messages().to_vec();
-    let converted = cx.hook(async {
-        let messages = cx.hooks.transform_context(messages).await;
-        cx.hooks.convert_to_llm(messages).await
-    });
-    let messages = done(current, "transform_context or convert_to_llm", converted.await)?;
+    let messages = if cx.hooks.changes_context() {
+        let messages = transcript.messages().to_vec();
+        let converted = cx.hook(async {
+            let messages = cx.hooks.transform_context(messages).await;
+            cx.hooks.convert_to_llm(messages).await
+        });
+        let messages = done(current, "transform_context or convert_to_llm", converted.await)?;
+        Arc::new(llm::transcript::repair(&messages))
+    } else {
+        transcript.sendable()
+    };
     let provider = &current.model.info().provider;
     let api_key = cx.hook(async { cx.hooks.get_api_key(provider).await }).await;
     let api_key = done(current, "get_api_key", api_key)?;
     let watched = Watched { hooks: cx.hooks.clone(), redactor: cx.redactor.clone() };
     Ok(Request {
         system: current.instructions.clone(),
-        messages: llm::transcript::repair(&messages),
+        messages,
         tools: current.tools.definitions(),
         thinking: current.thinking_level,
         session_id: cx.events.session_id().to_owned(),

@@ -30,6 +30,7 @@ use crate::respond::{Answer, respond};
 use crate::retry::{Episode, Recovery, Retries, recovery};
 use crate::settings::{Current, Settings};
 use crate::store::StoreError;
+use crate::surroundings::{Surroundings, look_around};
 use crate::transcript::Transcript;
 
 /// How long a hook is waited for once the run is cancelled.
@@ -101,6 +102,7 @@ pub(crate) struct RunCx {
     /// What the next one will work with.
     pub settings: Arc<Settings>,
     pub hooks: Arc<dyn Hooks>,
+    pub surroundings: Option<Arc<dyn Surroundings>>,
     pub events: Emitter,
     pub gate: Arc<Gate>,
     pub queues: Arc<Queues>,
@@ -304,6 +306,7 @@ async fn turns(
     let mut episode = Episode::default();
     let mut turn_index = 0;
     loop {
+        look_around(cx).await;
         cx.take_settings(transcript).await?;
         compaction::at_threshold(cx, transcript).await?;
         turn_index += 1;

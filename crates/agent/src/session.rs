@@ -14,7 +14,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::actor::{Operation, outcome_without_run};
 use crate::builder::SessionBuilder;
-use crate::discovery::Toolset;
 use crate::emitter::{Attached, Emitter};
 use crate::event::{Event, EventSink, TerminationReason};
 use crate::queues::{Drain, Queue, Queues, Steering};
@@ -35,7 +34,6 @@ pub(crate) struct Inner {
     pub operations: mpsc::Sender<Operation>,
     pub queues: Arc<Queues>,
     pub settings: Arc<Settings>,
-    pub searches: bool,
     pub events: Emitter,
     pub state: watch::Receiver<SessionState>,
     /// Cancels the run that is going on, if any.
@@ -244,12 +242,7 @@ impl Session {
 
     /// Other tools, from the next turn on. Those the model knew and that are still there it goes on knowing.
     pub fn set_tools(&self, tools: Registry) {
-        let registry = Arc::new(tools);
-        let new = if self.inner.searches { Toolset::searched(registry) } else { Toolset::whole(registry) };
-        self.inner.settings.change(|current| {
-            new.activate(current.tools.active().iter().map(String::as_str));
-            current.tools = Arc::new(new);
-        });
+        self.inner.settings.set_tools(Arc::new(tools));
     }
 
     /// What a surface shows, as it changes.

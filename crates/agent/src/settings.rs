@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use llm::{Model, ThinkingLevel};
 
 use crate::discovery::Toolset;
+use crate::registry::Registry;
 
 /// What one turn works with.
 #[derive(Clone)]
@@ -19,11 +20,15 @@ pub(crate) struct Current {
 }
 
 /// What the next turn will work with.
-pub(crate) struct Settings(Mutex<Current>);
+pub(crate) struct Settings {
+    current: Mutex<Current>,
+    /// Whether the model is told of few tools and finds the others.
+    searches: bool,
+}
 
 impl Settings {
-    pub fn new(current: Current) -> Settings {
-        Settings(Mutex::new(current))
+    pub fn new(current: Current, searches: bool) -> Settings {
+        Settings { current: Mutex::new(current), searches }
     }
 
     pub fn get(&self) -> Current {
@@ -34,8 +39,17 @@ impl Settings {
         change(&mut self.lock())
     }
 
+    /// Other tools; those the model knew and that are still there it goes on knowing.
+    pub fn set_tools(&self, registry: Arc<Registry>) {
+        let new = if self.searches { Toolset::searched(registry) } else { Toolset::whole(registry) };
+        self.change(|current| {
+            new.activate(current.tools.active().iter().map(String::as_str));
+            current.tools = Arc::new(new);
+        });
+    }
+
     fn lock(&self) -> MutexGuard<'_, Current> {
         // Every change sets one field.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,7 @@
 //! The messages of a session, in memory and in its file, and the events that tell of them. One task owns it.
 
+use std::sync::Arc;
+
 use llm::Message;
 use serde_json::Value;
 
@@ -8,7 +10,7 @@ use crate::discovery::Toolset;
 use crate::event::{Event, MessageRole};
 use crate::messages::Messages;
 use crate::run::{RunCx, RunError};
-use crate::store::{ContextItem, SessionFile};
+use crate::store::{ContextItem, SessionFile, summary_text};
 
 /// The messages of a session, in memory and in its file.
 pub(crate) struct Transcript {
@@ -24,6 +26,8 @@ pub(crate) struct Transcript {
     made: Vec<Message>,
     file: Option<SessionFile>,
     next_id: u64,
+    /// What the last request was made of: so many of the messages.
+    sent: Arc<Vec<Message>>,
 }
 
 impl Transcript {
@@ -36,6 +40,7 @@ impl Transcript {
             made: Vec::new(),
             file,
             next_id: 0,
+            sent: Arc::default(),
         };
         transcript.set(items);
         transcript
@@ -51,6 +56,7 @@ impl Transcript {
             messages.push(message);
         }
         self.messages = messages.into();
+        self.sent = Arc::default();
     }
 
     fn measure(&mut self, message: &Message, says_its_size: bool) {
@@ -77,6 +83,18 @@ impl Transcript {
 
     pub fn messages(&self) -> &Messages {
         &self.messages
+    }
+
+    /// The messages as a provider accepts them. What the last request had is not copied again, unless somebody still holds it.
+    pub fn sendable(&mut self) -> Arc<Vec<Message>> {
+        self.messages.look(|messages| match Arc::get_mut(&mut self.sent) {
+            Some(sent) => sent.extend_from_slice(&messages[sent.len()..]),
+            None => self.sent = Arc::new(messages.to_vec()),
+        });
+        if llm::transcript::is_whole(&self.sent) {
+            return Arc::clone(&self.sent);
+        }
+        Arc::new(llm::transcript::repair(&self.sent))
     }
 
     pub fn file(&mut self) -> Option<&mut SessionFile> {
@@ -162,7 +180,7 @@ impl Transcript {
     /// Puts `summary` in the place of all but the newest `kept` messages.
     pub fn compact(&mut self, summary: &Message, kept: usize, tokens_before: u64) -> Result<(), RunError> {
         let cut = self.messages.len() - kept.min(self.messages.len());
-        let text = summary.text();
+        let text = summary_text(summary);
         let id = match &mut self.file {
             Some(file) => {
                 file.append_compaction(&text, self.ids.get(cut).map(String::as_str), tokens_before)?

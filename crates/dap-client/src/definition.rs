@@ -53,6 +53,8 @@ pub struct AdapterDefinition {
     /// It came with a project rather than from us or the person.
     pub from_project: bool,
     matcher: GlobSet,
+    /// What it was read from: two of one text are one.
+    pub(crate) written: Box<str>,
 }
 
 /// A kind of executable, told by its first bytes.
@@ -310,6 +312,7 @@ impl AdapterDefinition {
             matcher.add(Glob::new(pattern).map_err(|error| bad(error.to_string()))?);
         }
         Ok(Self {
+            written: text.into(),
             name: file.name,
             about: file.about,
             rank: file.rank,

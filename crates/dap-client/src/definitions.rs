@@ -77,6 +77,14 @@ impl Definitions {
         self.by_name.insert(definition.name.clone(), Arc::new(definition));
     }
 
+    /// The names of those that the other has otherwise, or has not, or has alone.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let names: std::collections::BTreeSet<&String> =
+            self.by_name.keys().chain(other.by_name.keys()).collect();
+        let written = |of: &Self, name: &str| of.get(name).map(|it| it.written.clone());
+        names.into_iter().filter(|name| written(self, name) != written(other, name)).cloned().collect()
+    }
+
     /// All of them, by name.
     pub fn list(&self) -> impl Iterator<Item = &Arc<AdapterDefinition>> {
         self.by_name.values()
@@ -242,5 +250,10 @@ mod tests {
         let (definitions, problems) = Definitions::load(Some(folder.path()), None);
         assert_eq!(definitions.get("gdb").unwrap().command.candidates, ["mine"]);
         assert!(problems.len() == 1 && problems[0].to_string().contains("bad.toml: has format 9"));
+        let again = Definitions::load(Some(folder.path()), None).0;
+        assert_eq!(definitions.differences(&again), Vec::<String>::new());
+        std::fs::write(folder.path().join("gdb.toml"), text.replace("mine", "other")).unwrap();
+        std::fs::write(folder.path().join("new.toml"), text.replace("\"gdb\"", "\"new\"")).unwrap();
+        assert_eq!(definitions.differences(&Definitions::load(Some(folder.path()), None).0), ["gdb", "new"]);
     }
 }

@@ -132,7 +132,7 @@ pub struct LaunchPlan {
 pub struct Sessions {
     me: Weak<Self>,
     bell: watch::Sender<u64>,
-    definitions: Definitions,
+    definitions: Mutex<Arc<Definitions>>,
     programs: Arc<dyn Programs>,
     processes: Arc<Processes>,
     tracker: TaskTracker,
@@ -154,7 +154,7 @@ impl Sessions {
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
             bell,
-            definitions,
+            definitions: Mutex::new(Arc::new(definitions)),
             programs,
             processes,
             tracker,
@@ -188,8 +188,16 @@ impl Sessions {
     }
 
     /// The adapters that are known.
-    pub fn definitions(&self) -> &Definitions {
-        &self.definitions
+    pub fn definitions(&self) -> Arc<Definitions> {
+        Arc::clone(&self.definitions.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Other adapters, for sessions that are begun from now on. Gives the names of those that are not as they were.
+    pub fn take_definitions(&self, fresh: Definitions) -> Vec<String> {
+        let mut definitions = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = definitions.differences(&fresh);
+        *definitions = Arc::new(fresh);
+        names
     }
 
     /// What would be started for `spec`. Blocking.
@@ -273,10 +281,11 @@ impl Sessions {
 
     /// The adapters that would do, best first; at least one.
     fn fitting(&self, spec: &LaunchSpec) -> Result<Vec<Arc<AdapterDefinition>>, DapError> {
-        let known = || self.definitions.list().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
+        let definitions = self.definitions();
+        let known = || definitions.list().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
         let none = |what: String| DapError::NoAdapter { what, known: known() };
         if let Some(name) = &spec.adapter {
-            let adapter = self.definitions.get(name).cloned();
+            let adapter = definitions.get(name).cloned();
             if let (Some(adapter), Some(test)) = (&adapter, &spec.test)
                 && !adapter.tests.contains_key(test)
             {
@@ -287,12 +296,12 @@ impl Sessions {
         let fitting = match &spec.target {
             _ if spec.test.is_some() => {
                 let test = spec.test.as_deref().unwrap_or_default();
-                let mut fitting = self.definitions.ranked(|it| it.tests.contains_key(test));
+                let mut fitting = definitions.ranked(|it| it.tests.contains_key(test));
                 fitting.sort_by_key(|it| it.tests.get(test).and_then(|it| it.rank).unwrap_or(it.rank));
                 fitting
             }
-            Target::Program(path) => self.definitions.for_program(path.as_path()),
-            Target::Module(_) => self.definitions.ranked(|it| it.launches("module")),
+            Target::Program(path) => definitions.for_program(path.as_path()),
+            Target::Module(_) => definitions.ranked(|it| it.launches("module")),
             Target::Process(_) | Target::Port { .. } => Vec::new(),
         };
         if fitting.is_empty() { Err(none(spec.target.title(&spec.root))) } else { Ok(fitting) }

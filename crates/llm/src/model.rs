@@ -51,8 +51,8 @@ pub struct Request {
     /// The instructions; empty for none.
     pub system: String,
     /// The transcript, oldest first. Protocols repair what a provider would refuse
-    /// ([`crate::transcript::repair`]).
-    pub messages: Vec<Message>,
+    /// ([`crate::transcript::repair`]). Shared, so that a long one is not copied for each request.
+    pub messages: Arc<Vec<Message>>,
     /// The tools that may be called, in a fixed order, so that the provider's caches hold.
     pub tools: Vec<ToolDefinition>,
     /// The most tokens that may be answered; the provider's default when `None`.

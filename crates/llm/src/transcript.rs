@@ -36,6 +36,34 @@ pub fn repair(messages: &[Message]) -> Vec<Message> {
     repaired
 }
 
+/// Whether [`repair`] would change nothing. Copies nothing.
+pub fn is_whole(messages: &[Message]) -> bool {
+    let mut rest = messages.iter();
+    while let Some(message) = rest.next() {
+        match message {
+            Message::User(_) => {}
+            Message::ToolResult(_) => return false,
+            Message::Assistant(assistant) => {
+                if assistant.failed() || is_empty(&assistant.content) {
+                    return false;
+                }
+                let mut seen: Vec<&str> = Vec::new();
+                for call in assistant.tool_calls() {
+                    if seen.contains(&call.id.as_str()) {
+                        return false;
+                    }
+                    seen.push(&call.id);
+                    match rest.next() {
+                        Some(Message::ToolResult(result)) if result.tool_call_id == call.id => {}
+                        _ => return false,
+                    }
+                }
+            }
+        }
+    }
+    true
+}
+
 fn is_empty(content: &[Content]) -> bool {
     content.iter().all(|content| match content {
         Content::Text { text, .. } => text.trim().is_empty(),
@@ -122,6 +150,8 @@ mod tests {
             .collect();
         assert_eq!(shown, expected);
         assert_eq!(repair(&repaired), repaired, "idempotent");
+        assert!(is_whole(&repaired), "what was repaired is whole");
+        assert!(!is_whole(messages) || repaired == messages, "what is whole is not changed");
     }
 
     #[test]

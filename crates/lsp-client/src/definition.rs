@@ -74,6 +74,8 @@ pub struct ServerDefinition {
     pub tries_new_files: bool,
     /// Came with the project: its command is shown before it is first run.
     pub from_project: bool,
+    /// What it was read from: two of one text are one.
+    pub(crate) written: Box<str>,
 }
 
 /// A language and its files.
@@ -464,6 +466,7 @@ impl ServerDefinition {
             })
             .collect::<Result<_, DefinitionError>>()?;
         Ok(Self {
+            written: text.into(),
             name: file.name,
             about: file.about,
             group: file.group,

@@ -139,6 +139,30 @@ impl Definitions {
         self.by_name.values().any(|entry| matches!(entry, Entry::Own(it) if it.from_project))
     }
 
+    /// The names of those that the other has otherwise, or has not, or has alone. Those built in are read by nobody for it.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let own = |of: &Self, name: &str| match of.by_name.get(name) {
+            Some(Entry::Own(it)) => Some(it.written.clone()),
+            _ => None,
+        };
+        let names: std::collections::BTreeSet<_> = self.by_name.keys().chain(other.by_name.keys()).collect();
+        names
+            .into_iter()
+            .filter(|name| own(self, name) != own(other, name))
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    /// The others, but these very ones where they are not among `differing`.
+    pub(crate) fn with(&self, mut others: Self, differing: &[String]) -> Self {
+        for (name, entry) in &mut others.by_name {
+            if let (Some(same), false) = (self.by_name.get(name), differing.iter().any(|it| it == name)) {
+                *entry = same.clone();
+            }
+        }
+        others
+    }
+
     /// The one of that name.
     pub fn get(&self, name: &str) -> Option<&Arc<ServerDefinition>> {
         self.by_name.get(name).map(Entry::definition)

@@ -40,6 +40,17 @@ pub struct Carried {
     pub standalone: bool,
 }
 
+/// Who a request is for.
+#[derive(Debug, Args, Clone)]
+pub struct Asked {
+    /// Which model: `planner`, `script:FILE`, or `PROVIDER/MODEL`
+    #[arg(long)]
+    pub model: Option<String>,
+    /// One of your agents, a folder below `agents` in your configuration folder
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
+}
+
 /// What Pilcrow does.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -65,9 +76,9 @@ pub enum Command {
         /// Consent
         #[command(flatten)]
         consent: Consent,
-        /// Which model: `planner`, `script:FILE`, or `PROVIDER/MODEL`
-        #[arg(long)]
-        model: Option<String>,
+        /// Who is asked
+        #[command(flatten)]
+        asked: Asked,
         /// Print what the built-in planner understands
         #[arg(long)]
         help_planner: bool,
@@ -190,6 +201,9 @@ pub enum Command {
         /// The seven layers they came through, and what each did
         #[arg(long, conflicts_with = "budget")]
         trace: bool,
+        /// As one of your agents has them
+        #[arg(long, value_name = "NAME")]
+        agent: Option<String>,
         /// The project
         #[command(flatten)]
         project: Project,
@@ -318,9 +332,22 @@ pub enum Sessions {
         /// Answer every question with yes, trust in the project included; lifts no denial
         #[arg(long)]
         yes: bool,
-        /// Which model: `planner`, `script:FILE`, or `PROVIDER/MODEL`
-        #[arg(long)]
-        model: Option<String>,
+        /// Who is asked
+        #[command(flatten)]
+        asked: Asked,
+    },
+    /// Put one into fewer words: a model goes on from a summary, the file keeps everything
+    Compact {
+        /// The session's id, or the beginning of it
+        id: String,
+        /// What the summary must not leave out
+        wishes: Option<String>,
+        /// Who carries it out
+        #[command(flatten)]
+        carried: Carried,
+        /// Who makes the summary
+        #[command(flatten)]
+        asked: Asked,
     },
     /// Write one as a document to standard output
     Export {

@@ -148,9 +148,33 @@ impl Config {
         merge::merge(sources)
     }
 
+    /// The same with the `tools.toml` of an agent's folder laid over it; environment and flags count over that. Blocks for a small
+    /// file.
+    ///
+    /// # Errors
+    /// Everything in the file that does not fit, with its line.
+    pub fn for_agent(&self, folder: &AbsPath) -> Result<Self, ConfigErrors> {
+        let mut sources = source::Sources::default();
+        sources.agent(&folder.join("tools.toml"));
+        merge::over(self, sources)
+    }
+
+    /// The names of the keys that the other has otherwise.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let names: std::collections::BTreeSet<&String> =
+            self.settings.keys().chain(other.settings.keys()).collect();
+        let value = |of: &Self, name: &str| of.get(name).cloned();
+        names.into_iter().filter(|name| value(self, name) != value(other, name)).cloned().collect()
+    }
+
     /// `model.default`: the model asked when nothing else names one.
     pub fn model(&self) -> Option<&str> {
         self.get("model.default").map(Value::text)
+    }
+
+    /// `model.context_window`: tokens of a model that does not say its own.
+    pub fn context_window(&self) -> u64 {
+        self.set("model.context_window").size() as u64
     }
 
     /// `providers.NAME.…`, by name.
@@ -188,6 +212,11 @@ impl Config {
     /// `tools.discovery`: whether a model is told of few tools and finds the others.
     pub fn searches_tools(&self) -> bool {
         self.set("tools.discovery").text() == "on"
+    }
+
+    /// `tools.enable`: which tools are there though they are off by themselves.
+    pub fn enabled_tools(&self) -> Vec<String> {
+        self.set("tools.enable").list().to_vec()
     }
 
     /// `tools.disable`: which tools are not there.

@@ -1,6 +1,7 @@
 //! Pilcrow's command line: reads what was written on it, opens what the command needs, and tells
 //! the shell how it ended.
 
+mod around;
 mod carrier;
 mod cli;
 mod commands;
@@ -53,8 +54,8 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
             output::line(tools::planner::grammar::HELP);
             Ok(Exit::Done)
         }
-        Command::Run { prompt, project, carried, consent, model, .. } => {
-            block_on(commands::run::run(prompt, None, &project, &carried, &consent, model.as_deref()))
+        Command::Run { prompt, project, carried, consent, asked, .. } => {
+            block_on(commands::run::run(prompt, None, &project, &carried, &consent, asked))
         }
         Command::Tool { batch: true, project, carried, consent, .. } => {
             block_on(commands::tool::batch(&project, &carried, &consent))
@@ -81,17 +82,25 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
             block_on(commands::undo::take_back(None, true, &project, &carried, json))
         }
         Command::Trust { folder, list, remove } => commands::trust::trust(folder, list, remove),
-        Command::Tools { budget, trace, project, json } => {
-            within(|| commands::tools::tools(&project, budget, trace, json))
+        Command::Tools { budget, trace, agent, project, json } => {
+            within(|| commands::tools::tools(&project, agent.as_deref(), budget, trace, json))
         }
         Command::Sessions {
-            command: cli::Sessions::Resume { id, prompt, carried, yes, model },
+            command: cli::Sessions::Resume { id, prompt, carried, yes, asked },
             project,
             json,
         } => {
             let consent = cli::Consent { yes, json };
-            let run = commands::run::run(prompt, Some(id), &project, &carried, &consent, model.as_deref());
-            block_on(run)
+            block_on(commands::run::run(prompt, Some(id), &project, &carried, &consent, asked))
+        }
+        Command::Sessions {
+            command: cli::Sessions::Compact { id, wishes, carried, asked },
+            project,
+            json,
+        } => {
+            let prompt = Some(format!("/compact {}", wishes.unwrap_or_default()));
+            let consent = cli::Consent { yes: false, json };
+            block_on(commands::run::run(prompt, Some(id), &project, &carried, &consent, asked))
         }
         Command::Sessions { command, project, json } => {
             within(|| commands::sessions::perform(command, &project, json))

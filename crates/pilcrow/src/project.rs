@@ -2,11 +2,11 @@
 //! parts meet.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use agent::store::SessionStore;
-use agent::{Filter, LayerTrace, Pipeline, Registry};
+use agent::{Filter, LayerTrace, Pipeline, Registry, Stamps};
 use anyhow::Context;
 use futures_util::future::BoxFuture;
 use hashline::{Limits, SnapshotStore};
@@ -21,7 +21,7 @@ use workspace::{
     Workspace,
 };
 
-use crate::config::Config;
+use crate::config::{Config, ConfigErrors};
 use crate::{cli, dap_front, logging, output, terminal};
 
 /// How long servers get to end by themselves.
@@ -92,6 +92,14 @@ pub struct Project {
     pub kit: Arc<Kit>,
     /// The tools.
     pub registry: Registry,
+    /// Our folders.
+    pub homes: Homes,
+    /// Whether the project was trusted when it was opened.
+    pub trusted: bool,
+    /// The editor's settings.
+    settings: Option<serde_json::Value>,
+    /// Of the files of settings, when they were read.
+    config_stamps: Mutex<Stamps>,
 }
 
 /// What one request that came from elsewhere is carried out with: the project's files and, where
@@ -163,6 +171,7 @@ impl Project {
         }
         let trust = TrustStore::new(homes.state.clone());
         let trusted = access.yes || access.trusted || trust.is_trusted(workspace.root());
+        let config_stamps = config_stamps(homes, workspace.root());
         let config = Config::load(&homes.config, settings.as_ref(), Some(workspace.root()), trusted, &[])?;
         if begins_log {
             logging::start(&homes.state, config.log_filter(), None)?;
@@ -196,7 +205,46 @@ impl Project {
         let debug = sessions(homes, &workspace, trusted, &processes, tell);
         let kit = kit(&workspace, &servers, &debug, &config, access.keep)?;
         let registry = registry(&kit, &config)?;
-        Ok(Self { config: Arc::new(config), workspace, policy, approver, processes, servers, kit, registry })
+        Ok(Self {
+            config: Arc::new(config),
+            workspace,
+            policy,
+            approver,
+            processes,
+            servers,
+            kit,
+            registry,
+            homes: homes.clone(),
+            trusted,
+            settings,
+            config_stamps: Mutex::new(config_stamps),
+        })
+    }
+
+    /// The settings as their files say now. Blocks for two small files.
+    ///
+    /// # Errors
+    /// Everything that does not fit.
+    pub fn load_config(&self, trusted: bool) -> Result<Config, ConfigErrors> {
+        let root = Some(self.workspace.root());
+        Config::load(&self.homes.config, self.settings.as_ref(), root, trusted, &[])
+    }
+
+    /// Whether the files of settings say something else by now than what is in force. What cannot be read changes nothing and is in
+    /// the log. Blocks for two small files.
+    pub fn has_other_settings(&self) -> bool {
+        let mut stamps = self.config_stamps.lock().unwrap_or_else(PoisonError::into_inner);
+        if stamps.hold() {
+            return false;
+        }
+        *stamps = config_stamps(&self.homes, self.workspace.root());
+        match self.load_config(self.trusted || self.policy.is_trusted()) {
+            Ok(config) => !self.config.differences(&config).is_empty(),
+            Err(errors) => {
+                tracing::warn!("{errors}\nthe settings stay as they were");
+                false
+            }
+        }
     }
 
     /// Past and present conversations of this project.
@@ -206,8 +254,8 @@ impl Project {
     }
 
     /// How the tools came to be those that are there, layer by layer.
-    pub fn tool_layers(&self) -> anyhow::Result<Vec<LayerTrace>> {
-        Ok(layers(&self.kit, &self.config).build()?.1)
+    pub fn tool_layers(&self, config: &Config) -> anyhow::Result<Vec<LayerTrace>> {
+        Ok(layers(&self.kit, config).build()?.1)
     }
 
     /// Ends everything that was started. `stopped` when the person waits for it.
@@ -223,14 +271,23 @@ impl Project {
     }
 }
 
+/// The files of settings as they are now.
+pub fn config_stamps(homes: &Homes, root: &AbsPath) -> Stamps {
+    let mut stamps = Stamps::default();
+    stamps.add(&homes.config.join("config.toml"));
+    stamps.add(&root.join(".pilcrow/config.toml"));
+    stamps
+}
+
 /// The tools, with the one that finds the others where a model is told of few.
-fn registry(kit: &Arc<Kit>, config: &Config) -> anyhow::Result<Registry> {
+pub fn registry(kit: &Arc<Kit>, config: &Config) -> anyhow::Result<Registry> {
     Ok(layers(kit, config).build()?.0)
 }
 
 /// The layers they come through.
 fn layers(kit: &Arc<Kit>, config: &Config) -> Pipeline {
-    let filter = Filter { disable: config.disabled_tools(), ..Filter::default() };
+    let (enable, disable) = (config.enabled_tools(), config.disabled_tools());
+    let filter = Filter { enable, disable, ..Filter::default() };
     Pipeline::base(tools::builtin(kit))
         .session(config.searches_tools().then(tools::search_tools))
         .filter(filter)

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::{
-    EventSink, Limits, Registry, Session, Standalone, TerminationReason, ToolCx, ToolResult, Toolset,
-    call_tool,
+    CompactionLimits, EventSink, Limits, Registry, Session, SessionError, Standalone, TerminationReason,
+    ToolCx, ToolResult, Toolset, call_tool,
 };
 use llm::Content;
 use serde_json::{Value, json};
@@ -15,8 +15,9 @@ use tokio_util::sync::CancellationToken;
 use tools::Kit;
 use workspace::{Approver, Commit, CommitId, Homes, Policy, RunId, Undo};
 
+use crate::around::{Around, Begin};
 use crate::commands::Exit;
-use crate::commands::tools::INSTRUCTIONS;
+use crate::config::Config;
 use crate::models;
 use crate::owner::{Call, Ran, Reply, Request, TakeBack};
 use crate::project::{Guest, Project};
@@ -129,18 +130,36 @@ impl Worker {
                 Err(error) => return Ok(Reply::Usage(error.to_string())),
             },
         };
-        let builder = Session::builder(model, self.registry.clone())
-            .system(INSTRUCTIONS.trim())
+        let begin = Begin {
+            policy: &self.policy,
+            kit: &self.kit,
+            agent: request.agent.as_deref(),
+            cwd: Some(&request.folder),
+        };
+        let around = match Around::new(project, &begin) {
+            Ok(around) => Arc::new(around),
+            Err(error) => return Ok(Reply::Usage(format!("{error:#}"))),
+        };
+        let wishes = compaction(&request.prompt);
+        if wishes.is_some() && resumed.is_none() {
+            let way = "pilcrow sessions compact ID";
+            return Ok(Reply::Usage(format!("there is no conversation yet to put into fewer words; {way}")));
+        }
+        let prompt = match around.prompt(&request.prompt) {
+            Ok(prompt) => prompt,
+            Err(error) => return Ok(Reply::Usage(error.to_string())),
+        };
+        let config = around.config();
+        let builder = Session::builder(model, around.registry()?)
+            .system(around.instructions())
+            .surroundings(around.clone())
             .cwd(project.workspace.root().to_string())
             .store(store)
             .sink(sink)
-            .policy(Arc::clone(&self.policy))
+            .policy(Arc::new(self.policy.beside_reading(&around.readable())))
             .approver(Arc::clone(&self.approver))
-            .searches_tools(project.config.searches_tools())
-            .limits(Limits {
-                turns: u32::try_from(project.config.turn_limit()).unwrap_or(u32::MAX),
-                ..Limits::default()
-            })
+            .searches_tools(config.searches_tools())
+            .limits(limits(&config))
             .cancel(cancel.clone());
         let session = match resumed {
             Some(loaded) => builder.resume(loaded).build(),
@@ -149,7 +168,12 @@ impl Worker {
         let mut unsaved = Unsaved::watch(&project.workspace);
         // Whoever asks for something lets the agent work again.
         project.kit.debug.hand_back().await;
-        let outcome = session.prompt(request.prompt).await;
+        if let Some(wishes) = wishes {
+            let compacted = session.compact(wishes).await;
+            session.close(Duration::from_millis(200)).await;
+            return Ok(Reply::Done(told_of_compaction(compacted)));
+        }
+        let outcome = session.prompt(prompt).await;
         if outcome.reason == TerminationReason::Aborted {
             project.kit.debug.stop(&outcome.run, SHUTDOWN).await;
         }
@@ -198,6 +222,32 @@ impl Worker {
             on_update: Box::new(|_| {}),
         })
     }
+}
+
+/// The bounds of a run.
+pub fn limits(config: &Config) -> Limits {
+    let usual = Limits::default();
+    Limits {
+        turns: u32::try_from(config.turn_limit()).unwrap_or(u32::MAX),
+        compaction: CompactionLimits { window: config.context_window(), ..usual.compaction },
+        ..usual
+    }
+}
+
+/// What `/compact WISHES` wishes for the summary; `None` for any other prompt.
+fn compaction(prompt: &str) -> Option<&str> {
+    let rest = prompt.trim().strip_prefix("/compact")?;
+    (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| rest.trim())
+}
+
+/// How putting a conversation into fewer words ended, as a run is told.
+fn told_of_compaction(compacted: Result<bool, SessionError>) -> Ran {
+    let (exit, why) = match compacted {
+        Ok(true) => (Exit::Done, None),
+        Ok(false) => (Exit::Done, Some("nothing was put into fewer words: it is short as it is".to_owned())),
+        Err(error) => (Exit::Failed, Some(error.to_string())),
+    };
+    Ran { exit, why, unsaved: Vec::new() }
 }
 
 /// The result with the files that the disk does not have as it says.

@@ -33,7 +33,7 @@ struct Outcome {
 }
 
 async fn ask(model: &RemoteModel, cancel: CancellationToken) -> Outcome {
-    let request = Request { messages: vec![Message::user("hi")], ..Request::default() };
+    let request = Request { messages: vec![Message::user("hi")].into(), ..Request::default() };
     let mut stream = model.stream(request, cancel);
     let mut retries = Vec::new();
     let message = tokio::time::timeout(Duration::from_secs(30), async {

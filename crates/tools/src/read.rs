@@ -9,7 +9,7 @@ use llm::ToolDefinition;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use text::LineIndex;
-use workspace::{AbsPath, Document, Effects, EntryKind, ErrorCode, Owner, ReadError};
+use workspace::{AbsPath, Document, Effects, EntryKind, ErrorCode, Owner, PathError, ReadError};
 
 use crate::lsp::target;
 use crate::outline::Outline;
@@ -90,7 +90,14 @@ impl Read {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
         let kit = &*self.kit;
-        let path = kit.workspace.resolve(&args.path)?;
+        let (path, args) = match kit.workspace.resolve(&args.path) {
+            // What the person lets be read outside, as their skills: nothing there can be edited, so it has no numbers, and no server
+            // knows it.
+            Err(PathError::Outside { target, .. }) if cx.may_read(&target) => {
+                (target, Arguments { raw: true, symbol: None, ..args })
+            }
+            path => (path?, args),
+        };
         cx.permit_read(&path).await?;
         if args.path.contains(['\n', '\r']) {
             let message = "the name holds a line end, which no header of a text can show; rename it first";

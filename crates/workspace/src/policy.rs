@@ -147,6 +147,14 @@ impl Policy {
         Self { options, memory, audit, asking: Semaphore::new(1) }
     }
 
+    /// The same, where what is below `folders` may be read unasked: what the person put there for the agent to read. A rule of theirs
+    /// that is more specific still counts.
+    pub fn beside_reading(&self, folders: &[AbsPath]) -> Self {
+        let mut options = PolicyOptions::clone(&self.options);
+        options.rules.extend(folders.iter().map(Rule::for_reading_below));
+        Self { options: Arc::new(options), ..self.beside() }
+    }
+
     /// The same rules for one request that comes from elsewhere: with a `--yes` of its own, and without
     /// what was answered here for this session only. Nor does what is answered there hold here, but for
     /// what is answered with always. Reads the remembered answers.

@@ -158,6 +158,19 @@ impl Rule {
         Self::parse(&text, source).unwrap_or_else(|_| everything())
     }
 
+    /// The rule that allows reading what is below a folder, which may hold any characters.
+    pub(crate) fn for_reading_below(folder: &crate::AbsPath) -> Self {
+        let text = format!("allow read {}/**", globset::escape(&folder.to_string()));
+        let source = "the person's folder of Pilcrow";
+        let pattern = PathPattern::parse(text.trim_start_matches("allow read ")).map(Pattern::Path);
+        // An escaped path is a glob; were it not, the rule would only ask.
+        let (decision, pattern) = match pattern {
+            Ok(pattern) => (Decision::Allow, pattern),
+            Err(_) => (Decision::Ask, Pattern::All),
+        };
+        Self { decision, capability: Capability::Read, pattern, text, source: source.into(), tightens: false }
+    }
+
     /// As it was written.
     pub fn text(&self) -> &str {
         &self.text

@@ -90,7 +90,7 @@ async fn by_model(cx: &RunCx, messages: &[Message], wishes: &str) -> Result<Stri
     }
     let request = Request {
         system: summary::INSTRUCTIONS.trim().to_owned(),
-        messages: vec![Message::user(summary::question(messages, wishes))],
+        messages: vec![Message::user(summary::question(messages, wishes))].into(),
         ..Request::default()
     };
     let stream = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

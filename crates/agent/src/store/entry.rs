@@ -209,7 +209,10 @@ impl EntryBody {
         Ok(match kind {
             "message" => match foreign_message(&value["message"]) {
                 Some(body) => body,
-                None => EntryBody::Other(value),
+                None => match known_part(&value["message"]) {
+                    Some(message) => EntryBody::Message(Box::new(message)),
+                    None => EntryBody::Other(value),
+                },
             },
             "model_change" => {
                 EntryBody::ModelChange { provider: text(&value, "provider"), model: text(&value, "modelId") }
@@ -291,6 +294,18 @@ fn foreign_message(message: &Value) -> Option<EntryBody> {
         },
         _ => return None,
     })
+}
+
+/// A message of which some blocks are not known here: a text says so in the place of each. `None` where that is not what is wrong.
+fn known_part(message: &Value) -> Option<Message> {
+    let mut message = message.clone();
+    for block in message.get_mut("content")?.as_array_mut()? {
+        if serde_json::from_value::<Content>(block.clone()).is_err() {
+            let kind: String = block["type"].as_str().unwrap_or("no").chars().take(40).collect();
+            *block = json!({ "type": "text", "text": format!("[a block of type {kind}, which is not known here]") });
+        }
+    }
+    serde_json::from_value(message).ok()
 }
 
 fn content(value: &Value) -> Vec<Content> {

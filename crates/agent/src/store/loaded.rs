@@ -103,6 +103,7 @@ impl LoadedSession {
     fn read_entries(&mut self, from: usize) {
         let text = &self.text;
         let mut entries: Vec<(Entry, bool, usize)> = Vec::new();
+        let mut lost: Vec<Lost> = Vec::new();
         let (mut at, mut number) = (from, 1);
         while at < text.len() {
             let end = text[at..].find('\n').map_or(text.len(), |found| at + found);
@@ -114,7 +115,13 @@ impl LoadedSession {
             }
             match Entry::read(text, line.clone()) {
                 Ok((entry, is_whole)) => entries.push((entry, is_whole, number)),
-                Err(error) => self.warnings.push(left_out(&self.file, text, &line, number, &error)),
+                Err(error) => {
+                    let line_text = &text[line.clone()];
+                    let before = || entries.last().map(|(entry, ..)| entry.id.clone());
+                    let (id, parent) = (field(line_text, "id"), field(line_text, "parentId").or_else(before));
+                    lost.push(Lost { id, parent, before: entries.len() });
+                    self.warnings.push(left_out(&self.file, text, &line, number, &error));
+                }
             }
         }
         // Of most lines only the head was read. What others follow was written whole; what nothing follows may be cut.
@@ -136,6 +143,7 @@ impl LoadedSession {
             entries.remove(place);
         }
         self.entries = entries.into_iter().map(|(entry, ..)| entry).collect();
+        bridge(&mut self.entries, lost);
         // Of two entries with one id the later counts.
         self.by_id =
             self.entries.iter().enumerate().map(|(place, entry)| (entry.id.clone(), place)).collect();
@@ -311,6 +319,45 @@ impl LoadedSession {
             open.extend(below.iter().rev().map(|child| (*child, deeper)));
         }
         lines
+    }
+}
+
+/// A line that cannot be read, as far as it is known.
+struct Lost {
+    id: Option<String>,
+    /// What it followed; what stands before it in the file where that cannot be read either.
+    parent: Option<String>,
+    /// Entries before it.
+    before: usize,
+}
+
+/// A text at the beginning of a line that is no JSON: what every entry has before its own fields.
+fn field(line: &str, name: &str) -> Option<String> {
+    let beginning = &line[..line.find("\"message\":").unwrap_or(line.len())];
+    let (_, rest) = beginning.split_once(&format!("\"{name}\":"))?;
+    let (value, _) = rest.trim_start().strip_prefix('"')?.split_once('"')?;
+    (!value.contains('\\')).then(|| value.to_owned())
+}
+
+/// Lets what followed a lost line follow what that did, so that one bad line does not part a session from its beginning.
+fn bridge(entries: &mut [Entry], mut lost: Vec<Lost>) {
+    if lost.is_empty() {
+        return;
+    }
+    let known: HashSet<String> = entries.iter().map(|entry| entry.id.clone()).collect();
+    for (place, entry) in entries.iter_mut().enumerate() {
+        // Several lines may be lost one after the other.
+        for _ in 0..=lost.len() {
+            let Some(missing) = entry.parent_id.clone().filter(|parent| !known.contains(parent)) else {
+                break;
+            };
+            let by_name = lost.iter().position(|it| it.before <= place && it.id.as_ref() == Some(&missing));
+            let found = by_name.or_else(|| lost.iter().rposition(|it| it.before <= place && it.id.is_none()));
+            let Some(line) = found.map(|at| &mut lost[at]) else { break };
+            // Others that followed it find it by its name.
+            line.id = Some(missing);
+            entry.parent_id.clone_from(&line.parent);
+        }
     }
 }
 

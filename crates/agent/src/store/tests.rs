@@ -66,6 +66,37 @@ fn a_torn_tail_is_dropped_with_a_warning_and_nothing_else_is_lost() {
 }
 
 #[test]
+fn a_damaged_line_does_not_part_a_session_from_its_beginning() {
+    // Its beginning is gone, or all but that.
+    let damaged: [fn(&Value) -> String; 2] =
+        [|line| format!("{}\n", &line.to_string()[1..]), |line| format!("{}\n", &line.to_string()[..12])];
+    let (one, two) = (user("a", None, "one"), user("b", Some("a"), "two"));
+    let (three, four) = (user("c", Some("b"), "three"), user("d", Some("c"), "four"));
+    for damage in damaged {
+        let text = file(&[header(), one.clone()]) + &damage(&two) + &file(&[three.clone(), four.clone()]);
+        let session = read(&text);
+        assert_eq!((texts(&session).join(" "), session.warnings.len()), ("one three four".to_owned(), 1));
+        let lost = damage(&two) + &damage(&three);
+        let session = read(&(file(&[header(), one.clone()]) + &lost + &file(std::slice::from_ref(&four))));
+        assert_eq!((texts(&session).join(" "), session.warnings.len()), ("one four".to_owned(), 2));
+    }
+    // Another branch is no part of what followed the line, where that still says what it followed.
+    let beside = user("x", Some("a"), "beside");
+    let text = file(&[header(), one, beside]) + &damaged[0](&two) + &file(&[three]);
+    assert_eq!(texts(&read(&text)), ["one", "three"]);
+}
+
+#[test]
+fn a_message_keeps_what_is_known_of_it() {
+    let content = json!([{"type": "text", "text": "one"}, {"type": "hologram", "data": 1}, {"type": "text", "text": "two"}]);
+    let message = json!({"role": "user", "content": content, "timestamp": 1});
+    let session = read(&file(&[header(), entry("message", "a", None, json!({ "message": message }))]));
+    let shown = texts(&session).join("");
+    assert!(shown.contains("one") && shown.contains("two") && shown.contains("type hologram"), "{shown}");
+    assert!(session.text().contains("\"data\":1"), "the file keeps it");
+}
+
+#[test]
 fn newer_versions_and_other_files_are_refused_by_name() {
     for (line, part) in [
         (

@@ -105,7 +105,7 @@ async fn once(random: u64) {
     let outcome = session.prompt("again").await;
     assert_eq!((outcome.reason, outcome.final_text.as_str()), (TerminationReason::NoToolCalls, "went on"));
     let sent = &model.requests()[0].messages;
-    assert_eq!(llm::transcript::repair(sent), *sent, "a provider takes it");
+    assert_eq!(llm::transcript::repair(sent), **sent, "a provider takes it");
     session.close(DEADLINE).await;
     let after: Vec<String> = store.load(&id).unwrap().context().iter().map(Message::text).collect();
     assert_eq!(after[..said.len()], said);

@@ -14,6 +14,7 @@ mod pipeline;
 mod properties;
 mod queues;
 mod recovery;
+mod reload;
 mod sessions;
 mod stop;
 mod tools;
@@ -189,6 +190,7 @@ fn show(event: &Event) -> String {
         Event::Notice { .. } => "notice".to_owned(),
         Event::RetryStart { attempt, delay_ms, .. } => format!("retry {attempt} {delay_ms}"),
         Event::RetryEnd { attempt, success } => format!("retry_end {attempt} {success}"),
+        Event::Reloaded { changed, problems } => format!("reloaded {changed:?} {problems:?}"),
         Event::ModelChange { model, .. } => format!("model {model}"),
         Event::ThinkingLevelChange { level } => format!("thinking {level:?}"),
         Event::CustomMessage { kind, .. } => format!("custom {kind}"),

@@ -62,7 +62,7 @@ mod tests {
         let endpoint =
             Endpoint { context_window: window, max_output: most, ..Endpoint::new("p", "http://x", "m") };
         let request = Request {
-            messages: vec![Message::user("x".repeat(input))],
+            messages: vec![Message::user("x".repeat(input))].into(),
             max_tokens: wanted,
             ..Request::default()
         };

@@ -133,7 +133,7 @@ fn transcript(api: &str) -> Vec<Message> {
 fn request(api: &str) -> Request {
     Request {
         system: "Be brief.".to_owned(),
-        messages: transcript(api),
+        messages: transcript(api).into(),
         tools: vec![ToolDefinition {
             name: "read".to_owned(),
             label: "Read".to_owned(),
@@ -285,8 +285,11 @@ fn a_longer_transcript_begins_with_the_shorter_so_that_caches_hold() {
         let mut before: Vec<Value> = Vec::new();
         // Where a batch is whole: later messages must not change how it was sent.
         for length in [1, 4, 7, 9, 11] {
-            let request =
-                Request { messages: whole[..length].to_vec(), cache: CacheRetention::None, ..request(name) };
+            let request = Request {
+                messages: whole[..length].to_vec().into(),
+                cache: CacheRetention::None,
+                ..request(name)
+            };
             let now = sent(&protocol.encode(&endpoint(), &request).unwrap().body);
             assert!(now.len() >= before.len(), "{name} {length}");
             assert_eq!(now[..before.len()], before, "{name} {length}");
@@ -324,7 +327,7 @@ fn a_budget_leaves_room_for_the_answer_and_ends_where_another_model_began_the_tu
     ]));
     let endpoint = Endpoint { thinking, ..endpoint() };
     let request = |messages: &[Message], level| Request {
-        messages: messages.to_vec(),
+        messages: messages.to_vec().into(),
         thinking: Some(level),
         temperature: Some(0.5),
         ..request("anthropic-messages")

@@ -74,7 +74,8 @@ fn request() -> Request {
             assistant("elsewhere", vec![thinking("foreign"), call("call_1|fc_very_long", json!({}))]),
             result("call_1|fc_very_long", vec![]),
             Message::user("and now?"),
-        ],
+        ]
+        .into(),
         tools: vec![ToolDefinition {
             name: "read".to_owned(),
             label: "Read".to_owned(),
@@ -143,7 +144,8 @@ fn what_servers_differ_in_is_data() {
 #[test]
 fn no_tools_means_no_field_and_a_key_does_not_print() {
     let endpoint = Endpoint { api_key: ApiKey::new("sk-secret"), ..endpoint() };
-    let http = encode(&endpoint, &Request { messages: vec![Message::user("hi")], ..Request::default() });
+    let http =
+        encode(&endpoint, &Request { messages: vec![Message::user("hi")].into(), ..Request::default() });
     assert_eq!(http.body.get("tools"), None);
     assert!(!format!("{http:?} {endpoint:?}").contains("sk-secret"));
 }
@@ -153,7 +155,7 @@ fn the_level_of_thinking_and_a_key_of_its_own_reach_the_request() {
     let mut endpoint = Endpoint::new("p", "http://127.0.0.1:1/v1", "m");
     endpoint.api_key = ApiKey::new("old");
     let with = |thinking| Request {
-        messages: vec![Message::user("hi")],
+        messages: vec![Message::user("hi")].into(),
         thinking,
         api_key: ApiKey::new("new"),
         ..Request::default()
@@ -173,7 +175,7 @@ fn b84_pictures_of_a_failed_call_reach_the_model() {
     };
     let asked = assistant("local", vec![call("a", json!({}))]);
     let messages = vec![Message::user("go"), asked, failed];
-    let http = encode(&endpoint(), &Request { messages, ..Request::default() });
+    let http = encode(&endpoint(), &Request { messages: messages.into(), ..Request::default() });
     assert_eq!(http.body["messages"][2]["content"], "it broke");
     assert_eq!(http.body["messages"][3]["content"][1]["type"], "image_url");
 }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 async fn ask(model: &ScriptModel, messages: &[&str]) -> AssistantMessage {
     let request = Request {
-        messages: messages.iter().map(|text| Message::user(*text)).collect(),
+        messages: messages.iter().map(|text| Message::user(*text)).collect::<Vec<_>>().into(),
         tools: vec![ToolDefinition {
             name: "read".to_owned(),
             label: String::new(),

@@ -4,14 +4,18 @@
 //! is not told of an end in time is ended all the same.
 
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use workspace::AbsPath;
 
 use super::ServerPool;
 use super::slot::{Slot, SlotState};
+use crate::definitions::Definitions;
 use crate::error::ServerError;
 use crate::server::{Clock, Server};
+
+/// How long a server of a definition that changed gets to end.
+const GRACE: Duration = Duration::from_secs(5);
 
 impl ServerPool {
     /// Ends servers and starts them anew: those of a file, or all that run; of `name` alone if one is
@@ -68,6 +72,34 @@ impl ServerPool {
         };
         // One that could not be read at all (it panicked) changes nothing.
         let Ok(fresh) = fresh else { return Ok(Vec::new()) };
+        self.take(fresh, grace, clock).await
+    }
+
+    /// Takes these definitions. The servers of those that differ are ended, politely and after this has returned; gives their names.
+    /// Called within a tokio runtime.
+    pub fn take_definitions(self: &Arc<Self>, fresh: Definitions) -> Vec<String> {
+        let names = self.definitions().differences(&fresh);
+        if names.is_empty() {
+            return names;
+        }
+        let fresh = self.definitions().with(fresh, &names);
+        let this = Arc::clone(self);
+        self.tracker.spawn(async move {
+            let total = GRACE * 2;
+            let clock = Clock { until: Instant::now() + total, total, cancel: &this.stop };
+            if let Err(error) = this.take(fresh, GRACE, clock).await {
+                tracing::debug!(%error, "servers of changed definitions were ended at once");
+            }
+        });
+        names
+    }
+
+    async fn take(
+        self: &Arc<Self>,
+        fresh: Definitions,
+        grace: Duration,
+        clock: Clock<'_>,
+    ) -> Result<Vec<Arc<Slot>>, ServerError> {
         let fresh = Arc::new(fresh);
         *self.definitions.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&fresh);
         let mut gone = Vec::new();

@@ -147,6 +147,11 @@ impl Bench {
         std::fs::write(self.path(name), text).unwrap();
     }
 
+    /// What the pool would read now.
+    pub fn defined(&self) -> Definitions {
+        self.files.lock().unwrap().clone()
+    }
+
     /// Other definitions, for whoever reads them next.
     pub fn define(&self, servers: Vec<Server<'_>>) {
         *self.files.lock().unwrap() = defined(self.folder.path(), "-new", servers);

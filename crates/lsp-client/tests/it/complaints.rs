@@ -227,6 +227,25 @@ async fn omp_3546_a_reload_reads_the_definitions_anew() {
 }
 
 #[tokio::test]
+async fn definitions_that_are_given_anew_end_only_the_servers_that_differ() {
+    let servers = |text: &str| vec![("scripted", hovers_with(text), "")];
+    let bench = build(&[("a.txt", "a")], servers("old"), |_| ());
+    let doc = bench.doc("a.txt");
+    let hover = async || bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap().value.unwrap();
+    assert_eq!(hover().await, "old");
+    assert_eq!(bench.pool.take_definitions(bench.defined()), Vec::<String>::new());
+    assert_eq!((hover().await, bench.got("scripted", "initialize").len()), ("old".to_owned(), 1));
+    bench.define(servers("new"));
+    assert_eq!(bench.pool.take_definitions(bench.defined()), ["scripted"]);
+    // The old one ends meanwhile.
+    let started = Instant::now();
+    while bench.pool.hover(&doc, 0, &cx(LONG)).await.ok().and_then(|it| it.value).as_deref() != Some("new") {
+        assert!(started.elapsed() < Duration::from_secs(30));
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
 async fn omp_2329_a_file_is_formatted_with_the_indentation_that_it_has() {
     let script = Script::new(json!({"textDocumentSync": 2, "documentFormattingProvider": true}))
         .on("textDocument/formatting", [Step::Result(Value::Null)]);

@@ -22,7 +22,7 @@ pub async fn run(
     project: &cli::Project,
     carried: &cli::Carried,
     consent: &cli::Consent,
-    model: Option<&str>,
+    asked: cli::Asked,
 ) -> anyhow::Result<Exit> {
     let prompt = match prompt.filter(|prompt| prompt != "-") {
         Some(prompt) => prompt,
@@ -40,7 +40,8 @@ pub async fn run(
     let mut carrier = Carrier::find(project, carried, access).await?;
     let listener: Arc<dyn Listener> = if consent.json { Arc::new(Lines) } else { Arc::new(Told::default()) };
     let folder = std::path::absolute(".")?;
-    let request = Request { prompt, model: model.map(str::to_owned), folder, resume };
+    let cli::Asked { model, agent } = asked;
+    let request = Request { prompt, model, folder, resume, agent };
     let reply = carrier.run(request, listener, &cancel).await;
     carrier.close(&cancel).await;
     let Ran { exit, why, unsaved } = match reply? {
@@ -112,6 +113,13 @@ impl Told {
             Event::ToolExecutionEnd { tool_name, is_error: true, content, .. } => {
                 let first = content.iter().find_map(text_of).and_then(|text| text.lines().next());
                 output::note(&format!("· {tool_name} failed: {}", first.unwrap_or_default()));
+            }
+            Event::Reloaded { changed, problems } => {
+                changed.iter().for_each(|what| output::note(&format!("· taken anew: {what}")));
+                problems.iter().for_each(|problem| output::note(&format!("· {problem}")));
+            }
+            Event::CompactionEnd { summary: Some(_), kept, .. } => {
+                output::note(&format!("· put into fewer words, but for the newest {kept} messages"));
             }
             Event::Notice { text, .. } => output::note(&format!("· {text}")),
             Event::RetryStart { attempt, max, error, .. } => {

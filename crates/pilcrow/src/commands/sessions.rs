@@ -30,7 +30,9 @@ pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) ->
         }
         cli::Sessions::Export { id, format } => export(&store, id.as_deref(), format),
         cli::Sessions::Delete { ids } => delete(&store, &ids),
-        cli::Sessions::Resume { .. } => return Ok(wrong_use("`resume` needs a prompt")),
+        cli::Sessions::Resume { .. } | cli::Sessions::Compact { .. } => {
+            return Ok(wrong_use("`resume` needs a prompt"));
+        }
     };
     match done {
         Ok(exit) => Ok(exit),

@@ -1,11 +1,13 @@
 //! `pilcrow tools`: what a model is told of at first and what it has to find, and how much of its window
 //! that takes.
 
-use agent::{LayerTrace, Presence, Toolset};
+use agent::{LayerTrace, Presence, Registry, Toolset};
 use serde_json::json;
 use std::sync::Arc;
 
 use super::Exit;
+use crate::around::{Around, Begin};
+use crate::config::Config;
 use crate::project::{Access, Project};
 use crate::{cli, output};
 
@@ -14,10 +16,19 @@ pub const INSTRUCTIONS: &str = include_str!("../instructions.md");
 
 /// Lists the tools; with `budget` only what a model is told of before its first search, with sizes; with `trace` the layers that they
 /// came through.
-pub fn tools(project: &cli::Project, budget: bool, trace: bool, as_json: bool) -> anyhow::Result<Exit> {
-    let project = Project::open(project, Access { yes: false, keep: false, trusted: false })?;
+pub fn tools(
+    project: &cli::Project,
+    agent: Option<&str>,
+    budget: bool,
+    trace: bool,
+    as_json: bool,
+) -> anyhow::Result<Exit> {
+    let project = Arc::new(Project::open(project, Access { yes: false, keep: false, trusted: false })?);
+    let begin = Begin { policy: &project.policy, kit: &project.kit, agent, cwd: None };
+    let around = Around::new(&project, &begin)?;
+    let config = around.config();
     if trace {
-        for (at, layer) in project.tool_layers()?.into_iter().enumerate() {
+        for (at, layer) in project.tool_layers(&config)?.into_iter().enumerate() {
             let LayerTrace { layer, tools, did } = layer;
             if as_json {
                 output::json(&json!({ "layer": at + 1, "name": layer, "tools": tools, "did": did }));
@@ -29,12 +40,12 @@ pub fn tools(project: &cli::Project, budget: bool, trace: bool, as_json: bool) -
         return Ok(Exit::Done);
     }
     if budget {
-        tell_budget(&project, as_json);
+        tell_budget(&around, as_json)?;
         return Ok(Exit::Done);
     }
-    for tool in project.registry.tools() {
+    for tool in around.registry()?.tools() {
         let definition = tool.definition();
-        let at_start = !project.config.searches_tools() || tool.presence() == Presence::Start;
+        let at_start = !config.searches_tools() || tool.presence() == Presence::Start;
         if as_json {
             output::json(
                 &json!({ "name": definition.name, "label": definition.label, "at_start": at_start }),
@@ -47,23 +58,24 @@ pub fn tools(project: &cli::Project, budget: bool, trace: bool, as_json: bool) -
     Ok(Exit::Done)
 }
 
-/// What a model is sent before its first search, each part as it is sent, with its name.
-pub fn opening(project: &Project) -> Vec<(String, String)> {
-    let registry = Arc::new(project.registry.clone());
-    let tools =
-        if project.config.searches_tools() { Toolset::searched(registry) } else { Toolset::whole(registry) };
+/// The tools of which a model is told before its first search, each as it is sent, with its name.
+fn first_tools(registry: Registry, config: &Config) -> Vec<(String, String)> {
+    let registry = Arc::new(registry);
+    let tools = if config.searches_tools() { Toolset::searched(registry) } else { Toolset::whole(registry) };
     let definitions = tools.definitions().into_iter().map(|definition| {
         let sent = json!({
             "name": definition.name, "description": definition.description, "parameters": definition.parameters,
         });
         (definition.name, sent.to_string())
     });
-    std::iter::once(("instructions".to_owned(), INSTRUCTIONS.trim().to_owned())).chain(definitions).collect()
+    definitions.collect()
 }
 
-fn tell_budget(project: &Project, as_json: bool) {
-    let mut rows: Vec<(String, usize)> =
-        opening(project).into_iter().map(|(name, text)| (name, text.len())).collect();
+fn tell_budget(around: &Around, as_json: bool) -> anyhow::Result<()> {
+    let context = around.context();
+    let mut rows = context.parts(INSTRUCTIONS);
+    let tools = first_tools(around.registry()?, &around.config());
+    rows.extend(tools.into_iter().map(|(name, text)| (name, text.len())));
     rows.push(("total".to_owned(), rows.iter().map(|(_, bytes)| bytes).sum()));
     for (name, bytes) in rows {
         // English and JSON come to about four bytes a token with today's vocabularies.
@@ -74,6 +86,8 @@ fn tell_budget(project: &Project, as_json: bool) {
             output::line(&format!("{name:<14} {bytes:>6} bytes  about {tokens:>5} tokens"));
         }
     }
+    context.notes.iter().for_each(|note| output::note(&format!("pilcrow: {note}")));
+    Ok(())
 }
 
 #[cfg(test)]

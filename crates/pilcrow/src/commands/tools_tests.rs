@@ -83,7 +83,8 @@ fn project() -> (tempfile::TempDir, Project) {
 fn what_a_model_is_told_at_first_is_short() {
     let (_temp, project) = project();
     let vocabulary = tiktoken_rs::o200k_base().unwrap();
-    let parts = opening(&project);
+    let mut parts = vec![("instructions".to_owned(), INSTRUCTIONS.trim().to_owned())];
+    parts.extend(first_tools(project.registry.clone(), &project.config));
     let counts: Vec<usize> = parts.iter().map(|(_, text)| vocabulary.encode_ordinary(text).len()).collect();
     for ((name, _), tokens) in parts.iter().zip(&counts) {
         println!("{name}: {tokens} tokens");

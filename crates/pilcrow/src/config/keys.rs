@@ -52,6 +52,14 @@ pub const KEYS: &[Key] = &[
         doc: "The model to ask: `PROVIDER/MODEL`, `planner`, or `script:FILE`. Not set: what is found, else the planner.",
     },
     Key {
+        name: "model.context_window",
+        class: Class::Free,
+        kind: Kind::Integer { least: 1_000, most: 1_000_000_000 },
+        default: Some("128000"),
+        variable: Some("PILCROW_MODEL_CONTEXT_WINDOW"),
+        doc: "Tokens that fit into the window of a model of which that is not known.",
+    },
+    Key {
         name: "providers.NAME.base_url",
         class: Class::Personal,
         kind: Kind::Url,
@@ -146,6 +154,14 @@ pub const KEYS: &[Key] = &[
         default: Some("\"on\""),
         variable: Some("PILCROW_TOOLS_DISCOVERY"),
         doc: "Whether a model is told of few tools at first and finds the others by `search_tools`, or of all of them at once.",
+    },
+    Key {
+        name: "tools.enable",
+        class: Class::Personal,
+        kind: Kind::Texts,
+        default: Some("[]"),
+        variable: Some("PILCROW_TOOLS_ENABLE"),
+        doc: "Tools that are there though they are off by themselves, by name or by where they come from.",
     },
     Key {
         name: "tools.disable",

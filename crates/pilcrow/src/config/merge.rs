@@ -28,6 +28,23 @@ pub(super) fn merge(sources: Sources) -> Result<Config, ConfigErrors> {
     Ok(config)
 }
 
+/// One configuration with another source over it, which is weaker than environment and flags.
+pub(super) fn over(config: &Config, sources: Sources) -> Result<Config, ConfigErrors> {
+    if !sources.errors.is_empty() {
+        return Err(ConfigErrors(sources.errors));
+    }
+    let mut config = config.clone();
+    for entry in sources.entries {
+        let is_stronger =
+            |origin: &Origin| matches!(origin, Origin::Environment { .. } | Origin::Flag { .. });
+        let now = config.settings.get(&entry.name);
+        if !now.is_some_and(|setting| setting.origins.iter().any(is_stronger)) {
+            config.settings.insert(entry.name, Setting { value: entry.value, origins: entry.origins });
+        }
+    }
+    Ok(config)
+}
+
 fn defaults() -> BTreeMap<String, Setting> {
     let mut settings = BTreeMap::new();
     for key in KEYS {

@@ -100,6 +100,11 @@ impl Sources {
         self.file(path, |path, line| Origin::Person { path, line });
     }
 
+    /// An agent's `tools.toml`: the keys of the group `tools`, without its name.
+    pub(super) fn agent(&mut self, path: &AbsPath) {
+        self.file_below(path, &["tools"], |path, line| Origin::Person { path, line });
+    }
+
     pub(super) fn project(&mut self, path: &AbsPath) {
         self.file(path, |path, line| Origin::Project { path, line });
     }
@@ -166,15 +171,31 @@ impl Sources {
     }
 
     fn file(&mut self, path: &AbsPath, place: impl Fn(AbsPath, usize) -> Origin) {
+        self.file_below(path, &[], place);
+    }
+
+    fn file_below(&mut self, path: &AbsPath, group: &[&str], place: impl Fn(AbsPath, usize) -> Origin) {
         match std::fs::read_to_string(path) {
-            Ok(text) => self.toml(path, &text, place),
+            Ok(text) => self.toml_below(path, &text, group, place),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(source) => self.errors.push(ConfigError::Read { path: path.clone(), source }),
         }
     }
 
     /// The text of a file.
+    #[cfg(test)]
     pub(super) fn toml(&mut self, path: &AbsPath, text: &str, place: impl Fn(AbsPath, usize) -> Origin) {
+        self.toml_below(path, text, &[], place);
+    }
+
+    /// The text of a file whose keys are of this group.
+    pub(super) fn toml_below(
+        &mut self,
+        path: &AbsPath,
+        text: &str,
+        group: &[&str],
+        place: impl Fn(AbsPath, usize) -> Origin,
+    ) {
         let line = |span: Range<usize>| {
             text.as_bytes()[..span.start.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
         };
@@ -208,7 +229,8 @@ impl Sources {
                 }),
             }
         }
-        self.table(table, &mut Vec::new(), &place);
+        let mut group: Vec<String> = group.iter().map(ToString::to_string).collect();
+        self.table(table, &mut group, &place);
     }
 
     fn table(
@@ -219,8 +241,10 @@ impl Sources {
     ) {
         let mut items: Vec<(&Spanned<_>, &Spanned<DeValue<'_>>)> = table.iter().collect();
         items.sort_by_key(|(key, _)| key.span().start);
+        let is_outermost = |path: &[String]| path.is_empty() || path == ["tools"];
         for (name, value) in items {
-            if path.is_empty() && name.get_ref() == "format" {
+            // Read before; no group has a key of that name.
+            if is_outermost(path) && name.get_ref() == "format" {
                 continue;
             }
             path.push(name.get_ref().to_string());

@@ -66,6 +66,8 @@ fn every_key_is_whole_and_its_default_is_what_the_program_uses() {
     assert_eq!(config.idle_stop(), Duration::from_secs(600));
     assert_eq!(config.max_warm(), 4);
     assert_eq!(config.turn_limit(), 200);
+    assert_eq!(config.context_window(), agent::CompactionLimits::default().window);
+    assert_eq!((config.enabled_tools(), config.disabled_tools()), (Vec::new(), Vec::new()));
     assert_eq!(config.log_filter(), "info");
     let mut variables: Vec<_> = KEYS.iter().filter_map(|key| key.variable).collect();
     variables.sort_unstable();
@@ -343,4 +345,31 @@ fn the_page_of_the_format_names_every_key() {
         let row = format!("| `{}` | {} | {default} | {variable} | {} |", key.name, key.class.name(), key.doc);
         assert!(page.contains(&row), "docs/formats/config.md lacks the row\n{row}");
     }
+}
+
+#[test]
+fn an_agents_tools_count_over_files_and_below_variables() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = path("/").join(temp.path());
+    let file = folder.join("tools.toml");
+    let given = || Given {
+        person: "tools.disable = ['undo']\ntools.discovery = 'on'\n",
+        environment: &[("PILCROW_TOOLS_ENABLE", "bash")],
+        ..Given::default()
+    };
+    let config = given().merge().unwrap();
+    assert_eq!(config.for_agent(&folder).unwrap().disabled_tools(), ["undo"], "the file need not be there");
+    let text = "format = 1\nenable = ['ls']\ndisable = ['write']\ndiscovery = 'off'\n";
+    std::fs::write(&file, text).unwrap();
+    let agents = config.for_agent(&folder).unwrap();
+    assert_eq!(
+        (agents.enabled_tools(), agents.disabled_tools()),
+        (vec!["bash".into()], vec!["write".into()])
+    );
+    assert!(!agents.searches_tools());
+    assert_eq!(shown(&agents, "tools.disable").1, format!("{file}:3"));
+    assert_eq!(config.differences(&agents), ["tools.disable", "tools.discovery"]);
+    std::fs::write(&file, "fsync = 'on'\n").unwrap();
+    let errors = config.for_agent(&folder).unwrap_err().to_string();
+    assert!(errors.starts_with(&format!("{file}:1: there is no key `tools.fsync`")), "{errors}");
 }

@@ -15,13 +15,14 @@ use super::runs::{AsOf, Place, Runs, TakeBack, What, Work};
 use super::{Connection, transcript};
 
 /// Every command.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 9] = [
     "pilcrow.prompt",
     "pilcrow.refactor",
     "pilcrow.request",
     "pilcrow.stop",
     "pilcrow.undo",
     "pilcrow.redo",
+    "pilcrow.compact",
     "pilcrow.transcript",
     "pilcrow.debug.handBack",
 ];
@@ -66,6 +67,13 @@ struct Which {
     uri: Option<String>,
 }
 
+#[derive(Deserialize, Default)]
+struct Compact {
+    session: Option<String>,
+    wishes: Option<String>,
+    uri: Option<String>,
+}
+
 /// What became of a command.
 pub enum Executed {
     /// Done, or begun: the answer.
@@ -106,6 +114,12 @@ pub fn execute(
             let Which { uri, .. } = read_or_default(first)?;
             let place = uri.map(|uri| place(connection, &uri, None)).transpose()?;
             Work { what: What::TakeBack(None), place, as_of: None, title: "redo".to_owned() }
+        }
+        "pilcrow.compact" => {
+            let Compact { session, wishes, uri } = read_or_default(first)?;
+            let place = uri.map(|uri| place(connection, &uri, None)).transpose()?;
+            let what = What::Compact { session, wishes: wishes.unwrap_or_default() };
+            Work { what, place, as_of: None, title: "compact".to_owned() }
         }
         "pilcrow.stop" => {
             let Which { session, .. } = read_or_default(first)?;

@@ -207,6 +207,14 @@ impl Projects {
         if tokio::time::timeout(SETTINGS, self.settled.cancelled()).await.is_err() {
             tracing::debug!("the editor's settings did not come");
         }
+        let known = self.lock().opened.get(root).and_then(|opened| opened.project.get().cloned());
+        if let Some(project) = known
+            && tokio::task::spawn_blocking(move || project.has_other_settings()).await.unwrap_or(false)
+        {
+            // Runs that go on keep the project that they began with.
+            let retired = self.lock().opened.remove(root);
+            retired.into_iter().for_each(|opened| self.retire(opened));
+        }
         let (opened, user) = {
             let mut state = self.lock();
             let opened = Arc::clone(state.opened.entry(root.clone()).or_default());

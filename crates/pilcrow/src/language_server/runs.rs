@@ -10,7 +10,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use agent::{Envelope, Event, EventSink, Limits, Session, Standalone, TerminationReason, ToolCx, Toolset};
+use agent::store::LoadedSession;
+use agent::{Envelope, Event, EventSink, Session, Standalone, TerminationReason, ToolCx, Toolset};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use llm::Model;
@@ -31,10 +32,11 @@ use super::progress::Progress;
 use super::projects::Lease;
 use super::request_line::RequestLine;
 use super::transcript::{self, Transcript};
-use crate::commands::tools::INSTRUCTIONS;
+use crate::around::{Around, Begin};
 use crate::models;
 use crate::project::Project;
 use crate::unsaved::{self, Unsaved};
+use crate::worker::limits;
 
 /// Ended runs that are remembered, for undo and their transcripts.
 const MAX_ENDED: usize = 200;
@@ -83,6 +85,13 @@ pub enum What {
     Request(RequestLine),
     /// Undo, or redo with `None`.
     TakeBack(Option<TakeBack>),
+    /// A conversation is put into fewer words; the newest without a name.
+    Compact {
+        /// Its session.
+        session: Option<String>,
+        /// What the summary must not leave out.
+        wishes: String,
+    },
 }
 
 /// What is taken back.
@@ -383,6 +392,9 @@ async fn work_out(
     };
     match &work.what {
         What::TakeBack(which) => take_back(connection, session, &lease, which.as_ref(), cancel).await,
+        What::Compact { session, wishes } => {
+            compact(connection, &lease, session.clone(), wishes, cancel).await
+        }
         What::Prompt { .. } | What::Call { .. } | What::Request(_) => {
             *shown = true;
             converse(connection, session, work, &lease, cancel, progress).await
@@ -404,7 +416,7 @@ fn takes_back(connection: &Connection, work: &Work) -> bool {
     let text = match &work.what {
         What::TakeBack(_) => return true,
         What::Prompt { text } | What::Request(RequestLine { text, .. }) => text,
-        What::Call { .. } => return false,
+        What::Call { .. } | What::Compact { .. } => return false,
     };
     let path = work.place.as_ref().and_then(|place| place.path.as_ref());
     !connection.has_model(path) && matches!(grammar::parse(text), Some(grammar::Job::Undo))
@@ -428,6 +440,12 @@ async fn converse(
         }
         None => work,
     };
+    let policy = Arc::new(project.policy.beside());
+    let (reading, using) = (Arc::clone(project), Arc::clone(&policy));
+    let around = tokio::task::spawn_blocking(move || {
+        Around::new(&reading, &Begin { policy: &using, kit: &reading.kit, agent: None, cwd: None })
+    });
+    let around = Arc::new(around.await??);
     let (model, prompt): (Arc<dyn Model>, String) = match &work.what {
         What::Call { tool, arguments, words } => {
             let mut arguments = arguments.clone();
@@ -438,9 +456,9 @@ async fn converse(
             }
             (Arc::new(Planner::with_call(tool, arguments)), words.clone())
         }
-        What::Prompt { text } => prompted(connection, project, text, work)?,
-        What::Request(request) => prompted(connection, project, &request.text, work)?,
-        What::TakeBack(_) => unreachable!("taken back without a session"),
+        What::Prompt { text } => prompted(connection, project, &around.prompt(text)?, work)?,
+        What::Request(request) => prompted(connection, project, &around.prompt(&request.text)?, work)?,
+        What::TakeBack(_) | What::Compact { .. } => unreachable!("they have no session of their own"),
     };
     let transcript = Transcript::new(project.workspace.state(), session)?;
     connection.runs.has_transcript(session, transcript.path());
@@ -465,10 +483,11 @@ async fn converse(
         Some(connection.veil.hide(path, text.as_deref()?, request.range.start))
     });
     let mut unsaved = Unsaved::watch(&project.workspace);
-    let policy = Arc::new(project.policy.beside());
+    let policy = Arc::new(policy.beside_reading(&around.readable()));
     let talk = Session::builder(model, project.registry.clone())
         .id(session)
-        .system(INSTRUCTIONS.trim())
+        .system(around.instructions())
+        .surroundings(around)
         .cwd(project.workspace.root().to_string())
         .store(project.sessions()?)
         .sink(Arc::new(sink))
@@ -476,10 +495,7 @@ async fn converse(
         .approver(Arc::clone(&project.approver))
         .invoked(matches!(work.what, What::Call { .. }))
         .searches_tools(project.config.searches_tools())
-        .limits(Limits {
-            turns: u32::try_from(project.config.turn_limit()).unwrap_or(u32::MAX),
-            ..Limits::default()
-        })
+        .limits(limits(&project.config))
         .cancel(cancel.clone())
         .build();
     // Whoever asks for something lets the agent work again.
@@ -547,7 +563,7 @@ fn carried(connection: &Connection, work: &Work) -> Option<Work> {
                 Some(Work { what, place, as_of: None, title: work.title.clone() })
             })
         }
-        What::Call { .. } | What::TakeBack(_) => None,
+        What::Call { .. } | What::TakeBack(_) | What::Compact { .. } => None,
     }
 }
 
@@ -665,6 +681,47 @@ async fn answer_in_place(
     Ok(())
 }
 
+/// Puts a conversation of the project into fewer words. One that goes on is refused.
+async fn compact(
+    connection: &Connection,
+    lease: &Lease,
+    which: Option<String>,
+    wishes: &str,
+    cancel: &CancellationToken,
+) -> anyhow::Result<Told> {
+    let project = &lease.project;
+    let store = project.sessions()?;
+    let find = {
+        let store = store.clone();
+        move || -> anyhow::Result<LoadedSession> {
+            let id = match which {
+                Some(id) => Some(id),
+                None => store.list()?.into_iter().next().map(|newest| newest.id),
+            };
+            let id =
+                id.ok_or_else(|| anyhow::anyhow!("there is no conversation yet to put into fewer words"))?;
+            Ok(store.load_to_write(&id)?)
+        }
+    };
+    let loaded = tokio::task::spawn_blocking(find).await??;
+    let person_file = connection.homes.config.join("config.toml").to_string();
+    let model = models::choose(None, &project.config, &person_file)?;
+    let talk = Session::builder(model, project.registry.clone())
+        .cwd(project.workspace.root().to_string())
+        .store(store)
+        .limits(limits(&project.config))
+        .cancel(cancel.clone())
+        .resume(loaded)
+        .build();
+    let compacted = talk.compact(wishes).await;
+    talk.close(Duration::from_millis(200)).await;
+    let text = match compacted? {
+        true => "the conversation was put into fewer words; its file keeps everything",
+        false => "nothing was put into fewer words: the conversation is short as it is",
+    };
+    Ok(Told { kind: Kind::Info, text: text.to_owned(), run: None })
+}
+
 /// Undo and redo, as the person's own command.
 async fn take_back(
     connection: &Connection,
@@ -734,6 +791,10 @@ impl EventSink for Sink {
                 }
                 Event::PermissionRequest { title, .. } => self.progress.report(&format!("waiting: {title}")),
                 Event::Notice { text, .. } => tracing::info!("{text}"),
+                Event::Reloaded { changed, problems } => {
+                    changed.iter().for_each(|what| tracing::info!("taken anew: {what}"));
+                    problems.iter().for_each(|problem| tracing::warn!("{problem}"));
+                }
                 Event::RetryStart { attempt, max, error, .. } => {
                     self.progress.report(&format!("trying again ({attempt} of {max}): {error}"));
                 }

@@ -130,6 +130,9 @@ pub struct Request {
     /// The session to go on with; a new one without it.
     #[serde(default)]
     pub resume: Option<String>,
+    /// An agent of the person's, by name.
+    #[serde(default)]
+    pub agent: Option<String>,
 }
 
 /// How a run ended; what it did was told in events.

@@ -60,8 +60,8 @@ impl Debug {
         Ok(ToolResult::text(text).with_details(json!({ "configs": list })))
     }
 
-    fn adapter(&self, kind: &str) -> Option<&Arc<AdapterDefinition>> {
-        self.kit.debug.definitions().of_type(kind)
+    fn adapter(&self, kind: &str) -> Option<Arc<AdapterDefinition>> {
+        self.kit.debug.definitions().of_type(kind).cloned()
     }
 
     /// Starts a configuration, or all of a compound.

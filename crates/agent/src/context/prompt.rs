@@ -1,0 +1,132 @@
+//! What of a context is sent when: the instructions at the head of every request, and what a prompt that begins with `/` stands for.
+//! Pure.
+
+use std::fmt::Write as _;
+
+use super::{Context, ContextFile};
+
+/// Names that no template has: commands of surfaces.
+pub(super) const RESERVED: [&str; 1] = ["compact"];
+
+/// Why a prompt stands for nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExpandError {
+    /// No skill has this name.
+    #[error("there is no skill {name:?}{}", nearest.as_ref().map(|it| format!("; the nearest is {it}")).unwrap_or_default())]
+    NoSkill {
+        /// What was asked for.
+        name: String,
+        /// One that there is.
+        nearest: Option<String>,
+    },
+}
+
+impl Context {
+    /// What stands at the head of every request. `built_in` are the instructions that come with the program.
+    pub fn instructions(&self, built_in: &str) -> String {
+        let mut out = self.system.as_ref().map_or(built_in, |file| &file.text).trim().to_owned();
+        if let Some(append) = &self.append {
+            out.push_str("\n\n");
+            out.push_str(append.text.trim());
+        }
+        if !self.files.is_empty() {
+            out.push_str(
+                "\n\nWhat follows are files in which the person and the project say how to work here. Follow them; a later one counts over \
+                 an earlier one, and the person's request over all of them.",
+            );
+            self.files.iter().for_each(|file| file_part(&mut out, file));
+        }
+        let mut offered = self.skills.iter().filter(|skill| skill.offered).peekable();
+        if offered.peek().is_some() {
+            out.push_str(
+                "\n\nSkills: instructions for certain tasks. Before a task that one is for, read its file; paths in it are relative to its folder.\n<skills>",
+            );
+            for skill in offered {
+                let (name, path) = (&skill.name, &skill.path);
+                let description = plain(&skill.description);
+                // Writing to a String cannot fail.
+                write!(out, "\n- {name}: {description} ({path})").ok();
+            }
+            out.push_str("\n</skills>");
+        }
+        out
+    }
+
+    /// The parts of the instructions by name, for people: what each is, and its bytes.
+    pub fn parts(&self, built_in: &str) -> Vec<(String, usize)> {
+        let mut parts = Vec::new();
+        let name = |file: &ContextFile| file.path.to_string();
+        parts.push(match &self.system {
+            Some(file) => (name(file), file.text.trim().len()),
+            None => ("instructions".to_owned(), built_in.trim().len()),
+        });
+        parts.extend(self.append.iter().chain(&self.files).map(|file| (name(file), file.text.trim().len())));
+        let whole = self.instructions(built_in).len();
+        let rest = whole.saturating_sub(parts.iter().map(|(_, bytes)| bytes).sum());
+        if rest > 0 {
+            parts.push(("skills and markers".to_owned(), rest));
+        }
+        parts
+    }
+
+    /// What a prompt stands for: `/skill:NAME words` for the skill and the words, `/NAME arguments` for the template that they fill;
+    /// `None` for what is meant as it is. `Err` for a skill that is not there.
+    pub fn expand(&self, prompt: &str) -> Result<Option<String>, ExpandError> {
+        let Some(command) = prompt.trim_start().strip_prefix('/') else { return Ok(None) };
+        let end = command.find(char::is_whitespace).unwrap_or(command.len());
+        let (name, arguments) = (&command[..end], command[end..].trim());
+        if let Some(name) = name.strip_prefix("skill:") {
+            let Some(skill) = self.skills.iter().find(|skill| skill.name == name) else {
+                let known = self.skills.iter().map(|skill| skill.name.as_str());
+                let nearest = known.min_by_key(|known| distance(known, name)).map(str::to_owned);
+                return Err(ExpandError::NoSkill { name: name.to_owned(), nearest });
+            };
+            let folder = skill.path.parent().unwrap_or_else(|| skill.path.clone());
+            let (path, body) = (&skill.path, closed(&skill.body, "skill"));
+            let mut text = format!(
+                "<skill name=\"{name}\" path=\"{}\">\nPaths here are relative to {folder}.\n\n{body}\n</skill>",
+                attribute(&path.to_string())
+            );
+            if !arguments.is_empty() {
+                text.push_str("\n\n");
+                text.push_str(arguments);
+            }
+            return Ok(Some(text));
+        }
+        // A path is no template: `/usr/bin is full`.
+        let template = self.templates.iter().find(|template| template.name == name);
+        Ok(template.map(|template| template.fill(arguments)))
+    }
+}
+
+fn file_part(out: &mut String, file: &ContextFile) {
+    let ContextFile { path, text, size, cut } = file;
+    let cut = match cut {
+        true => format!("\n(This is the beginning; the file has {size} bytes.)"),
+        false => String::new(),
+    };
+    let text = closed(text.trim(), "instructions");
+    let path = attribute(&path.to_string());
+    write!(out, "\n\n<instructions path=\"{path}\">\n{text}{cut}\n</instructions>").ok();
+}
+
+/// A text that cannot end the element that it stands in.
+fn closed(text: &str, element: &str) -> String {
+    text.replace(&format!("</{element}"), &format!("<\\/{element}"))
+}
+
+/// A text that is no markup.
+fn plain(text: &str) -> String {
+    text.replace('<', "‹").replace('>', "›")
+}
+
+fn attribute(text: &str) -> String {
+    text.replace('&', "&amp;").replace('"', "&quot;").replace(['\n', '\r'], " ")
+}
+
+/// How unlike two names are: characters of one that the other has not at the same distance from its ends.
+fn distance(a: &str, b: &str) -> usize {
+    let head = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    let tail = a.bytes().rev().zip(b.bytes().rev()).take_while(|(a, b)| a == b).count();
+    a.len().max(b.len()).saturating_sub(head + tail)
+}

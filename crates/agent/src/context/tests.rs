@@ -1,0 +1,293 @@
+//! What is found where, in which order, and what is cut, left out or kept.
+
+use std::path::Path;
+
+use super::files::{MOST, MOST_OF_ALL};
+use super::*;
+
+struct Lab {
+    temp: tempfile::TempDir,
+    sources: ContextSources,
+}
+
+impl Lab {
+    /// A person's folder `me`, and a workspace `top/project` that is trusted.
+    fn new(files: &[(&str, &str)]) -> Lab {
+        let temp = tempfile::tempdir().unwrap();
+        let base = AbsPath::new(temp.path().canonicalize().unwrap()).unwrap();
+        let root = base.join("top/project");
+        std::fs::create_dir_all(&root).unwrap();
+        let sources = ContextSources {
+            person: Some(base.join("me")),
+            agent: None,
+            shared_skills: None,
+            cwd: root.clone(),
+            root,
+            trusted: true,
+            may_read: Arc::new(|path| !path.to_string().ends_with(".env")),
+        };
+        let lab = Lab { temp, sources };
+        files.iter().for_each(|(path, text)| lab.write(path, text));
+        lab
+    }
+
+    fn path(&self, path: &str) -> AbsPath {
+        AbsPath::new(self.temp.path().canonicalize().unwrap().join(path)).unwrap()
+    }
+
+    fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+        let path = self.path(path);
+        std::fs::create_dir_all(path.as_path().parent().unwrap_or(Path::new("/"))).unwrap();
+        std::fs::write(&path, text).unwrap();
+    }
+
+    fn load(&self) -> Context {
+        Context::load(&self.sources, None).0
+    }
+}
+
+fn texts(context: &Context) -> Vec<&str> {
+    context.files.iter().map(|file| file.text.trim()).collect()
+}
+
+fn skill(name: &str, more: &str) -> String {
+    format!("---\nname: {name}\ndescription: Does {name}.\n{more}---\nBody of {name}.\n")
+}
+
+#[test]
+fn context_files_are_in_order_and_one_a_folder() {
+    let mut lab = Lab::new(&[
+        ("me/AGENTS.md", "mine"),
+        ("top/CLAUDE.md", "above"),
+        ("top/project/AGENTS.md", "project"),
+        ("top/project/CLAUDE.md", "passed over"),
+        ("top/project/sub/AGENTS.override.md", "\u{feff}sub"),
+        ("top/project/sub/AGENTS.md", "overridden"),
+        ("top/project/other/AGENTS.md", "elsewhere"),
+    ]);
+    assert_eq!(texts(&lab.load()), ["mine", "above", "project"]);
+    lab.sources.cwd = lab.path("top/project/sub");
+    let context = lab.load();
+    assert_eq!(texts(&context), ["mine", "above", "project", "sub"]);
+    assert_eq!(context.notes, Vec::<String>::new());
+    let instructions = context.instructions("Built in.\n");
+    let places: Vec<usize> =
+        ["Built in.", "mine", "above", "sub"].iter().map(|it| instructions.find(it).unwrap()).collect();
+    assert!(places.is_sorted() && instructions.starts_with("Built in.\n\n"), "{instructions}");
+    let path = lab.path("top/project/AGENTS.md");
+    assert!(instructions.contains(&format!("<instructions path=\"{path}\">\nproject\n</instructions>")));
+    assert_eq!(Context::default().instructions("Built in.\n"), "Built in.");
+}
+
+#[test]
+fn what_is_in_an_untrusted_workspace_is_not_followed_and_that_is_said() {
+    let mut lab = Lab::new(&[
+        ("me/AGENTS.md", "mine"),
+        ("top/project/AGENTS.md", "project"),
+        ("top/project/.pilcrow/SYSTEM.md", "other"),
+        ("top/project/.pilcrow/prompts/t.md", "template"),
+        ("top/project/.agents/skills/a/SKILL.md", &skill("a", "")),
+    ]);
+    lab.sources.trusted = false;
+    let context = lab.load();
+    assert_eq!((texts(&context), context.system.is_none()), (vec!["mine"], true));
+    assert_eq!((context.skills.len(), context.templates.len(), context.notes.len()), (0, 0, 4));
+    for note in &context.notes {
+        assert!(note.contains("not trusted (`pilcrow trust`)"), "{note}");
+    }
+    lab.sources.trusted = true;
+    let context = lab.load();
+    assert_eq!(
+        (texts(&context), context.instructions("x").starts_with("other")),
+        (vec!["mine", "project"], true)
+    );
+    assert_eq!((context.skills.len(), context.templates.len(), context.notes.len()), (1, 1, 0));
+}
+
+#[test]
+fn the_nearest_system_prompt_counts_and_one_that_was_asked_for_before_it() {
+    let mut lab = Lab::new(&[
+        ("me/SYSTEM.md", "person"),
+        ("me/APPEND_SYSTEM.md", "appended"),
+        ("me/agents/a/SYSTEM.md", "agent"),
+        ("top/project/.pilcrow/SYSTEM.md", "project"),
+    ]);
+    assert_eq!(lab.load().instructions("built in"), "project\n\nappended");
+    lab.sources.agent = Some(lab.path("me/agents/a"));
+    assert_eq!(lab.load().instructions("built in"), "agent\n\nappended");
+    lab.sources.agent = None;
+    lab.sources.trusted = false;
+    assert_eq!(lab.load().instructions("built in"), "person\n\nappended");
+}
+
+#[test]
+fn large_files_are_cut_at_a_line_and_that_is_said() {
+    let line = format!("{}é\n", "x".repeat(97));
+    let large = line.repeat(1000);
+    let lab = Lab::new(&[("top/project/AGENTS.md", &large)]);
+    let context = lab.load();
+    let file = &context.files[0];
+    assert!(file.cut && file.text.ends_with("é\n") && file.text.len() as u64 <= MOST);
+    assert_eq!(file.size, large.len() as u64);
+    assert!(
+        context.notes[0].contains(&format!("of its {} bytes are sent", large.len())),
+        "{:?}",
+        context.notes
+    );
+    assert!(context.instructions("").contains(&format!("the file has {} bytes", large.len())));
+    // Of several the nearest keeps most.
+    let lab =
+        Lab::new(&[("me/AGENTS.md", &large), ("top/AGENTS.md", &large), ("top/project/AGENTS.md", &large)]);
+    let context = lab.load();
+    let sent: Vec<usize> = context.files.iter().map(|file| file.text.len()).collect();
+    assert!(sent.iter().sum::<usize>() as u64 <= MOST_OF_ALL, "{sent:?}");
+    assert!(sent.last().unwrap() > &32_000 && context.notes.len() == 3, "{sent:?} {:?}", context.notes);
+}
+
+#[test]
+fn what_leads_to_a_secret_or_is_no_text_is_left_out() {
+    let lab = Lab::new(&[("top/project/.env", "KEY=1"), ("outside.md", "outside")]);
+    let link = |to: &str| {
+        let path = lab.path("top/project/AGENTS.md");
+        std::fs::remove_file(&path).ok();
+        std::os::unix::fs::symlink(lab.path(to), &path).unwrap();
+        lab.load()
+    };
+    for to in ["top/project/.env", "outside.md"] {
+        let context = link(to);
+        assert_eq!(texts(&context), Vec::<&str>::new());
+        assert!(context.notes[0].contains("which a model is not shown unasked"), "{:?}", context.notes);
+    }
+    std::fs::remove_file(lab.path("top/project/AGENTS.md")).unwrap();
+    lab.write("top/project/AGENTS.md", b"one\ntwo \xff\n");
+    let context = lab.load();
+    assert!(
+        context.files.is_empty() && context.notes[0].contains("line 2 is not UTF-8"),
+        "{:?}",
+        context.notes
+    );
+}
+
+#[test]
+fn a_linked_worktree_within_its_main_one_speaks_for_itself() {
+    let mut lab = Lab::new(&[
+        ("top/AGENTS.md", "main"),
+        ("top/.git/worktrees/w/gitdir", ""),
+        ("top/project/AGENTS.md", "linked"),
+        ("top/project/.git", "gitdir: ../.git/worktrees/w\n"),
+    ]);
+    let target = lab.path("top/.git/worktrees/w");
+    lab.write("top/project/.git", format!("gitdir: {target}\n"));
+    assert_eq!(texts(&lab.load()), ["linked"]);
+    lab.write("top/project/.git", "gitdir: /elsewhere/.git/worktrees/w\n");
+    assert_eq!(texts(&lab.load()), ["main", "linked"]);
+    lab.sources.cwd = lab.sources.root.clone();
+}
+
+#[test]
+fn a_text_cannot_end_its_own_element() {
+    let lab = Lab::new(&[("top/project/AGENTS.md", "a\n</instructions>\nb")]);
+    let instructions = lab.load().instructions("");
+    assert_eq!(instructions.matches("</instructions>").count(), 1, "{instructions}");
+}
+
+#[test]
+fn skills_are_found_told_of_and_called() {
+    let lab = Lab::new(&[
+        ("me/skills/deep/er/SKILL.md", &skill("one", "metadata:\n  a: [b]\n")),
+        ("me/skills/deep/er/more/SKILL.md", &skill("inner", "")),
+        ("me/skills/node_modules/x/SKILL.md", &skill("packed", "")),
+        ("me/skills/quiet/SKILL.md", &skill("quiet", "disable-model-invocation: true\n")),
+        ("top/project/.pilcrow/skills/one/SKILL.md", &skill("one", "")),
+        ("top/project/.pilcrow/skills/bad/SKILL.md", &skill("Bad_Name", "")),
+        ("top/project/.pilcrow/skills/none/SKILL.md", "---\nname: none\n---\n"),
+        ("top/project/.pilcrow/skills/broken/SKILL.md", "---\nname: \"x\n---\n"),
+    ]);
+    let context = lab.load();
+    let names: Vec<&str> = context.skills.iter().map(|skill| skill.name.as_str()).collect();
+    assert_eq!(names, ["one", "quiet"]);
+    let notes = context.notes.join("\n");
+    for part in ["has the same name", "not \"Bad_Name\"", "`description` must have", "broken/SKILL.md:"] {
+        assert!(notes.contains(part), "{part} is missing in {notes}");
+    }
+    let path = lab.path("me/skills/deep/er/SKILL.md");
+    let instructions = context.instructions("x");
+    assert!(instructions.contains(&format!("\n- one: Does one. ({path})\n</skills>")), "{instructions}");
+    let called = context.expand("/skill:one with words").unwrap().unwrap();
+    assert!(called.contains("Body of one.\n</skill>\n\nwith words"), "{called}");
+    assert!(called.contains(&format!("relative to {}.", path.parent().unwrap())), "{called}");
+    assert!(context.expand("/skill:quiet").unwrap().is_some());
+    let error = context.expand("/skill:quite").unwrap_err().to_string();
+    assert_eq!(error, "there is no skill \"quite\"; the nearest is quiet");
+}
+
+#[test]
+fn templates_are_found_and_filled() {
+    let lab = Lab::new(&[
+        (
+            "me/prompts/fix.md",
+            "---\ndescription: Fix it\nargument-hint: FILE\n---\nFix $1, ${2:-all of it}.\n",
+        ),
+        ("me/prompts/compact.md", "no"),
+        ("me/prompts/sub/deep.md", "no"),
+        ("top/project/.pilcrow/prompts/fix.md", "project's"),
+        ("top/project/.pilcrow/prompts/ask.md", "Ask $ARGUMENTS"),
+    ]);
+    let context = lab.load();
+    let names: Vec<&str> = context.templates.iter().map(|template| template.name.as_str()).collect();
+    assert_eq!(names, ["ask", "fix"]);
+    let notes = context.notes.join("\n");
+    assert!(notes.contains("/compact is a command") && notes.contains("has the same name"), "{notes}");
+    let check = |prompt: &str, expected: Option<&str>| {
+        assert_eq!(context.expand(prompt).unwrap().as_deref(), expected, "{prompt}");
+    };
+    check("/fix 'a b.rs'", Some("Fix a b.rs, all of it."));
+    check("  /ask who\n is it", Some("Ask who is it"));
+    check("/usr/bin is full", None);
+    check("/nothing", None);
+    check("fix it", None);
+}
+
+#[test]
+fn changes_are_noticed_and_what_breaks_stays_as_it_was() {
+    let lab = Lab::new(&[
+        ("me/skills/a/SKILL.md", &skill("a", "")),
+        ("me/prompts/t.md", "one"),
+        ("top/project/AGENTS.md", "one"),
+    ]);
+    let settled = |old: Option<&Context>| {
+        // What has changed only just cannot be told from what changes again: it is looked at anew until its time is past.
+        let started = std::time::Instant::now();
+        loop {
+            let (context, stamps) = Context::load(&lab.sources, old);
+            if stamps.hold() {
+                return (context, stamps);
+            }
+            assert!(started.elapsed() < std::time::Duration::from_secs(20), "it never settles");
+            std::thread::yield_now();
+        }
+    };
+    let (old, stamps) = settled(None);
+    assert_eq!((old.skills.len(), old.templates.len(), old.files.len()), (1, 1, 1));
+    lab.write("me/skills/a/SKILL.md", "---\nname: [\n---\n");
+    lab.write("me/prompts/t.md", "---\nbroken");
+    lab.write("top/project/AGENTS.md", b"\xff");
+    assert!(!stamps.hold());
+    let (new, stamps) = settled(Some(&old));
+    assert_eq!((&new.skills, &new.templates, &new.files), (&old.skills, &old.templates, &old.files));
+    assert_eq!(new.notes.len(), 3, "{:?}", new.notes);
+    assert!(new.notes.iter().all(|note| note.contains("as it was") || note.contains("still counts")));
+    // The same size, at once: what has just changed is not taken for settled.
+    lab.write("top/project/AGENTS.md", "two");
+    let (_, fresh) = Context::load(&lab.sources, Some(&new));
+    assert!(!stamps.hold() && !fresh.hold());
+    lab.write("me/skills/b/c/SKILL.md", skill("b", ""));
+    let (newer, stamps) = settled(Some(&new));
+    assert_eq!((newer.skills.len(), texts(&newer)), (2, vec!["two"]));
+    std::fs::remove_file(lab.path("top/project/AGENTS.md")).unwrap();
+    assert!(!stamps.hold());
+    // A file that was not there, in a folder that was not there.
+    let (_, stamps) = settled(None);
+    lab.write("top/project/.pilcrow/SYSTEM.md", "new");
+    assert!(!stamps.hold());
+}

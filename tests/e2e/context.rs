@@ -1,0 +1,184 @@
+//! What a model is told besides the prompt: context files, skills, templates and agents; and what changes of it while a run goes on.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tests::{Editor, Sandbox};
+
+fn put(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    std::fs::write(path, text).expect("a file");
+}
+
+fn person(sandbox: &Sandbox, path: &str) -> PathBuf {
+    sandbox.home().join("config").join(path)
+}
+
+fn script(sandbox: &Sandbox, lines: &[Value]) -> String {
+    let path = sandbox.beside("script.jsonl");
+    std::fs::write(&path, lines.iter().map(|line| format!("{line}\n")).collect::<String>())
+        .expect("the script");
+    format!("script:{}", path.display())
+}
+
+fn skill(name: &str) -> String {
+    format!("---\nname: {name}\ndescription: For {name}.\n---\nThe body of {name}.\n")
+}
+
+#[test]
+fn a_model_is_told_what_the_person_and_a_trusted_project_say() {
+    let sandbox =
+        Sandbox::with(&[("AGENTS.md", "Use tabs here.\n"), (".pilcrow/APPEND_SYSTEM.md", "Be brief.\n")]);
+    put(&person(&sandbox, "AGENTS.md"), "Speak plainly.\n");
+    let run = |expected: Value, yes: bool| {
+        let model = script(&sandbox, &[json!({"expect": expected, "text": "Done."})]);
+        let mut args = vec!["run", "hello", "--model", &model];
+        if yes {
+            args.push("--yes");
+        }
+        sandbox.run(&args).expect(0)
+    };
+    let ran = run(json!({"system_contains": ["You are Pilcrow", "Speak plainly."]}), false);
+    assert!(ran.all().contains("AGENTS.md is not followed: the workspace is not trusted"), "{ran:?}");
+    let told =
+        json!({"system_contains": ["You are Pilcrow", "Speak plainly.", "Use tabs here.", "Be brief."]});
+    let ran = run(told.clone(), true);
+    assert!(!ran.all().contains("not followed"), "{ran:?}");
+    sandbox.run_anywhere(&["trust", &sandbox.project().display().to_string()]).expect(0);
+    run(told, false);
+    let parts = sandbox.run(&["tools", "--budget"]).expect(0).stdout;
+    assert!(parts.contains("AGENTS.md") && parts.contains("APPEND_SYSTEM.md"), "{parts}");
+}
+
+#[test]
+fn skills_and_templates_are_called_by_name() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    let file = person(&sandbox, "skills/care/SKILL.md");
+    put(&file, &skill("care"));
+    put(
+        &person(&sandbox, "prompts/look.md"),
+        "---\ndescription: Look\n---\nLook at $1 and ${2:-nothing else}.\n",
+    );
+    // The model reads what it was told of, and nobody has to be asked about it.
+    let model = script(
+        &sandbox,
+        &[
+            json!({"expect": {"system_contains": ["- care: For care."], "last_contains": ["Look at a b and nothing else."]},
+                "tool_calls": [{"name": "read", "arguments": {"path": file}}]}),
+            json!({"expect": {"last_is_error": false, "last_contains": ["The body of care."]}, "text": "Done."}),
+        ],
+    );
+    sandbox.run(&["run", "/look 'a b'", "--model", &model]).expect(0);
+    let called =
+        json!({"expect": {"last_contains": ["The body of care.", "</skill>\n\nwith care"]}, "text": "Done."});
+    let model = script(&sandbox, &[called]);
+    sandbox.run(&["run", "/skill:care with care", "--model", &model]).expect(0);
+    let ran = sandbox.run(&["run", "/skill:car", "--model", &model]).expect(2);
+    assert!(ran.stderr.contains("the nearest is care"), "{ran:?}");
+    // The same in an editor.
+    let mut sandbox = sandbox;
+    let model =
+        script(&sandbox, &[json!({"expect": {"last_contains": ["Look at x and y."]}, "text": "Seen."})]);
+    sandbox.variables.insert("PILCROW_MODEL".to_owned(), model);
+    let mut editor = Editor::start(&sandbox);
+    let session = editor.run("pilcrow.prompt", json!({"text": "/look x y"}));
+    assert_eq!(editor.ended(&session), "done");
+    editor.told("Seen.");
+    editor.shut_down();
+}
+
+#[test]
+fn an_agent_has_its_own_words_tools_and_files() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    put(&person(&sandbox, "agents/reviewer/SYSTEM.md"), "You review; see resources/rules.md.\n");
+    put(&person(&sandbox, "agents/reviewer/resources/rules.md"), "No tabs.\n");
+    put(&person(&sandbox, "agents/reviewer/tools.toml"), "disable = ['write', 'edit']\ndiscovery = 'off'\n");
+    let rules = person(&sandbox, "agents/reviewer/resources/rules.md");
+    let model = script(
+        &sandbox,
+        &[
+            json!({"expect": {"system_contains": ["You review;"], "tools_include": ["read", "undo"], "tools_exclude": ["write", "edit", "search_tools"]},
+                "tool_calls": [{"name": "read", "arguments": {"path": rules}}]}),
+            json!({"expect": {"last_is_error": false, "last_contains": ["No tabs."]},
+                "tool_calls": [{"name": "read", "arguments": {"path": "a.txt"}}]}),
+            json!({"expect": {"last_is_error": false, "last_contains": ["one"]}, "text": "Done."}),
+        ],
+    );
+    sandbox.run(&["run", "review", "--agent", "reviewer", "--model", &model]).expect(0);
+    for (name, part) in [("reviwer", "there are reviewer"), ("../agents/reviewer", "there is no agent")] {
+        let ran = sandbox.run(&["run", "review", "--agent", name, "--model", &model]).expect(2);
+        assert!(ran.stderr.contains(part), "{ran:?}");
+    }
+    put(&person(&sandbox, "agents/reviewer/tools.toml"), "\ndisabel = ['write']\n");
+    let ran = sandbox.run(&["run", "review", "--agent", "reviewer", "--model", &model]).expect(2);
+    assert!(
+        ran.stderr.contains("tools.toml:2: there is no key `tools.disabel`; the nearest is `tools.disable`"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn what_changes_during_a_run_counts_from_the_next_turn() {
+    let sandbox = Sandbox::with(&[("AGENTS.md", "Old words.\n"), (".pilcrow/prompts/t.md", "Template.\n")]);
+    let write = |path: &str, text: &str| json!({"tool_calls": [{"name": "write", "arguments": {"path": path, "content": text, "overwrite": true}}]});
+    let mut lines = vec![
+        json!({"expect": {"system_contains": ["Old words."]}, "tool_calls": [{"name": "read", "arguments": {"path": "AGENTS.md"}}]}),
+        json!({"tool_calls": [{"name": "read", "arguments": {"path": ".pilcrow/prompts/t.md"}}]}),
+        write(".pilcrow/prompts/t.md", "---\nbroken: [\n---\n"),
+        write(".pilcrow/skills/new/SKILL.md", &skill("new")),
+        write(".pilcrow/config.toml", "run.turn_limt = 3\n"),
+        write(".pilcrow/adapters/servers/mine.toml", "name = 3\n"),
+        write("AGENTS.override.md", "New words.\n"),
+    ];
+    lines.push(json!({"expect": {"system_contains": ["New words.", "- new: For new."]}, "text": "Done."}));
+    let model = script(&sandbox, &lines);
+    let ran = sandbox.run(&["run", "go", "--yes", "--json", "--model", &model]).expect(0);
+    let events: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let reloaded = events.iter().map(|it| &it["event"]).filter(|event| event["type"] == "reloaded");
+    let list = |name: &str| -> Vec<String> {
+        let all = reloaded.clone().flat_map(|event| event[name].as_array().unwrap());
+        all.map(|it| it.as_str().unwrap().to_owned()).collect()
+    };
+    let (changed, problems) = (list("changed").join("\n"), list("problems").join("\n"));
+    for part in ["skill new", "AGENTS.override.md", "AGENTS.md is gone"] {
+        assert!(changed.contains(part), "{part} is missing in {changed}\n{problems}");
+    }
+    for part in [
+        "t.md:",
+        "the template stays as it was",
+        "config.toml:1: there is no key `run.turn_limt`; the nearest is `run.turn_limit`",
+        "the settings stay as they were",
+        "mine.toml",
+    ] {
+        assert!(problems.contains(part), "{part} is missing in {problems}\n{changed}");
+    }
+}
+
+#[test]
+fn a_conversation_is_put_into_fewer_words_by_hand() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    // Far more than what stays as it is.
+    let long = "many words ".repeat(12_000);
+    let model = script(&sandbox, &[json!({"text": long})]);
+    sandbox.run(&["run", "tell me", "--model", &model]).expect(0);
+    let listed = sandbox.run(&["sessions", "list", "--json"]).expect(0).stdout;
+    let id = serde_json::from_str::<Value>(&listed).unwrap()["id"].as_str().unwrap().to_owned();
+    let model = script(&sandbox, &[json!({"text": long})]);
+    sandbox.run(&["sessions", "resume", &id, "and now", "--model", &model]).expect(0);
+    let ran = sandbox.run(&["sessions", "compact", &id, "keep the names", "--model", "planner"]).expect(0);
+    assert!(ran.stderr.contains("put into fewer words, but for"), "{ran:?}");
+    let tree = sandbox.run(&["sessions", "tree", &id]).expect(0).stdout;
+    assert_eq!(tree.matches("put into fewer words:").count(), 1, "{tree}");
+    assert!(!tree.contains("<summary>"), "{tree}");
+    let ran = sandbox.run(&["sessions", "resume", &id, "/compact", "--model", "planner"]).expect(0);
+    assert!(ran.stderr.contains("it is short as it is"), "{ran:?}");
+    let ran = sandbox.run(&["run", "/compact"]).expect(2);
+    assert!(ran.stderr.contains("sessions compact"), "{ran:?}");
+    // In an editor, of the newest conversation.
+    let mut editor = Editor::start(&sandbox);
+    editor.run("pilcrow.compact", json!({}));
+    editor.told("short as it is");
+    editor.shut_down();
+    sandbox.mark().none_left(Duration::from_secs(20));
+}
