@@ -172,6 +172,7 @@ impl Project {
             mode: config.mode(),
             yes: access.yes,
             rules: config.rules(),
+            exec: config.exec(),
             trust,
             root: workspace.root().clone(),
             state: Some(workspace.state().clone()),

@@ -44,6 +44,7 @@ mod rules;
 mod run;
 mod search;
 mod secrets;
+mod shell;
 mod simulate;
 mod state;
 mod transaction;
@@ -69,7 +70,7 @@ pub use others::{Hold, Holds, Others};
 pub use path::AbsPath;
 pub use permit::{Permit, SpawnGrant};
 pub use plan::{ChangeKind, FileChange, Plan, PlanError};
-pub use policy::{Decision, Denied, Mode, Policy, PolicyOptions, SpawnRequest, Verdict};
+pub use policy::{Decision, Denied, ExecOptions, Mode, Policy, PolicyOptions, SpawnRequest, Verdict};
 pub use process::{CommandLine, Process, Processes, SpawnError, memory as process_memory};
 pub use resolve::canonical;
 pub use rules::{Capability, Rule, RuleError};
@@ -79,6 +80,7 @@ pub use search::{
     Query, QueryError, QueryOptions, Scope, SearchError, TreeEntry,
 };
 pub use secrets::{Redactor, is_secret_name};
+pub use shell::Tier;
 pub use state::{Homes, StateDir, StateError, StateLock};
 pub use trust::{TrustStore, trust_command};
 pub use undo::{Skipped, Undo, UndoError, UndoPlan};
