@@ -5,6 +5,7 @@
 //! model and data for surfaces. It changes files only through [`mod@change`]: planned, permitted,
 //! committed, verified. No surface and no provider is known here.
 
+mod bash;
 mod change;
 mod debug;
 mod edit;
@@ -33,6 +34,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use workspace::ErrorCode;
 
+pub use bash::Shell;
 pub use failure::Failure;
 pub use kept::KeptSnapshots;
 pub use kit::{Kit, Settings};
@@ -51,6 +53,7 @@ pub fn builtin(kit: &Arc<Kit>) -> Vec<Arc<dyn Tool>> {
         Arc::new(read::Read::new(kit.clone())),
         Arc::new(edit::Edit::new(kit.clone())),
         Arc::new(write::Write::new(kit.clone())),
+        Arc::new(bash::Bash::new(kit.clone())),
         Arc::new(search::Grep::new(kit.clone())),
         Arc::new(search::Find::new(kit.clone())),
         Arc::new(search::Ls::new(kit.clone())),
