@@ -6,6 +6,7 @@
 //! adapters, models or tools.
 #![expect(clippy::disallowed_methods, reason = "this is the crate that touches files and processes")]
 
+mod aftermath;
 mod approver;
 mod audit;
 mod commit;
@@ -18,6 +19,7 @@ mod editor;
 mod effects;
 mod error_code;
 mod fault;
+mod git_index;
 mod guard;
 mod hash;
 mod held;
@@ -56,6 +58,7 @@ mod watch;
 mod workspace;
 mod write;
 
+pub use aftermath::{Aftermath, Before, Wrote};
 pub use approver::{Answer, Approver, Nobody, Question, QuestionKind};
 pub use commit::{Commit, CommitError, CommitId, CommitRecord, CommittedFile, RecoveryNote};
 pub use disk_copy::{DiskCopy, plain_hash};
@@ -80,7 +83,7 @@ pub use search::{
     Query, QueryError, QueryOptions, Scope, SearchError, TreeEntry,
 };
 pub use secrets::{Redactor, is_secret_name};
-pub use shell::Tier;
+pub use shell::{Tier, may_write};
 pub use state::{Homes, StateDir, StateError, StateLock};
 pub use trust::{TrustStore, trust_command};
 pub use undo::{Skipped, Undo, UndoError, UndoPlan};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::{Processes, Redactor, StateDir, StateError, Workspace};
+use workspace::{Aftermath, Processes, Redactor, StateDir, StateError, Workspace};
 
 use super::log::Log;
 use super::run::{self, Ended, Running};
@@ -24,6 +24,7 @@ const MOST_FILES: usize = 50;
 /// Where commands run: their owner, and what they wrote.
 pub struct Shell {
     pub(super) processes: Arc<Processes>,
+    pub(super) aftermath: Arc<Aftermath>,
     outputs: StateDir,
     jobs: Mutex<Vec<Arc<Job>>>,
     next: AtomicU64,
@@ -79,6 +80,7 @@ impl Shell {
     pub fn new(processes: Arc<Processes>, workspace: &Workspace) -> Result<Arc<Self>, StateError> {
         Ok(Arc::new(Self {
             processes,
+            aftermath: Arc::new(Aftermath::new(workspace.clone())),
             outputs: workspace.state().child("outputs")?,
             jobs: Mutex::default(),
             next: AtomicU64::new(1),
@@ -154,6 +156,14 @@ impl Shell {
             running.finish(&job.log).await;
             job.end(ended);
         });
+    }
+
+    /// Owns `work`, which comes to its end whoever waits for it.
+    pub(super) fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> tokio::task::JoinHandle<T> {
+        self.tasks.spawn(work)
     }
 
     /// Forgets the oldest whole outputs. Blocks.

@@ -15,7 +15,9 @@ use futures_util::future::BoxFuture;
 use llm::ToolDefinition;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use workspace::{Answer, CommandLine, Effects, ErrorCode, Question, QuestionKind, Writes};
+use workspace::{
+    AbsPath, Answer, Before, CommandLine, Effects, ErrorCode, Question, QuestionKind, Writes, Wrote,
+};
 
 use crate::{Failure, Kit, arguments};
 use jobs::Job;
@@ -27,6 +29,9 @@ const TIMEOUT: u64 = 120;
 const LONGEST: u64 = 3_600;
 /// How long a command in the background is watched for an early end.
 const EARLY: Duration = Duration::from_millis(500);
+
+/// More changed files are counted.
+const MOST_NAMED: usize = 20;
 
 /// The tool.
 pub struct Bash {
@@ -139,8 +144,13 @@ impl Bash {
         };
         // However this call ends, nothing waits for the job after it.
         let mut ends = EndsJob(Some(&job));
-        let shell = Arc::clone(&kit.shell);
-        blocking(move || shell.prune()).await?;
+        // What goes on is not waited for, so what it changes cannot be told from what others change.
+        let (shell, notes) = (Arc::clone(&kit.shell), !args.background && workspace::may_write(line));
+        let before = blocking(move || {
+            shell.prune();
+            notes.then(|| shell.aftermath.before())
+        })
+        .await?;
         let (process, output) = kit.shell.processes.spawn_merged(&command, &grant).await?;
         let mut running = Running::new(process, output, kit.shell.redactor());
         let timeout = args.timeout.map(|seconds| Duration::from_secs(seconds.clamp(1, LONGEST)));
@@ -148,7 +158,7 @@ impl Bash {
             ends.0 = None;
             kit.shell.keep(Arc::clone(&job), running, timeout);
             job.wait(EARLY, &cx.cancel).await;
-            return Ok(self.told(&job, &unsaved, true));
+            return Ok(self.told(&job, &unsaved, true, &Wrote::default()));
         }
         let stop = cx.cancel.clone();
         let deadline = tokio::time::Instant::now() + timeout.unwrap_or(Duration::from_secs(TIMEOUT));
@@ -160,7 +170,24 @@ impl Bash {
         running.finish(&job.log).await;
         job.end(ended);
         drop(ends);
-        Ok(self.told(&job, &unsaved, false))
+        let wrote = match before {
+            Some(before) => self.compare(before, line, cx).await?,
+            None => Wrote::default(),
+        };
+        Ok(self.told(&job, &unsaved, false, &wrote))
+    }
+
+    /// Puts what the command changed where `undo` finds it, whoever still waits for the answer.
+    async fn compare(&self, before: Before, line: &str, cx: &ToolCx) -> Result<Wrote, Failure> {
+        let (shell, run) = (Arc::clone(&self.kit.shell), cx.run.clone());
+        let label = format!("bash: {}", shell.redactor().redact(&short(line)));
+        let work = async move { shell.aftermath.after(before, &run, &label, &shell.processes).await };
+        let failed = |error| Failure::new(ErrorCode::Internal, format!("{error}; please report this"));
+        let wrote = self.kit.shell.spawn(work).await.map_err(failed)?;
+        Ok(wrote.unwrap_or_else(|error| {
+            let why = format!("the journal cannot be written: {error}");
+            Wrote { lost: vec![(self.kit.workspace.root().clone(), why)], ..Wrote::default() }
+        }))
     }
 
     /// The open files that are not saved, after the person was asked about them if they want that.
@@ -211,7 +238,7 @@ impl Bash {
         Ok(ToolResult::text(text).with_details(details(&job)))
     }
 
-    fn told(&self, job: &Job, unsaved: &[String], background: bool) -> ToolResult {
+    fn told(&self, job: &Job, unsaved: &[String], background: bool, wrote: &Wrote) -> ToolResult {
         let mut text = String::new();
         if !unsaved.is_empty() {
             text.push_str(&format!("not saved: {}\n", unsaved.join(", ")));
@@ -230,14 +257,39 @@ impl Bash {
         } else {
             text.push_str(&job.said());
         }
+        text.push_str(&self.changes(wrote));
         let (code, is_error) = match ended {
             Some(Ended { how: How::TimedOut, .. }) => (ErrorCode::Timeout, true),
             Some(Ended { how: How::Stopped, .. }) => (ErrorCode::Cancelled, true),
             _ => (ErrorCode::Internal, false),
         };
         let result = if is_error { ToolResult::error(code, text) } else { ToolResult::text(text) };
-        result.with_details(details(job))
+        let mut details = details(job);
+        details["not_saved"] = json!(unsaved);
+        details["commit"] = json!(wrote.commit);
+        details["changed"] = json!(wrote.files.iter().map(|path| self.kit.shown(path)).collect::<Vec<_>>());
+        result.with_details(details)
     }
+
+    /// What was changed, and what of it `undo` cannot take back.
+    fn changes(&self, wrote: &Wrote) -> String {
+        let mut text = String::new();
+        if !wrote.files.is_empty() {
+            let names: Vec<String> =
+                wrote.files.iter().take(MOST_NAMED).map(|path| self.kit.shown(path)).collect();
+            text.push_str(&format!("\nchanged: {}{}", names.join(", "), more(wrote.files.len())));
+        }
+        if !wrote.lost.is_empty() {
+            let one = |(path, why): &(AbsPath, String)| format!("{} ({why})", self.kit.shown(path));
+            let names: Vec<String> = wrote.lost.iter().take(MOST_NAMED).map(one).collect();
+            text.push_str(&format!("\nnot undoable: {}{}", names.join(", "), more(wrote.lost.len())));
+        }
+        text
+    }
+}
+
+fn more(count: usize) -> String {
+    if count > MOST_NAMED { format!(" and {} more", count - MOST_NAMED) } else { String::new() }
 }
 
 /// Marks a job stopped when its call is dropped: its process goes with the call.

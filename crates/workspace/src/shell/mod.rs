@@ -120,6 +120,68 @@ fn broken() -> &'static [&'static str] {
     })
 }
 
+/// Programs that only look, whatever they are given.
+const LOOKERS: &[&str] = &[
+    "basename",
+    "cat",
+    "cmp",
+    "cut",
+    "date",
+    "df",
+    "diff",
+    "dirname",
+    "du",
+    "egrep",
+    "fgrep",
+    "file",
+    "grep",
+    "head",
+    "hostname",
+    "id",
+    "jq",
+    "ls",
+    "md5sum",
+    "nl",
+    "od",
+    "pgrep",
+    "ps",
+    "readlink",
+    "realpath",
+    "seq",
+    "sha1sum",
+    "sha256sum",
+    "sleep",
+    "stat",
+    "strings",
+    "tac",
+    "tail",
+    "tr",
+    "type",
+    "uname",
+    "wc",
+    "which",
+    "whoami",
+];
+
+/// What of git only looks.
+const GIT_LOOKS: &[&str] =
+    &["blame", "describe", "diff", "grep", "log", "ls-files", "rev-parse", "shortlog", "show", "status"];
+
+/// Whether a command line may change files; `false` only where it surely does not.
+pub fn may_write(line: &str) -> bool {
+    let script = script::read(line, "/", Variables::default());
+    let looks = |command: &script::Command| {
+        let first = command.args().first().map(|word| word.text.as_str());
+        let by_name = LOOKERS.contains(&command.name())
+            || (NEUTRAL.contains(&command.name()) && !matches!(command.name(), "eval"))
+            || (command.name() == "git" && first.is_some_and(|name| GIT_LOOKS.contains(&name)));
+        let harmless = |redirect: &script::Redirect| !redirect.writes || redirect.to.text == "/dev/null";
+        let writes = command.args().iter().any(|word| word.text.starts_with("--output"));
+        by_name && !writes && command.redirects.iter().all(harmless)
+    };
+    !script.doubts.is_empty() || !script.commands.iter().all(looks)
+}
+
 fn judge_by(dangers: &[Danger], line: &str, surroundings: &Surroundings) -> Judged {
     let places = Places { root: surroundings.root.clone(), home: surroundings.home.clone() };
     let mut variables = Variables::default();

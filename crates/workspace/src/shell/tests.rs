@@ -224,6 +224,32 @@ fn every_command_is_named_with_those_inside() {
     assert_eq!(lines, expected);
 }
 
+#[test]
+fn what_surely_changes_nothing() {
+    for line in [
+        "ls -l | head",
+        "git status; git log -3",
+        "cd x && cat a 2>/dev/null",
+        "echo \"$(wc -l < x)\"",
+        "grep -r a . | sort -u | wc -l",
+    ] {
+        assert_eq!(may_write(line), line.contains("sort"), "{line}");
+    }
+    for line in [
+        "echo a > b",
+        "git diff --output=x",
+        "make",
+        "cat a | tee b",
+        "$X",
+        "sed -i s/a/b/ x",
+        "git checkout x",
+        "ls; touch a",
+        "sh x",
+    ] {
+        assert!(may_write(line), "{line}");
+    }
+}
+
 /// Ways to write a word that a shell reads as the same.
 fn quoted(word: &str) -> impl Strategy<Value = String> + use<> {
     let word = word.to_owned();
