@@ -5,8 +5,10 @@
 //! model and data for surfaces. It changes files only through [`mod@change`]: planned, permitted,
 //! committed, verified. No surface and no provider is known here.
 
+mod ask;
 mod bash;
 mod change;
+mod checkpoint;
 mod debug;
 mod edit;
 mod failure;
@@ -14,6 +16,7 @@ mod kept;
 mod kit;
 mod lsp;
 mod outline;
+mod plan;
 pub mod planner;
 mod read;
 #[cfg(test)]
@@ -60,6 +63,9 @@ pub fn builtin(kit: &Arc<Kit>) -> Vec<Arc<dyn Tool>> {
         Arc::new(lsp::Lsp::new(kit.clone())),
         Arc::new(debug::Debug::new(kit.clone())),
         Arc::new(undo::UndoTool::new(kit.clone())),
+        Arc::new(checkpoint::Checkpoint::new(kit.clone())),
+        Arc::new(ask::Ask::new()),
+        Arc::new(plan::Plan::new()),
     ];
     let telling = |tool| -> Arc<dyn Tool> { Arc::new(verify::Telling { tool, kit: kit.clone() }) };
     tools.into_iter().map(telling).collect()

@@ -59,7 +59,7 @@ mod workspace;
 mod write;
 
 pub use aftermath::{Aftermath, Before, Wrote};
-pub use approver::{Answer, Approver, Nobody, Question, QuestionKind};
+pub use approver::{Answer, Approver, Choice, Chosen, Nobody, Question, QuestionKind};
 pub use commit::{Commit, CommitError, CommitId, CommitRecord, CommittedFile, RecoveryNote};
 pub use disk_copy::{DiskCopy, plain_hash};
 pub use document::{Document, Owner, ReadError, Version};

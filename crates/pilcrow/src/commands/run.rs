@@ -113,6 +113,9 @@ impl Told {
                 let first = content.iter().find_map(text_of).and_then(|text| text.lines().next());
                 output::note(&format!("· {tool_name} failed: {}", first.unwrap_or_default()));
             }
+            Event::ToolExecutionEnd { tool_name, is_error: false, content, .. } if tool_name == "plan" => {
+                content.iter().filter_map(text_of).for_each(output::note);
+            }
             Event::Notice { text, .. } => output::note(&format!("· {text}")),
             Event::RetryStart { attempt, max, error, .. } => {
                 output::note(&format!("· trying again ({attempt} of {max}): {error}"));
