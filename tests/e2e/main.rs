@@ -4,6 +4,7 @@
 
 mod adapters;
 mod bad_input;
+mod bash;
 mod cancel;
 mod cli;
 mod complaints;

@@ -230,7 +230,7 @@ fn a_model_is_told_of_few_tools_and_finds_the_others() {
         command.env("TINY_API_KEY", KEY).env("PILCROW_TOOLS_DISCOVERY", discovery);
         tests::sandbox::finish(command.spawn().expect("pilcrow starts"), tests::sandbox::DEADLINE)
     };
-    let start = ["read", "edit", "write", "grep", "find", "lsp", "search_tools"];
+    let start = ["read", "edit", "write", "bash", "grep", "find", "lsp", "search_tools"];
     let replies = vec![
         call("c1", "search_tools", &json!({"query": "take back the last change"})),
         call("c2", "undo", &json!({})),

@@ -141,6 +141,17 @@ impl ToolCx {
         self.note(permit)
     }
 
+    /// Asks for the grant to run a shell's command line under the tool `by`; waits and fails as
+    /// [`ToolCx::permit`] does. What the line does is judged whoever named it.
+    pub async fn grant_line(&self, by: &str, command: &CommandLine) -> Result<SpawnGrant, Denied> {
+        let grant = match &self.gate.policy {
+            None => Err(no_policy()),
+            Some(policy) if self.gate.invoked => policy.grant_line(by, command, &Invoked, &self.cancel).await,
+            Some(policy) => policy.grant_line(by, command, self.gate.approver.as_ref(), &self.cancel).await,
+        };
+        self.note(grant)
+    }
+
     /// Who asks for grants to run the person's programs after the call is over: what a call started may
     /// want to run more.
     pub fn asker(&self) -> Asker {

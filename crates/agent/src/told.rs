@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
-use workspace::{Answer, Approver, Question, QuestionKind};
+use workspace::{Answer, Approver, Choice, Chosen, Question, QuestionKind};
 
 use crate::emitter::Emitter;
 use crate::event::{Event, PermissionAnswer};
@@ -44,5 +44,10 @@ impl Approver for ToldApprover {
             self.events.send(Event::PermissionResolved { request_id, answer: told }).await;
             answer
         })
+    }
+
+    // The call that asks is an event already.
+    fn choose<'a>(&'a self, choice: Choice, cancel: &'a CancellationToken) -> BoxFuture<'a, Chosen> {
+        self.approver.choose(choice, cancel)
     }
 }

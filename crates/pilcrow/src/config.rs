@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use hashline::{ParseRegression, View};
 use tools::{Verify, VerifyPolicy};
-use workspace::{AbsPath, Mode, Rule};
+use workspace::{AbsPath, ExecOptions, Mode, Rule, Tier};
 
 pub use schema::schema;
 pub use source::{ConfigError, Flag};
@@ -289,6 +289,24 @@ impl Config {
                 Some(if origin.is_shared() { rule.tightening() } else { rule })
             })
             .collect()
+    }
+
+    /// `exec.*`: what holds for command lines.
+    pub fn exec(&self) -> ExecOptions {
+        ExecOptions {
+            enabled: self.set("exec.enabled").text() == "on",
+            deny_threshold: match self.set("exec.deny_threshold").text() {
+                "critical" => Tier::Critical,
+                "medium" => Tier::Medium,
+                _ => Tier::High,
+            },
+            audit_all: self.set("exec.audit_all").text() == "on",
+        }
+    }
+
+    /// `run.on_unsaved`: whether the person is asked before a command runs while files are not saved.
+    pub fn asks_on_unsaved(&self) -> bool {
+        self.set("run.on_unsaved").text() == "ask"
     }
 
     /// `lsp.idle_stop`: after how long an unused server is stopped.

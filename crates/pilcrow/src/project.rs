@@ -148,9 +148,9 @@ impl Project {
             };
             Some(pool(homes, &self.config, options))
         };
-        // Debug sessions are the project's, so that a later command finds them.
+        // Debug sessions and jobs are the project's, so that a later command finds them.
         let servers_in_use = servers.as_ref().unwrap_or(&self.servers);
-        let kit = kit(&self.workspace, servers_in_use, &self.kit.debug, &self.config, keep)?;
+        let kit = kit(&self.workspace, servers_in_use, &self.kit.debug, &self.kit.shell, &self.config, keep)?;
         let registry = registry(&kit, &self.config)?;
         Ok(Guest { policy, kit, registry, servers })
     }
@@ -181,6 +181,7 @@ impl Project {
             mode: config.mode(),
             yes: access.yes,
             rules: config.rules(),
+            exec: config.exec(),
             trust,
             root: workspace.root().clone(),
             state: Some(workspace.state().clone()),
@@ -203,7 +204,8 @@ impl Project {
             },
         );
         let debug = sessions(homes, &workspace, trusted, &processes, tell);
-        let kit = kit(&workspace, &servers, &debug, &config, access.keep)?;
+        let shell = tools::Shell::new(Arc::clone(&processes), &workspace)?;
+        let kit = kit(&workspace, &servers, &debug, &shell, &config, access.keep)?;
         let registry = registry(&kit, &config)?;
         Ok(Self {
             config: Arc::new(config),
@@ -262,8 +264,12 @@ impl Project {
     pub async fn close(&self, stopped: bool) {
         let ends = if stopped { STOPPED } else { SHUTDOWN };
         self.kit.trees.close().await;
-        // Beside each other: both wait for programs to say goodbye.
-        tokio::join!(self.servers.shutdown(ends / 2), self.kit.debug.shutdown(ends / 2));
+        // Beside each other: all wait for programs to say goodbye.
+        tokio::join!(
+            self.servers.shutdown(ends / 2),
+            self.kit.debug.shutdown(ends / 2),
+            self.kit.shell.close(ends / 2),
+        );
         let left = self.processes.end_all(ends / 2).await;
         if !left.is_empty() {
             tracing::warn!("these processes could not be ended: {left:?}");
@@ -298,6 +304,7 @@ fn kit(
     workspace: &Workspace,
     servers: &Arc<ServerPool>,
     debug: &Arc<dap_client::Sessions>,
+    shell: &Arc<tools::Shell>,
     config: &Config,
     keep: bool,
 ) -> anyhow::Result<Arc<Kit>> {
@@ -314,12 +321,14 @@ fn kit(
         trees: tools::Trees::default(),
         kept: if keep { Some(KeptSnapshots::new(workspace.state())?) } else { None },
         pending: tools::Pending::default(),
+        shell: Arc::clone(shell),
         settings: tools::Settings {
             view: config.view(),
             parse_regression: config.parse_regression(),
             diagnostics_wait: config.diagnostics_wait(),
             verify: config.verify(),
             verify_policy: config.verify_policy(),
+            asks_on_unsaved: config.asks_on_unsaved(),
             ..tools::Settings::default()
         },
     }))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
-use workspace::{Answer, Approver, Nobody, Question};
+use workspace::{Answer, Approver, Choice, Chosen, Nobody, Question};
 
 /// The longest diff shown with a question.
 const MAX_LINES: usize = 120;
@@ -40,6 +40,44 @@ impl Approver for Terminal {
                 () = cancel.cancelled() => Answer::No { text: String::new() },
             }
         })
+    }
+
+    fn choose<'a>(&'a self, choice: Choice, cancel: &'a CancellationToken) -> BoxFuture<'a, Chosen> {
+        Box::pin(async move {
+            let _one_at_a_time = self.asking.lock().await;
+            let answer = tokio::task::spawn_blocking(move || read_choice(&choice));
+            // As above.
+            tokio::select! {
+                answer = answer => answer.unwrap_or(Chosen::Nobody),
+                () = cancel.cancelled() => Chosen::Dismissed,
+            }
+        })
+    }
+}
+
+fn read_choice(choice: &Choice) -> Chosen {
+    let mut shown = format!("\n{}\n", choice.question);
+    for (at, option) in choice.options.iter().enumerate() {
+        shown.push_str(&format!("  {}. {option}\n", at + 1));
+    }
+    shown.push_str("a number, or in your own words: ");
+    let mut stderr = std::io::stderr().lock();
+    if stderr.write_all(shown.as_bytes()).and_then(|()| stderr.flush()).is_err() {
+        return Chosen::Nobody;
+    }
+    let mut line = String::new();
+    match std::io::stdin().lock().read_line(&mut line) {
+        Ok(0) | Err(_) => Chosen::Nobody,
+        Ok(_) => chosen(line.trim(), &choice.options),
+    }
+}
+
+fn chosen(line: &str, options: &[String]) -> Chosen {
+    let by_number = line.parse::<usize>().ok().and_then(|number| options.get(number.checked_sub(1)?));
+    match by_number {
+        Some(option) => Chosen::Said(option.clone()),
+        None if line.is_empty() => Chosen::Dismissed,
+        None => Chosen::Said(line.to_owned()),
     }
 }
 
@@ -77,6 +115,16 @@ fn understand(line: &str) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_is_an_option_and_anything_else_is_said() {
+        let options = ["red".to_owned(), "blue".to_owned()];
+        assert_eq!(chosen("2", &options), Chosen::Said("blue".into()));
+        assert_eq!(chosen("3", &options), Chosen::Said("3".into()));
+        assert_eq!(chosen("0", &options), Chosen::Said("0".into()));
+        assert_eq!(chosen("green, please", &options), Chosen::Said("green, please".into()));
+        assert_eq!(chosen("", &options), Chosen::Dismissed);
+    }
 
     #[test]
     fn only_a_clear_yes_is_one() {

@@ -5,7 +5,7 @@ use agent::ToolResult;
 use serde_json::{Value, json};
 use workspace::{
     AbsPath, CommitError, Denied, ErrorCode, GlobError, PathError, PlanError, QueryError, ReadError,
-    SearchError, StateError, UndoError,
+    SearchError, SpawnError, StateError, UndoError,
 };
 
 /// A failed call, before it is a [`ToolResult`].
@@ -55,7 +55,7 @@ macro_rules! coded {
     )*};
 }
 
-coded!(ReadError, PathError, PlanError, UndoError, StateError, SearchError);
+coded!(ReadError, PathError, PlanError, UndoError, StateError, SearchError, SpawnError);
 
 impl From<QueryError> for Failure {
     fn from(error: QueryError) -> Self {

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use workspace::{AbsPath, Document, Workspace};
 
 use crate::kept::KeptSnapshots;
-use crate::{Failure, Pending, Trees, Verify, VerifyPolicy};
+use crate::{Failure, Pending, Shell, Trees, Verify, VerifyPolicy};
 
 /// The workspace, its language servers, and what the model was shown. Shared by all tools of a
 /// session.
@@ -28,6 +28,8 @@ pub struct Kit {
     pub kept: Option<KeptSnapshots>,
     /// What language servers have not said yet of edits that were told.
     pub pending: Pending,
+    /// Where commands run.
+    pub shell: Arc<Shell>,
     /// Settings of the tools.
     pub settings: Settings,
 }
@@ -48,6 +50,9 @@ pub struct Settings {
     pub verify_policy: VerifyPolicy,
     /// How long a server may take for a request (`lsp.timeout`).
     pub request_timeout: Duration,
+    /// Whether the person is asked before a command runs while open files are not saved
+    /// (`run.on_unsaved`).
+    pub asks_on_unsaved: bool,
 }
 
 impl Default for Settings {
@@ -59,6 +64,7 @@ impl Default for Settings {
             verify: Verify::After,
             verify_policy: VerifyPolicy::Report,
             request_timeout: Duration::from_secs(60),
+            asks_on_unsaved: false,
         }
     }
 }
@@ -78,6 +84,21 @@ impl Kit {
     /// `lsp` takes beside a place in that text.
     pub fn remember(&self, path: &AbsPath, text: Arc<str>) -> String {
         self.with_snapshots(|store| store.record(&self.shown(path), text)).to_string()
+    }
+
+    /// Open documents that are not on disk as the editor has them: what runs there reads the disk.
+    /// Blocks.
+    pub(crate) fn not_saved(&self) -> Vec<String> {
+        let differs = |it: &Document| {
+            let saved = std::fs::read_to_string(&it.path);
+            saved.map_or(true, |text| text.trim_start_matches('\u{feff}') != &*it.text)
+        };
+        self.workspace
+            .open_documents()
+            .iter()
+            .filter(|it| differs(it))
+            .map(|it| self.shown(&it.path))
+            .collect()
     }
 
     /// Runs `work` on the snapshots. Nothing in it may wait.

@@ -5,7 +5,10 @@
 //! model and data for surfaces. It changes files only through [`mod@change`]: planned, permitted,
 //! committed, verified. No surface and no provider is known here.
 
+mod ask;
+mod bash;
 mod change;
+mod checkpoint;
 mod debug;
 mod edit;
 mod failure;
@@ -13,6 +16,7 @@ mod kept;
 mod kit;
 mod lsp;
 mod outline;
+mod plan;
 pub mod planner;
 mod read;
 #[cfg(test)]
@@ -33,6 +37,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use workspace::ErrorCode;
 
+pub use bash::Shell;
 pub use failure::Failure;
 pub use kept::KeptSnapshots;
 pub use kit::{Kit, Settings};
@@ -51,12 +56,16 @@ pub fn builtin(kit: &Arc<Kit>) -> Vec<Arc<dyn Tool>> {
         Arc::new(read::Read::new(kit.clone())),
         Arc::new(edit::Edit::new(kit.clone())),
         Arc::new(write::Write::new(kit.clone())),
+        Arc::new(bash::Bash::new(kit.clone())),
         Arc::new(search::Grep::new(kit.clone())),
         Arc::new(search::Find::new(kit.clone())),
         Arc::new(search::Ls::new(kit.clone())),
         Arc::new(lsp::Lsp::new(kit.clone())),
         Arc::new(debug::Debug::new(kit.clone())),
         Arc::new(undo::UndoTool::new(kit.clone())),
+        Arc::new(checkpoint::Checkpoint::new(kit.clone())),
+        Arc::new(ask::Ask::new()),
+        Arc::new(plan::Plan::new()),
     ];
     let telling = |tool| -> Arc<dyn Tool> { Arc::new(verify::Telling { tool, kit: kit.clone() }) };
     tools.into_iter().map(telling).collect()

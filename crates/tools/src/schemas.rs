@@ -59,6 +59,7 @@ async fn parameters_are_in_words_that_every_provider_understands() {
             trees: Trees::default(),
             kept: None,
             pending: Pending::default(),
+            shell: crate::Shell::new(Processes::new(None), &workspace).unwrap(),
             settings: Settings { view: View::of(dialect), ..Settings::default() },
         };
         let tools = builtin(&Arc::new(kit));

@@ -20,6 +20,7 @@ pub struct UndoTool {
 #[derive(Debug, Deserialize)]
 struct Arguments {
     commit: Option<String>,
+    checkpoint: Option<String>,
 }
 
 impl UndoTool {
@@ -33,6 +34,7 @@ impl UndoTool {
                 "type": "object",
                 "properties": {
                     "commit": { "type": "string", "description": "one commit instead of the last run" },
+                    "checkpoint": { "type": "string", "description": "everything since the checkpoint of this name" },
                 },
                 "required": [],
             }),
@@ -58,7 +60,15 @@ impl Tool for UndoTool {
 impl UndoTool {
     async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
-        let which = args.commit.map_or(Undo::LastRun, |id| Undo::Commit(CommitId(id)));
+        let which = match (args.commit, args.checkpoint) {
+            (None, None) => Undo::LastRun,
+            (Some(id), None) => Undo::Commit(CommitId(id)),
+            (None, Some(name)) => Undo::Since(name),
+            (Some(_), Some(_)) => {
+                let message = "give either `commit` or `checkpoint`";
+                return Err(Failure::new(ErrorCode::InvalidArguments, message));
+            }
+        };
         take_back(&self.kit, cx, Some(&which)).await
     }
 }

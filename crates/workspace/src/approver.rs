@@ -54,10 +54,36 @@ pub enum Answer {
     Nobody,
 }
 
+/// A question of the agent's own, which permits nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The question.
+    pub question: String,
+    /// What may be chosen.
+    pub options: Vec<String>,
+}
+
+/// What the person said to a [`Choice`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Chosen {
+    /// One of the options, or something else in their own words.
+    Said(String),
+    /// The question was put away.
+    Dismissed,
+    /// There is nobody who could be asked.
+    Nobody,
+}
+
 /// Asks the person. Implemented by surfaces.
 pub trait Approver: Send + Sync {
     /// Returns the answer; on cancel returns [`Answer::No`] soon.
     fn ask<'a>(&'a self, question: Question, cancel: &'a CancellationToken) -> BoxFuture<'a, Answer>;
+
+    /// Returns what was chosen; on cancel returns [`Chosen::Dismissed`] soon. A surface that cannot ask
+    /// such questions has nobody.
+    fn choose<'a>(&'a self, _: Choice, _: &'a CancellationToken) -> BoxFuture<'a, Chosen> {
+        Box::pin(async { Chosen::Nobody })
+    }
 }
 
 /// An approver for when there is nobody.

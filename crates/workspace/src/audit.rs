@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::{Redactor, StateDir};
+use crate::{Redactor, StateDir, Tier};
 
 /// The newest format of the file's lines.
 const FORMAT: u32 = 1;
@@ -42,6 +42,16 @@ pub(crate) struct Decided<'a> {
     pub(crate) reason: &'a str,
     /// The files, the command, or the folder.
     pub(crate) subject: Vec<String>,
+    /// What a command line was found to do, and its tier.
+    #[serde(flatten)]
+    pub(crate) class: Option<Classified>,
+}
+
+/// What a command line was found to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct Classified {
+    pub(crate) class: &'static str,
+    pub(crate) tier: Tier,
 }
 
 #[derive(Serialize)]
@@ -66,12 +76,15 @@ impl Audit {
     }
 
     /// Adds a line.
-    pub(crate) fn record(&self, mut decided: Decided<'_>) {
+    pub(crate) fn record(&self, decided: Decided<'_>) {
         let Some(state) = &self.state else { return };
         let redactor = self.redactor.get_or_init(Redactor::from_env);
+        let mut decided = decided;
         for subject in &mut decided.subject {
             *subject = redactor.redact(subject).into_owned();
         }
+        let reason = redactor.redact(decided.reason).into_owned();
+        decided.reason = &reason;
         let ts_ms = jiff::Timestamp::now().as_millisecond();
         let line = Line { format: FORMAT, ts_ms, pid: std::process::id(), decided };
         let written = serde_json::to_vec(&line).map_err(|error| error.to_string()).and_then(|mut bytes| {

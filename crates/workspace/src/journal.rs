@@ -36,6 +36,9 @@ pub(crate) struct Entry {
     pub undoes: Vec<CommitId>,
     #[serde(default)]
     pub redo: bool,
+    /// It changes nothing and only names this point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
     pub steps: Vec<StoredStep>,
     /// Folders it made.
     #[serde(default)]
@@ -345,6 +348,7 @@ impl Entry {
             at_ms,
             undoes: Vec::new(),
             redo: false,
+            checkpoint: None,
             steps: Vec::new(),
             made: Vec::new(),
             removed: Vec::new(),

@@ -6,6 +6,7 @@
 //! adapters, models or tools.
 #![expect(clippy::disallowed_methods, reason = "this is the crate that touches files and processes")]
 
+mod aftermath;
 mod approver;
 mod audit;
 mod commit;
@@ -18,6 +19,7 @@ mod editor;
 mod effects;
 mod error_code;
 mod fault;
+mod git_index;
 mod guard;
 mod hash;
 mod held;
@@ -44,6 +46,7 @@ mod rules;
 mod run;
 mod search;
 mod secrets;
+mod shell;
 mod simulate;
 mod state;
 mod transaction;
@@ -55,7 +58,8 @@ mod watch;
 mod workspace;
 mod write;
 
-pub use approver::{Answer, Approver, Nobody, Question, QuestionKind};
+pub use aftermath::{Aftermath, Before, Wrote};
+pub use approver::{Answer, Approver, Choice, Chosen, Nobody, Question, QuestionKind};
 pub use commit::{Commit, CommitError, CommitId, CommitRecord, CommittedFile, RecoveryNote};
 pub use disk_copy::{DiskCopy, plain_hash};
 pub use document::{Document, Owner, ReadError, Version};
@@ -69,7 +73,7 @@ pub use others::{Hold, Holds, Others};
 pub use path::AbsPath;
 pub use permit::{Permit, SpawnGrant};
 pub use plan::{ChangeKind, FileChange, Plan, PlanError};
-pub use policy::{Decision, Denied, Mode, Policy, PolicyOptions, SpawnRequest, Verdict};
+pub use policy::{Decision, Denied, ExecOptions, Mode, Policy, PolicyOptions, SpawnRequest, Verdict};
 pub use process::{CommandLine, Process, Processes, SpawnError, memory as process_memory};
 pub use resolve::canonical;
 pub use rules::{Capability, Rule, RuleError};
@@ -79,6 +83,7 @@ pub use search::{
     Query, QueryError, QueryOptions, Scope, SearchError, TreeEntry,
 };
 pub use secrets::{Redactor, is_secret_name};
+pub use shell::{Tier, may_write};
 pub use state::{Homes, StateDir, StateError, StateLock};
 pub use trust::{TrustStore, trust_command};
 pub use undo::{Skipped, Undo, UndoError, UndoPlan};

@@ -13,8 +13,10 @@
 //!
 //! Some paths are protected (`protected`): secrets, git's own files, what is outside. In an untrusted
 //! workspace nothing but reading is allowed unasked, whatever the rules say. `--yes` answers what is
-//! asked and lifts no denial. What was asked or denied is in the audit log. Command lines are not
-//! looked into: a rule about a command is about its words.
+//! asked and lifts no denial. What was asked or denied is in the audit log. A rule about a command is
+//! about its words; a command line of a shell is looked into (`line`).
+
+mod line;
 
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +24,7 @@ use futures_util::future::{Either, select};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::audit::{Audit, By, Decided};
+use crate::audit::{Audit, By, Classified, Decided};
 use crate::memory::{Memory, Term};
 use crate::process::lock;
 use crate::protected::{Protection, protection};
@@ -30,7 +32,7 @@ use crate::rules::{self, ANSWER, Capability, Rule};
 use crate::trust::{canonical, trust_command};
 use crate::{
     AbsPath, Answer, Approver, ChangeKind, CommandLine, Effects, ErrorCode, Permit, Plan, Question,
-    QuestionKind, SpawnGrant, StateDir, TrustStore, Writes,
+    QuestionKind, SpawnGrant, StateDir, Tier, TrustStore, Writes,
 };
 
 /// What is done with an effect that no rule names. Later ones are stricter.
@@ -74,6 +76,8 @@ pub struct PolicyOptions {
     pub yes: bool,
     /// The rules of the configuration.
     pub rules: Vec<Rule>,
+    /// About command lines of a shell.
+    pub exec: ExecOptions,
     /// Who is trusted.
     pub trust: TrustStore,
     /// The workspace, canonical.
@@ -82,10 +86,28 @@ pub struct PolicyOptions {
     pub state: Option<StateDir>,
 }
 
+/// What holds for command lines of a shell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExecOptions {
+    /// Whether they are run at all (`exec.enabled`).
+    pub enabled: bool,
+    /// From which tier on what they do is denied (`exec.deny_threshold`).
+    pub deny_threshold: Tier,
+    /// Whether all of them are in the audit log, not only those with a class (`exec.audit_all`).
+    pub audit_all: bool,
+}
+
+impl Default for ExecOptions {
+    fn default() -> Self {
+        Self { enabled: true, deny_threshold: Tier::High, audit_all: false }
+    }
+}
+
 impl PolicyOptions {
     /// The defaults for a workspace: mode `prompt`, no rules, nothing kept.
     pub fn new(trust: TrustStore, root: AbsPath) -> Self {
-        Self { mode: Mode::default(), yes: false, rules: Vec::new(), trust, root, state: None }
+        let exec = ExecOptions::default();
+        Self { mode: Mode::default(), yes: false, rules: Vec::new(), exec, trust, root, state: None }
     }
 }
 
@@ -286,6 +308,7 @@ impl Policy {
             reason: &reason,
             help: "look at the change with apply: false, then repeat with --yes",
             subject: paths.iter().map(|path| self.shown(path)).collect(),
+            class: None,
         };
         let answer = self.ask(self.question(plan, paths), about, approver, cancel).await;
         answer.map(drop).map_err(|(denied, _)| denied)
@@ -475,7 +498,8 @@ impl Policy {
             Decision::Ask => {}
         }
         let code = if untrusted.is_some() { ErrorCode::Untrusted } else { ErrorCode::Denied };
-        let about = Asked { capability: capability.name(), code, reason: &reason, help, subject };
+        let about =
+            Asked { capability: capability.name(), code, reason: &reason, help, subject, class: None };
         let answer = self.ask(question, about, approver, cancel).await.map_err(|(denied, _)| denied)?;
         Ok(match answer {
             Answer::Session => Some(Term::Session),
@@ -541,7 +565,7 @@ impl Policy {
         let question = Question { kind, title, detail, files: Vec::new() };
         let subject = vec![root.to_string(), request.command.to_string()];
         let capability = if is_trust { "trust" } else { "exec" };
-        let asked = Asked { capability, code, reason: &reason, help: &help, subject };
+        let asked = Asked { capability, code, reason: &reason, help: &help, subject, class: None };
         let answer = self.ask(question, asked, approver, cancel).await;
         let mut memory = lock(&self.memory);
         let answer = match answer {
@@ -593,7 +617,8 @@ impl Policy {
         let subject = asked.iter().map(|(path, _)| self.shown(path)).collect();
         let capability_name = capability.name();
         let reason = first.reason.clone();
-        let about = Asked { capability: capability_name, code, reason: &reason, help: &help, subject };
+        let about =
+            Asked { capability: capability_name, code, reason: &reason, help: &help, subject, class: None };
         let answer = self.ask(question(), about, approver, cancel).await.map_err(|(denied, _)| denied)?;
         let term = match answer {
             Answer::Session => Term::Session,
@@ -648,7 +673,15 @@ impl Policy {
         let decided = |by, decision, answer| {
             let (capability, reason) = (about.capability, about.reason);
             let subject = about.subject.clone();
-            self.audit.record(Decided { capability, decision, by, answer, reason, subject });
+            self.audit.record(Decided {
+                capability,
+                decision,
+                by,
+                answer,
+                reason,
+                subject,
+                class: about.class,
+            });
         };
         if self.options.yes {
             decided(By::Yes, "allow", None);
@@ -711,7 +744,8 @@ impl Policy {
 
     fn deny(&self, capability: Capability, by: By, reason: String, subject: Vec<String>) -> Denied {
         let (capability, decision, answer) = (capability.name(), "deny", None);
-        self.audit.record(Decided { capability, decision, by, answer, reason: &reason, subject });
+        let class = None;
+        self.audit.record(Decided { capability, decision, by, answer, reason: &reason, subject, class });
         Denied { code: ErrorCode::Denied, reason, nobody_to_ask: false }
     }
 
@@ -769,6 +803,9 @@ impl Policy {
 
     /// The decision about a command: always asked when no rule names it.
     fn judge_command(&self, command: &CommandLine) -> Judged {
+        if let Some(line) = line::of(command) {
+            return self.judge_line(line).judged;
+        }
         let default = || self.default_for(Capability::Exec);
         let found = self.decide(|rules| rules::for_command(rules, command), default);
         self.trusted_only(Capability::Exec, found)
@@ -843,6 +880,7 @@ struct Asked<'a> {
     reason: &'a str,
     help: &'a str,
     subject: Vec<String>,
+    class: Option<Classified>,
 }
 
 /// A decision that was found, before trust is looked at.

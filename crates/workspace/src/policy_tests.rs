@@ -13,13 +13,13 @@ use crate::*;
 
 /// Gives its answers in turn and notes what it was asked. More questions than answers: a panic.
 #[derive(Default)]
-struct Script {
+pub(crate) struct Script {
     answers: Mutex<VecDeque<Answer>>,
-    asked: Mutex<Vec<Question>>,
+    pub(crate) asked: Mutex<Vec<Question>>,
 }
 
 impl Script {
-    fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub(crate) fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
         Self { answers: Mutex::new(answers.into_iter().collect()), asked: Mutex::default() }
     }
 
@@ -36,7 +36,7 @@ impl Approver for Script {
     }
 }
 
-fn rules(lines: &[&str]) -> Vec<Rule> {
+pub(crate) fn rules(lines: &[&str]) -> Vec<Rule> {
     lines.iter().map(|line| Rule::parse(line, "config.toml:1").unwrap()).collect()
 }
 
@@ -45,24 +45,24 @@ fn trust_store(fixture: &Fixture) -> TrustStore {
 }
 
 /// A policy for the fixture's workspace, trusted.
-fn policy(fixture: &Fixture, change: impl FnOnce(&mut PolicyOptions)) -> Policy {
+pub(crate) fn policy(fixture: &Fixture, change: impl FnOnce(&mut PolicyOptions)) -> Policy {
     trust_store(fixture).trust(fixture.workspace.root()).unwrap();
     untrusted(fixture, change)
 }
 
-fn untrusted(fixture: &Fixture, change: impl FnOnce(&mut PolicyOptions)) -> Policy {
+pub(crate) fn untrusted(fixture: &Fixture, change: impl FnOnce(&mut PolicyOptions)) -> Policy {
     let mut options = PolicyOptions::new(trust_store(fixture), fixture.workspace.root().clone());
     options.state = Some(fixture.workspace.state().clone());
     change(&mut options);
     Policy::new(options)
 }
 
-fn audit(fixture: &Fixture) -> Vec<serde_json::Value> {
+pub(crate) fn audit(fixture: &Fixture) -> Vec<serde_json::Value> {
     let bytes = fixture.workspace.state().read("audit.jsonl").unwrap().unwrap_or_default();
     String::from_utf8(bytes).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn command(fixture: &Fixture, program: &str, args: &[&str]) -> CommandLine {
+pub(crate) fn command(fixture: &Fixture, program: &str, args: &[&str]) -> CommandLine {
     CommandLine {
         program: program.into(),
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),

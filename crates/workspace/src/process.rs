@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
+use std::io::PipeWriter;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -76,6 +78,15 @@ enum Place<'a> {
     Group,
     /// In a session of its own, by this program.
     Session(&'a Path),
+}
+
+/// Where a child's streams lead.
+#[derive(Clone, Copy)]
+enum Streams<'a> {
+    /// Three pipes.
+    Apart,
+    /// Nothing to read; both kinds of output into this pipe, in the order in which they are written.
+    Merged(&'a PipeWriter),
 }
 
 /// Starts children, knows them all, ends them all.
@@ -235,7 +246,28 @@ impl Processes {
         command: &CommandLine,
         grant: &SpawnGrant,
     ) -> Result<Process, SpawnError> {
-        self.spawn_with(command, grant, Place::Group, &[])
+        self.spawn_with(command, grant, Place::Group, Streams::Apart, &[])
+    }
+
+    /// Starts a command of the person's shell under `grant`, in a session of its own as
+    /// [`Self::spawn_apart`] does: with nothing to read, and with one stream for all that it writes.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; nothing runs then.
+    pub async fn spawn_merged(
+        self: &Arc<Self>,
+        command: &CommandLine,
+        grant: &SpawnGrant,
+    ) -> Result<(Process, pipe::Receiver), SpawnError> {
+        let program = || command.program.display().to_string();
+        let failed = |source| SpawnError::Io { program: program(), source };
+        let (reader, writer) = std::io::pipe().map_err(failed)?;
+        let output = pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?;
+        let setsid = SETSID.iter().map(Path::new).find(|path| path.exists());
+        let is_there = command.program.is_absolute() && command.program.exists();
+        let place = setsid.filter(|_| is_there).map_or(Place::Group, Place::Session);
+        let process = self.spawn_with(command, grant, place, Streams::Merged(&writer), &[])?;
+        Ok((process, output))
     }
 
     /// [`Self::spawn`] in a session of its own: neither the child nor what it starts has our terminal.
@@ -254,9 +286,10 @@ impl Processes {
         // The helper would only say by its status that there is nothing to start.
         if !command.program.is_absolute() || !command.program.exists() || setsid.is_none() {
             tracing::warn!(program = %command.program.display(), "it runs in a group, not in a session of its own");
-            return self.spawn_with(command, grant, Place::Group, later);
+            return self.spawn_with(command, grant, Place::Group, Streams::Apart, later);
         }
-        self.spawn_with(command, grant, setsid.map_or(Place::Group, Place::Session), later)
+        let place = setsid.map_or(Place::Group, Place::Session);
+        self.spawn_with(command, grant, place, Streams::Apart, later)
     }
 
     fn spawn_with(
@@ -264,6 +297,7 @@ impl Processes {
         command: &CommandLine,
         grant: &SpawnGrant,
         place: Place<'_>,
+        streams: Streams<'_>,
         later: &[(&str, String)],
     ) -> Result<Process, SpawnError> {
         let program = command.program.display().to_string();
@@ -277,7 +311,8 @@ impl Processes {
         for word in &mut command.args {
             *word = later.iter().fold(std::mem::take(word), |word, (name, value)| word.replace(name, value));
         }
-        Shared::spawn(&self.shared, &command, place).map_err(|source| spawn_error(&command, program, source))
+        Shared::spawn(&self.shared, &command, place, streams)
+            .map_err(|source| spawn_error(&command, program, source))
     }
 
     /// Ends every child with its group, and what came back to us as orphans: SIGTERM, SIGKILL after a
@@ -336,6 +371,12 @@ impl Process {
         self.child.exited().await
     }
 
+    /// Whether it has ended and left something of its group behind. Reads the system's table, which
+    /// blocks for some milliseconds.
+    pub fn has_left(&self) -> bool {
+        self.child.has_exited() && reaper::has_members(self.child.id)
+    }
+
     /// Ends it with its group: SIGTERM, `grace`, SIGKILL; then what descends from it and left the
     /// group. Reaped when this returns. A process that the system will not end keeps this waiting for
     /// at most 2 s over `grace`; the answer is then that of SIGKILL, and [`Processes::end_all`] names it.
@@ -363,7 +404,12 @@ impl Drop for Shared {
 }
 
 impl Shared {
-    fn spawn(this: &Arc<Self>, command: &CommandLine, place: Place<'_>) -> std::io::Result<Process> {
+    fn spawn(
+        this: &Arc<Self>,
+        command: &CommandLine,
+        place: Place<'_>,
+        streams: Streams<'_>,
+    ) -> std::io::Result<Process> {
         let name = format!("{}.{}", this.id, this.next.fetch_add(1, Ordering::Relaxed));
         let mut prepared = match place {
             Place::Group => tokio::process::Command::new(&command.program),
@@ -376,8 +422,8 @@ impl Shared {
             Place::Session(_) => prepared.arg(&command.program),
         };
         prepared.args(&command.args).current_dir(&command.cwd);
-        for (variable, _) in std::env::vars_os() {
-            if secrets::is_secret_name(&variable.to_string_lossy()) {
+        for (variable, value) in std::env::vars_os() {
+            if secrets::is_secret(&variable.to_string_lossy(), &value.to_string_lossy()) {
                 prepared.env_remove(variable);
             }
         }
@@ -386,8 +432,13 @@ impl Shared {
             Ok(outer) if !outer.is_empty() => format!("{outer},{name}"),
             _ => name.clone(),
         };
-        prepared.env(MARK, mark).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        prepared.kill_on_drop(true);
+        prepared.env(MARK, mark).kill_on_drop(true);
+        match streams {
+            Streams::Apart => prepared.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()),
+            Streams::Merged(pipe) => {
+                prepared.stdin(Stdio::null()).stdout(pipe.try_clone()?).stderr(pipe.try_clone()?)
+            }
+        };
 
         let (mut running, id) = reaper::register(&this.id, || prepared.spawn())?;
         if let Some(guard) = &this.guard {

@@ -137,6 +137,14 @@ pub(crate) fn protection(path: &AbsPath, root: &AbsPath) -> Option<Protection> {
     Some(Protection { what, name: None, read: Decision::Ask, write: Decision::Deny })
 }
 
+/// What secrets the file at `path` holds by its name, and whether they are keys and logins.
+pub(crate) fn secrets(path: &AbsPath, root: &AbsPath) -> Option<(&'static str, bool)> {
+    let protection = protection(path, root).filter(|it| it.name.is_some())?;
+    let is_login = protection.read == Decision::Deny;
+    (is_login || (protection.read, protection.write) == (Decision::Ask, Decision::Ask))
+        .then_some((protection.what, is_login))
+}
+
 impl Kind {
     /// The name that makes the path one of this kind.
     fn name_in(&self, names: &[String]) -> Option<String> {

@@ -246,6 +246,11 @@ fn signal_group(child: &Child, signal: Signal) {
     }
 }
 
+/// Whether something of a group is alive.
+pub(crate) fn has_members(group: u32) -> bool {
+    !members(&Table::read(), group).is_empty()
+}
+
 async fn group_is_empty(child: &Child) -> bool {
     let table = read_table().await;
     reap(orphans(&table).filter(|entry| entry.zombie));

@@ -1,4 +1,5 @@
-//! Entries of the journal for what an editor did when no commit waited for it any more.
+//! Entries of the journal that no commit makes: what an editor did when none waited for it any more,
+//! and points that are named.
 
 use std::time::Duration;
 
@@ -44,6 +45,24 @@ impl Workspace {
             adopted: false,
         });
         journal.store(&entry.id, &pack)?;
+        journal.write_pending(&entry)?;
+        journal.finish(&entry.id)?;
+        Ok(entry.id)
+    }
+
+    /// Names this point in the history for [`Undo::Since`](crate::Undo::Since). Changes no file. Blocks
+    /// as [`Self::record`] does.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn checkpoint(&self, run: &RunId, name: &str) -> Result<CommitId, StateError> {
+        let inner = &self.inner;
+        let _lock = inner.state.lock(LOCK, LOCK_DEADLINE)?;
+        let journal = Journal::new(&inner.state)?;
+        inner.describe()?;
+        let entry = Entry::new(journal.next_id()?, run.clone(), format!("checkpoint: {name}"));
+        let entry = Entry { checkpoint: Some(name.to_owned()), ..entry };
+        journal.store(&entry.id, &Pack::default())?;
         journal.write_pending(&entry)?;
         journal.finish(&entry.id)?;
         Ok(entry.id)

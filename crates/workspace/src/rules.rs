@@ -203,6 +203,13 @@ impl Rule {
         (is_program && command.args.starts_with(args)).then_some(Specificity { exact, literal: words.len() })
     }
 
+    /// Whether it is about the words of a command rather than about all of a capability; `Some(true)`:
+    /// about all of them.
+    pub(crate) fn names(&self, command: &CommandLine) -> Option<bool> {
+        let Pattern::Command(_) = &self.pattern else { return None };
+        self.command(command).map(|specificity| specificity.exact)
+    }
+
     fn host(&self, host: &str) -> Option<Specificity> {
         let pattern = match &self.pattern {
             Pattern::All => return Some(Specificity::default()),

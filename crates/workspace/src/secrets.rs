@@ -116,6 +116,13 @@ pub fn is_secret_name(name: &str) -> bool {
             || PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
 }
 
+/// Whether a variable is a secret by its name, or by what its value looks like. The address of a
+/// proxy is what a program needs to reach anything, with or without a password in it.
+pub(crate) fn is_secret(name: &str, value: &str) -> bool {
+    let is_proxy = name.to_ascii_uppercase().ends_with("_PROXY");
+    is_secret_name(name) || !is_proxy && matches!(Redactor::default().redact(value), Cow::Owned(_))
+}
+
 /// Replaces secret values in text. Made once from the environment.
 #[derive(Clone)]
 pub struct Redactor {
@@ -386,6 +393,15 @@ mod tests {
         ] {
             assert!(!is_secret_name(harmless), "{harmless}");
         }
+    }
+
+    #[test]
+    fn values_that_look_like_secrets_make_one_of_their_variable() {
+        assert!(is_secret("UPSTREAM", "https://me:s3cr3t@host/x"));
+        assert!(is_secret("CI_X", "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"));
+        assert!(is_secret("A_TOKEN", "x"));
+        assert!(!is_secret("https_proxy", "http://me:s3cr3t@proxy:8080"));
+        assert!(!is_secret("PATH", "/usr/bin:/bin"));
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub enum Undo {
     Run(RunId),
     /// One commit.
     Commit(CommitId),
+    /// All commits since the newest checkpoint of this name.
+    Since(String),
 }
 
 /// A planned undo or redo.
@@ -121,6 +123,18 @@ pub(crate) fn plan_undo(inner: &Inner, which: &Undo) -> Result<UndoPlan, UndoErr
         }
         Undo::Commit(id) => {
             open_ones(entries.iter().filter(|entry| entry.id == *id).collect(), is_open, &id.0)?
+        }
+        Undo::Since(name) => {
+            let named = |entry: &Entry| entry.checkpoint.as_ref() == Some(name);
+            let Some(at) = entries.iter().rposition(named) else {
+                return Err(UndoError::Unknown { id: format!("a checkpoint called {name:?}") });
+            };
+            let since: Vec<&Entry> =
+                entries[at..].iter().filter(|entry| is_normal(entry)).filter(is_open).collect();
+            if since.is_empty() {
+                return Err(UndoError::Nothing { what: "undo" });
+            }
+            since
         }
     };
     inverse::plan(inner, &journal, &chosen, false)

@@ -203,6 +203,12 @@ impl Source for Inner {
     }
 }
 
+impl std::fmt::Debug for Workspace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Workspace").field(&self.inner.root).finish()
+    }
+}
+
 impl Workspace {
     /// Opens the workspace at `root`, whose own state lives below `state` (the state home), and
     /// first finishes what a crash left unfinished. Blocks on the file system.

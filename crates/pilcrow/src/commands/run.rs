@@ -121,6 +121,9 @@ impl Told {
             Event::CompactionEnd { summary: Some(_), kept, .. } => {
                 output::note(&format!("· put into fewer words, but for the newest {kept} messages"));
             }
+            Event::ToolExecutionEnd { tool_name, is_error: false, content, .. } if tool_name == "plan" => {
+                content.iter().filter_map(text_of).for_each(output::note);
+            }
             Event::Notice { text, .. } => output::note(&format!("· {text}")),
             Event::RetryStart { attempt, max, error, .. } => {
                 output::note(&format!("· trying again ({attempt} of {max}): {error}"));

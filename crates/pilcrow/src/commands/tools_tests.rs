@@ -90,7 +90,10 @@ fn what_a_model_is_told_at_first_is_short() {
         println!("{name}: {tokens} tokens");
     }
     let names: Vec<&str> = parts.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["instructions", "read", "edit", "write", "grep", "find", "lsp", "search_tools"]);
+    assert_eq!(
+        names,
+        ["instructions", "read", "edit", "write", "bash", "grep", "find", "lsp", "search_tools"]
+    );
     let total: usize = counts.iter().sum();
     assert!(total <= 3000, "{total} tokens");
 }
@@ -181,6 +184,10 @@ const RANKING: &[(&str, &[&str])] = &[
     ("mcp__spotify__get_album", &["mcp__spotify__get_album"]),
     ("epic", &["mcp__jira__create_epic"]),
     ("list vpc", &["mcp__aws__list_vpc"]),
+    ("run a command line", &["bash"]),
+    ("ask the person a question", &["ask"]),
+    ("plan the steps", &["plan"]),
+    ("checkpoint", &["checkpoint"]),
     ("zzz", &[]),
     ("", &[]),
 ];

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use wire::Peer;
-use workspace::{Answer, Approver, Question, QuestionKind, StateDir};
+use workspace::{Answer, Approver, Choice, Chosen, Question, QuestionKind, StateDir};
 
 use super::initialize::Client;
 use super::transcript;
@@ -73,9 +73,36 @@ impl Approver for EditorApprover {
             }
         })
     }
+
+    fn choose<'a>(&'a self, choice: Choice, cancel: &'a CancellationToken) -> BoxFuture<'a, Chosen> {
+        Box::pin(self.put(choice, cancel))
+    }
 }
 
 impl EditorApprover {
+    async fn put(&self, choice: Choice, cancel: &CancellationToken) -> Chosen {
+        let message = choice.question.replace('\n', &self.client.facts.editor.question.line_break);
+        let actions: Vec<Value> = choice.options.iter().map(|option| json!({ "title": option })).collect();
+        let mut params = json!({ "type": 3, "message": message, "actions": actions });
+        let open = self.client.answers.then(|| Asked::new(&self.peer));
+        if let Some(open) = &open {
+            params["pilcrow"] = json!({ "question": open.question });
+        }
+        match self.peer.request("window/showMessageRequest", &params, PATIENCE, cancel).await {
+            Ok(answer) => {
+                let answer = serde_json::from_str::<Value>(answer.get()).unwrap_or_default();
+                let title =
+                    answer["title"].as_str().filter(|title| choice.options.iter().any(|it| it == title));
+                title.map_or(Chosen::Dismissed, |title| Chosen::Said(title.to_owned()))
+            }
+            Err(wire::RequestError::Cancelled { .. }) => Chosen::Dismissed,
+            Err(error) => {
+                tracing::warn!(%error, "the question could not be asked: {}", choice.question);
+                Chosen::Nobody
+            }
+        }
+    }
+
     fn request(&self, question: &Question, can_show: bool) -> Value {
         let mut message = question.title.clone();
         match question.kind {

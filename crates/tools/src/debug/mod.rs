@@ -342,13 +342,7 @@ impl Debug {
 
     /// Open documents that are not on disk as the editor has them.
     fn not_saved(&self) -> Option<String> {
-        let differs = |it: &workspace::Document| {
-            let saved = std::fs::read_to_string(&it.path);
-            saved.map_or(true, |text| text.trim_start_matches('\u{feff}') != &*it.text)
-        };
-        let open = self.kit.workspace.open_documents();
-        let names: Vec<String> =
-            open.iter().filter(|it| differs(it)).map(|it| self.kit.shown(&it.path)).collect();
+        let names = self.kit.not_saved();
         (!names.is_empty()).then(|| format!("not saved: {}\n", names.join(", ")))
     }
 

@@ -1,5 +1,6 @@
 //! The files half at its boundary: a workspace in a temporary folder, its files before and after.
 
+mod aftermaths;
 mod commits;
 mod crashes;
 mod editors;

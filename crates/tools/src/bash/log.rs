@@ -1,0 +1,248 @@
+//! What a command wrote: bounded in memory and in results, whole in our own state.
+
+use std::sync::{Mutex, PoisonError};
+
+use workspace::StateDir;
+
+/// What a result holds at most, bytes and lines: the beginning, then the end.
+const HEAD: (usize, usize) = (10 << 10, 400);
+const TAIL: (usize, usize) = (40 << 10, 1_600);
+/// Beyond this nothing is kept.
+const MOST_KEPT: usize = 64 << 20;
+
+/// The output of one command.
+pub(super) struct Log {
+    folder: StateDir,
+    name: String,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// All of it while it is short, then the beginning.
+    head: String,
+    /// The end, where it is not in `head`.
+    tail: String,
+    bytes: usize,
+    lines: usize,
+    in_file: bool,
+    /// What could not be kept, and why.
+    lost: Option<String>,
+    /// How many lines were told to who reads on.
+    told: usize,
+}
+
+/// A part of an output, for a result.
+pub(super) struct Page {
+    pub text: String,
+    /// The 1-based line after it, if there is more.
+    pub next: Option<usize>,
+}
+
+impl Log {
+    pub fn new(folder: StateDir, name: String) -> Self {
+        Self { folder, name, state: Mutex::default() }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds redacted text. Writes to our own state when it is much; blocks shortly then.
+    pub fn push(&self, text: &str) {
+        let mut state = self.state();
+        let before = state.bytes;
+        state.bytes += text.len();
+        state.lines += text.bytes().filter(|byte| *byte == b'\n').count();
+        if state.bytes <= HEAD.0 + TAIL.0 {
+            state.head.push_str(text);
+            return;
+        }
+        let first = (!state.in_file).then(|| state.head.clone());
+        if first.is_some() {
+            let from = ceil(&state.head, state.head.len().saturating_sub(TAIL.0));
+            state.tail = state.head[from..].to_owned();
+        }
+        state.in_file = true;
+        if before < MOST_KEPT && state.lost.is_none() {
+            let all = first.unwrap_or_default() + text;
+            if let Err(error) = self.folder.append(&self.name, all.as_bytes(), false) {
+                state.lost = Some(error.to_string());
+            }
+        } else if state.lost.is_none() {
+            state.lost = Some(format!("only the first {} MiB are kept", MOST_KEPT >> 20));
+        }
+        state.tail.push_str(text);
+        if state.tail.len() > 2 * TAIL.0 {
+            let from = ceil(&state.tail, state.tail.len() - TAIL.0);
+            state.tail.drain(..from);
+        }
+    }
+
+    /// What a result shows: all of it, or its beginning, what is left out and where it is, and its end.
+    pub fn shown(&self, job: &str) -> String {
+        let mut state = self.state();
+        state.told = state.lines;
+        if !state.in_file && state.lines <= HEAD.1 + TAIL.1 {
+            return clean(&state.head);
+        }
+        let head = beginning(&state.head);
+        let after = if state.in_file { state.tail.as_str() } else { &state.head[head.len()..] };
+        let tail = end(after);
+        let left = state.bytes.saturating_sub(head.len() + tail.len());
+        let (first, last) = (count(head) + 1, state.lines.saturating_sub(count(tail)));
+        let place = self.place(&state);
+        let read_on = format!("{{\"job\": \"{job}\", \"offset\": {first}}} reads on");
+        let what = format!("… {left} bytes left out, to line {last}; {read_on}{place}");
+        format!("{}\n{what}\n{}", clean(head).trim_end_matches('\n'), clean(tail))
+    }
+
+    /// Where it is whole, in words.
+    fn place(&self, state: &State) -> String {
+        match &state.lost {
+            Some(why) => format!("; not all is kept: {why}"),
+            None if state.in_file => format!("; all of it is in {}", self.folder.path().join(&self.name)),
+            None => String::new(),
+        }
+    }
+
+    /// The lines from `offset` on (1-based); without one those that were not shown yet. Blocks on our
+    /// own state.
+    pub fn from(&self, offset: Option<usize>) -> Page {
+        let mut state = self.state();
+        let offset = offset.unwrap_or(state.told + 1).max(1);
+        let whole = if state.in_file {
+            let bytes = self.folder.read(&self.name).ok().flatten().unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        } else {
+            state.head.clone()
+        };
+        let mut lines = whole.split_inclusive('\n').skip(offset - 1).peekable();
+        let (mut text, mut shown) = (String::new(), 0);
+        while let Some(line) = lines.peek() {
+            if shown > 0 && (text.len() + line.len() > TAIL.0 || shown >= TAIL.1) {
+                break;
+            }
+            let line = lines.next().unwrap_or_default();
+            text.push_str(&line[..floor(line, TAIL.0)]);
+            shown += 1;
+        }
+        let next = lines.peek().is_some().then_some(offset + shown);
+        state.told = state.told.max(offset + text.bytes().filter(|byte| *byte == b'\n').count() - 1);
+        Page { text: clean(&text), next }
+    }
+
+    /// Bytes and lines so far.
+    pub fn size(&self) -> (usize, usize) {
+        let state = self.state();
+        (state.bytes, state.lines)
+    }
+
+    /// The file that holds all of it, if there is one.
+    pub fn file(&self) -> Option<String> {
+        let state = self.state();
+        (state.in_file && state.lost.is_none()).then(|| self.folder.path().join(&self.name).to_string())
+    }
+}
+
+fn count(text: &str) -> usize {
+    text.bytes().filter(|byte| *byte == b'\n').count()
+}
+
+/// The first lines, within bounds.
+fn beginning(text: &str) -> &str {
+    let text = &text[..floor(text, HEAD.0)];
+    let end = text.match_indices('\n').take(HEAD.1).last().map_or(text.len(), |(at, _)| at + 1);
+    &text[..end]
+}
+
+/// The last lines, within bounds.
+fn end(text: &str) -> &str {
+    let text = &text[ceil(text, text.len().saturating_sub(TAIL.0))..];
+    let lines = text.strip_suffix('\n').unwrap_or(text);
+    let start = lines.rmatch_indices('\n').take(TAIL.1).last().map_or(0, |(at, _)| at + 1);
+    &text[start..]
+}
+
+fn floor(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+fn ceil(text: &str, at: usize) -> usize {
+    (at..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
+}
+
+/// Lines that a program wrote over again, as they were at last.
+fn clean(text: &str) -> String {
+    if !text.contains('\r') {
+        return text.to_owned();
+    }
+    let line = |line: &str| {
+        let (body, end) = line.strip_suffix('\n').map_or((line, ""), |body| (body, "\n"));
+        let last = body.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default();
+        format!("{last}{end}")
+    };
+    text.split_inclusive('\n').map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use workspace::AbsPath;
+
+    fn log() -> (tempfile::TempDir, Log) {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = StateDir::new(AbsPath::new(temp.path()).unwrap());
+        (temp, Log::new(folder, "x.log".to_owned()))
+    }
+
+    #[test]
+    fn short_output_is_shown_whole() {
+        let (temp, log) = log();
+        log.push("a\n10%\r50%\r100%\nb");
+        assert_eq!(log.shown("bash-1"), "a\n100%\nb");
+        assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0);
+        log.push("\nc\n");
+        assert_eq!(log.from(None).text, "b\nc\n", "the line that was not whole comes again");
+        assert_eq!(log.from(None).text, "");
+        assert_eq!(log.from(Some(1)).text, "a\n100%\nb\nc\n");
+    }
+
+    #[test]
+    fn long_output_is_cut_in_the_middle_and_whole_in_the_file() {
+        let (temp, log) = log();
+        let whole: String = (1..=20_000).map(|n| format!("line {n} é\n")).collect();
+        let mut at = 0;
+        while at < whole.len() {
+            let to = ceil(&whole, (at + 1_001).min(whole.len()));
+            log.push(&whole[at..to]);
+            at = to;
+        }
+        assert_eq!(std::fs::read_to_string(temp.path().join("x.log")).unwrap(), whole);
+        let shown = log.shown("bash-1");
+        assert!(
+            shown.starts_with("line 1 é\n") && shown.ends_with("line 20000 é\n"),
+            "{}",
+            &shown[shown.len() - 80..]
+        );
+        assert!(shown.len() < 52 << 10 && shown.lines().count() < 2_002);
+        let note = shown.lines().find(|line| line.starts_with('…')).unwrap();
+        let head = shown.lines().position(|line| line.starts_with('…')).unwrap();
+        assert!(note.contains(&format!("\"offset\": {}", head + 1)), "{note}");
+        assert!(note.contains("x.log"), "{note}");
+        let page = log.from(Some(head + 1));
+        assert!(page.text.starts_with(&format!("line {} é\n", head + 1)));
+        let next = page.next.unwrap();
+        assert!(log.from(Some(next)).text.starts_with(&format!("line {next} é\n")));
+        assert!(log.from(Some(20_001)).next.is_none());
+    }
+
+    #[test]
+    fn one_endless_line_is_cut_too() {
+        let (_temp, log) = log();
+        (0..300).for_each(|_| log.push(&"é".repeat(500)));
+        let shown = log.shown("bash-1");
+        assert!(shown.len() < 52 << 10, "{}", shown.len());
+        assert!(log.from(Some(1)).text.len() <= TAIL.0);
+    }
+}

@@ -1,0 +1,330 @@
+//! The tool `bash`: command lines, judged before they run, watched while they do, and taken back by
+//! `undo` after.
+
+mod jobs;
+mod log;
+mod run;
+mod scrub;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::{Presence, Tool, ToolCx, ToolResult, Update, UpdateKind};
+use futures_util::future::BoxFuture;
+use llm::ToolDefinition;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use workspace::{
+    AbsPath, Answer, Before, CommandLine, Effects, ErrorCode, Question, QuestionKind, Writes, Wrote,
+};
+
+use crate::{Failure, Kit, arguments};
+use jobs::Job;
+pub use jobs::Shell;
+use run::{Ended, How, Running};
+
+/// How long a command may take when nothing is said, and at most, in seconds.
+const TIMEOUT: u64 = 120;
+const LONGEST: u64 = 3_600;
+/// How long a command in the background is watched for an early end.
+const EARLY: Duration = Duration::from_millis(500);
+
+/// More changed files are counted.
+const MOST_NAMED: usize = 20;
+
+/// The tool.
+pub struct Bash {
+    kit: Arc<Kit>,
+    definition: ToolDefinition,
+    program: PathBuf,
+}
+
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    command: Option<String>,
+    timeout: Option<u64>,
+    #[serde(default)]
+    background: bool,
+    job: Option<String>,
+    offset: Option<usize>,
+    #[serde(default)]
+    stop: bool,
+}
+
+impl Bash {
+    /// The tool over `kit`.
+    pub fn new(kit: Arc<Kit>) -> Self {
+        let definition = ToolDefinition {
+            name: "bash".to_owned(),
+            label: "Run a command".to_owned(),
+            description: include_str!("bash.md").trim().to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "command": { "type": "string" },
+                    "timeout": { "type": "integer", "description": "seconds; 120. With `job`: how long to wait for its end" },
+                    "background": { "type": "boolean" },
+                    "job": { "type": "string" },
+                    "offset": { "type": "integer", "description": "1-based" },
+                    "stop": { "type": "boolean" },
+                },
+                "required": [],
+            }),
+        };
+        Self { kit, definition, program: shell() }
+    }
+
+    fn command(&self, line: &str) -> CommandLine {
+        // Programs that would ask, colour or page have nobody to do that for.
+        let quiet = [
+            ("TERM", "dumb"),
+            ("NO_COLOR", "1"),
+            ("PAGER", "cat"),
+            ("GIT_PAGER", "cat"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+            ("GIT_EDITOR", "true"),
+        ];
+        CommandLine {
+            program: self.program.clone(),
+            args: vec!["-c".to_owned(), line.to_owned()],
+            env: quiet.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+            cwd: self.kit.workspace.root().clone(),
+        }
+    }
+}
+
+/// The shell that command lines are written for.
+fn shell() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = ["/bin", "/usr/bin"].map(PathBuf::from).into_iter().chain(std::env::split_paths(&path));
+    let bash = folders.map(|folder| folder.join("bash")).find(|program| program.is_file());
+    bash.unwrap_or_else(|| Path::new("/bin/sh").to_owned())
+}
+
+impl Tool for Bash {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn presence(&self) -> Presence {
+        Presence::Start
+    }
+
+    fn effects(&self, args: &Value) -> Effects {
+        match args["command"].as_str() {
+            Some(line) => Effects { reads: true, writes: Writes::Unknown, exec: Some(self.command(line)) },
+            None => Effects { reads: true, ..Effects::default() },
+        }
+    }
+
+    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move { self.call(args, cx).await.unwrap_or_else(ToolResult::from) })
+    }
+}
+
+impl Bash {
+    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+        let args: Arguments = arguments(args)?;
+        match (&args.command, &args.job) {
+            (Some(command), None) if !command.trim().is_empty() => self.run(command, &args, cx).await,
+            (None, Some(job)) => self.look(job, &args, cx).await,
+            _ => Err(Failure::new(ErrorCode::InvalidArguments, "give either `command` or `job`")),
+        }
+    }
+
+    async fn run(&self, line: &str, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
+        let kit = &self.kit;
+        let unsaved = self.unsaved(line, cx).await?;
+        let command = self.command(line);
+        let grant = cx.grant_line("bash", &command).await?;
+        let Some(job) = kit.shell.open(line) else {
+            let message = "too many commands run already; end one with {\"job\": …, \"stop\": true}";
+            return Err(Failure::new(ErrorCode::WrongState, message));
+        };
+        // However this call ends, nothing waits for the job after it.
+        let mut ends = EndsJob(Some(&job));
+        // What goes on is not waited for, so what it changes cannot be told from what others change.
+        let (shell, notes) = (Arc::clone(&kit.shell), !args.background && workspace::may_write(line));
+        let before = blocking(move || {
+            shell.prune();
+            notes.then(|| shell.aftermath.before())
+        })
+        .await?;
+        let (process, output) = kit.shell.processes.spawn_merged(&command, &grant).await?;
+        let mut running = Running::new(process, output, kit.shell.redactor());
+        let timeout = args.timeout.map(|seconds| Duration::from_secs(seconds.clamp(1, LONGEST)));
+        if args.background {
+            ends.0 = None;
+            kit.shell.keep(Arc::clone(&job), running, timeout);
+            job.wait(EARLY, &cx.cancel).await;
+            return Ok(self.told(&job, &unsaved, true, &Wrote::default()));
+        }
+        let stop = cx.cancel.clone();
+        let deadline = tokio::time::Instant::now() + timeout.unwrap_or(Duration::from_secs(TIMEOUT));
+        let hear = |content| {
+            let update = Update { update_type: UpdateKind::Stdout, content, progress_percent: None };
+            cx.update(update)
+        };
+        let ended = running.follow(&job.log, Some(deadline), &stop, hear).await;
+        running.finish(&job.log).await;
+        job.end(ended);
+        drop(ends);
+        let wrote = match before {
+            Some(before) => self.compare(before, line, cx).await?,
+            None => Wrote::default(),
+        };
+        Ok(self.told(&job, &unsaved, false, &wrote))
+    }
+
+    /// Puts what the command changed where `undo` finds it, whoever still waits for the answer.
+    async fn compare(&self, before: Before, line: &str, cx: &ToolCx) -> Result<Wrote, Failure> {
+        let (shell, run) = (Arc::clone(&self.kit.shell), cx.run.clone());
+        let label = format!("bash: {}", shell.redactor().redact(&short(line)));
+        let work = async move { shell.aftermath.after(before, &run, &label, &shell.processes).await };
+        let failed = |error| Failure::new(ErrorCode::Internal, format!("{error}; please report this"));
+        let wrote = self.kit.shell.spawn(work).await.map_err(failed)?;
+        Ok(wrote.unwrap_or_else(|error| {
+            let why = format!("the journal cannot be written: {error}");
+            Wrote { lost: vec![(self.kit.workspace.root().clone(), why)], ..Wrote::default() }
+        }))
+    }
+
+    /// The open files that are not saved, after the person was asked about them if they want that.
+    async fn unsaved(&self, line: &str, cx: &ToolCx) -> Result<Vec<String>, Failure> {
+        let kit = Arc::clone(&self.kit);
+        let unsaved = blocking(move || kit.not_saved()).await?;
+        if unsaved.is_empty() || !self.kit.settings.asks_on_unsaved {
+            return Ok(unsaved);
+        }
+        let question = Question {
+            kind: QuestionKind::Exec,
+            title: format!(
+                "Run it although {} not saved?",
+                if unsaved.len() == 1 { "a file is" } else { "files are" }
+            ),
+            detail: format!("{line}\nnot saved: {}", unsaved.join(", ")),
+            files: unsaved.clone(),
+        };
+        let refused = |message: String| Err(Failure::new(ErrorCode::Denied, message));
+        match cx.approver().ask(question, &cx.cancel).await {
+            Answer::Once | Answer::Session | Answer::Always => Ok(unsaved),
+            Answer::Nobody => Ok(unsaved),
+            Answer::No { text } if !text.is_empty() => refused(format!("the person said no: {text}")),
+            _ => refused(format!("not run, since these files are not saved: {}", unsaved.join(", "))),
+        }
+    }
+
+    /// What a job wrote, or its end.
+    async fn look(&self, name: &str, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
+        let Some(job) = self.kit.shell.job(name) else {
+            let names = self.kit.shell.names().join(", ");
+            let there =
+                if names.is_empty() { "there is none".to_owned() } else { format!("there are: {names}") };
+            return Err(Failure::new(ErrorCode::NotFound, format!("no job is called {name:?}; {there}")));
+        };
+        if args.stop {
+            job.stop.cancel();
+            job.wait(Duration::from_secs(5), &cx.cancel).await;
+        } else if let Some(seconds) = args.timeout {
+            job.wait(Duration::from_secs(seconds.min(LONGEST)), &cx.cancel).await;
+        }
+        let (offset, reader) = (args.offset, Arc::clone(&job));
+        let page = blocking(move || reader.log.from(offset)).await?;
+        let mut text = format!("{}: {} ({})\n{}", job.name, short(&job.command), job.said(), page.text);
+        if let Some(next) = page.next {
+            text = format!("{}\n… more from line {next} on", text.trim_end_matches('\n'));
+        }
+        Ok(ToolResult::text(text).with_details(details(&job)))
+    }
+
+    fn told(&self, job: &Job, unsaved: &[String], background: bool, wrote: &Wrote) -> ToolResult {
+        let mut text = String::new();
+        if !unsaved.is_empty() {
+            text.push_str(&format!("not saved: {}\n", unsaved.join(", ")));
+        }
+        text.push_str(&job.log.shown(&job.name));
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        let ended = *job.ended.borrow();
+        if background && ended.is_none() {
+            text.push_str(&format!(
+                "{} runs; {{\"job\": {:?}}} shows what it writes, with \"stop\": true it is ended",
+                job.name, job.name
+            ));
+            text.push_str("\nnot undoable: what it changes from now on");
+        } else {
+            text.push_str(&job.said());
+        }
+        text.push_str(&self.changes(wrote));
+        let (code, is_error) = match ended {
+            Some(Ended { how: How::TimedOut, .. }) => (ErrorCode::Timeout, true),
+            Some(Ended { how: How::Stopped, .. }) => (ErrorCode::Cancelled, true),
+            _ => (ErrorCode::Internal, false),
+        };
+        let result = if is_error { ToolResult::error(code, text) } else { ToolResult::text(text) };
+        let mut details = details(job);
+        details["not_saved"] = json!(unsaved);
+        details["commit"] = json!(wrote.commit);
+        details["changed"] = json!(wrote.files.iter().map(|path| self.kit.shown(path)).collect::<Vec<_>>());
+        result.with_details(details)
+    }
+
+    /// What was changed, and what of it `undo` cannot take back.
+    fn changes(&self, wrote: &Wrote) -> String {
+        let mut text = String::new();
+        if !wrote.files.is_empty() {
+            let names: Vec<String> =
+                wrote.files.iter().take(MOST_NAMED).map(|path| self.kit.shown(path)).collect();
+            text.push_str(&format!("\nchanged: {}{}", names.join(", "), more(wrote.files.len())));
+        }
+        if !wrote.lost.is_empty() {
+            let one = |(path, why): &(AbsPath, String)| format!("{} ({why})", self.kit.shown(path));
+            let names: Vec<String> = wrote.lost.iter().take(MOST_NAMED).map(one).collect();
+            text.push_str(&format!("\nnot undoable: {}{}", names.join(", "), more(wrote.lost.len())));
+        }
+        text
+    }
+}
+
+fn more(count: usize) -> String {
+    if count > MOST_NAMED { format!(" and {} more", count - MOST_NAMED) } else { String::new() }
+}
+
+/// Marks a job stopped when its call is dropped: its process goes with the call.
+struct EndsJob<'a>(Option<&'a Job>);
+
+impl Drop for EndsJob<'_> {
+    fn drop(&mut self) {
+        if let Some(job) = self.0.filter(|job| job.is_running()) {
+            job.end(Ended { how: How::Stopped, left: false });
+        }
+    }
+}
+
+fn details(job: &Job) -> Value {
+    let (bytes, lines) = job.log.size();
+    let exit_code = match *job.ended.borrow() {
+        Some(Ended { how: How::Exited(status), .. }) => status.code(),
+        _ => None,
+    };
+    json!({
+        "job": job.name, "command": job.command, "running": job.is_running(), "exit_code": exit_code,
+        "bytes": bytes, "lines": lines, "file": job.log.file(),
+    })
+}
+
+fn short(command: &str) -> String {
+    const MOST: usize = 60;
+    let line = command.lines().next().unwrap_or_default();
+    let cut = line.chars().count() > MOST || line.len() < command.trim_end().len();
+    let line: String = line.chars().take(MOST).collect();
+    if cut { format!("{line}…") } else { line }
+}
+
+/// Runs `work`, which blocks, where that is allowed.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+    let failed = |error| Failure::new(ErrorCode::Internal, format!("{error}; please report this"));
+    tokio::task::spawn_blocking(work).await.map_err(failed)
+}

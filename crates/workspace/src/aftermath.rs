@@ -1,0 +1,405 @@
+//! What a command changed in the workspace, so that it can be taken back.
+//!
+//! Before the command: size, times and inode of every file that no ignore file names, and the
+//! contents of those that git does not have. After it: what differs becomes an entry of the journal,
+//! as if it had been committed. Files are told apart by those marks alone; only changed ones are read.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ignore::{WalkBuilder, WalkState};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::content::{Content, Image};
+use crate::disk::{self, Found};
+use crate::git_index::Index;
+use crate::journal::{Entry, Journal, Pack, StoredFolder, StoredStep};
+use crate::process::lock;
+use crate::transaction::LOCK;
+use crate::{AbsPath, CommandLine, CommitId, Processes, RunId, SpawnGrant, StateError, Workspace};
+
+/// Contents that are kept for one command, before and after it each.
+const MOST_BYTES: u64 = 64 << 20;
+/// More changed files are not taken back.
+const MOST_FILES: usize = 5_000;
+/// What version control keeps for itself.
+const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
+const MOST_THREADS: usize = 8;
+const LOCK_DEADLINE: Duration = Duration::from_secs(30);
+/// How long git may take to say what files held.
+const GIT_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Looks at a workspace before and after commands. Keeps contents that it read, so that a file is
+/// read again only when it changed.
+#[derive(Debug)]
+pub struct Aftermath {
+    workspace: Workspace,
+    read: Mutex<HashMap<PathBuf, (Stamp, Image)>>,
+}
+
+/// By what a change of a file is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    size: u64,
+    mtime: (i64, i64),
+    ctime: (i64, i64),
+    inode: u64,
+    mode: u32,
+    is_link: bool,
+}
+
+/// What was there before a command.
+#[derive(Debug)]
+pub struct Before {
+    files: BTreeMap<PathBuf, Stamp>,
+    folders: BTreeMap<PathBuf, u32>,
+    /// Contents that nobody else has.
+    images: HashMap<PathBuf, Image>,
+    /// What git has, and as which blob.
+    clean: HashMap<PathBuf, [u8; 20]>,
+    git: Option<PathBuf>,
+}
+
+/// What a command changed.
+#[derive(Debug, Clone, Default)]
+pub struct Wrote {
+    /// In the journal, if something can be taken back.
+    pub commit: Option<CommitId>,
+    /// What can be taken back, in order of path.
+    pub files: Vec<AbsPath>,
+    /// What cannot, and why.
+    pub lost: Vec<(AbsPath, String)>,
+}
+
+impl Stamp {
+    fn of(meta: &std::fs::Metadata) -> Self {
+        Self {
+            size: meta.len(),
+            mtime: (meta.mtime(), meta.mtime_nsec()),
+            ctime: (meta.ctime(), meta.ctime_nsec()),
+            inode: meta.ino(),
+            mode: disk::mode(meta),
+            is_link: meta.is_symlink(),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Before {
+    /// Whether a file would come back from git.
+    pub(crate) fn is_from_git(&self, path: &str) -> bool {
+        self.clean.contains_key(Path::new(path))
+    }
+}
+
+/// What a walk met, by path below the root.
+#[derive(Debug, Default)]
+struct Seen {
+    files: BTreeMap<PathBuf, Stamp>,
+    folders: BTreeMap<PathBuf, u32>,
+}
+
+impl Aftermath {
+    /// For the files of `workspace`.
+    pub fn new(workspace: Workspace) -> Self {
+        Self { workspace, read: Mutex::default() }
+    }
+
+    fn root(&self) -> &AbsPath {
+        self.workspace.root()
+    }
+
+    /// Notes what is there. Blocks: some 100 ms for 50,000 files.
+    pub fn before(&self) -> Before {
+        let Seen { files, folders } = look(self.root());
+        let index = Index::of(self.root().as_path());
+        let (mut images, mut clean, mut left) = (HashMap::new(), HashMap::new(), MOST_BYTES);
+        let mut read = std::mem::take(&mut *lock(&self.read));
+        for (path, stamp) in &files {
+            let blob = index.as_ref().and_then(|it| it.clean(path, stamp.size, stamp.mtime, stamp.inode));
+            if let Some(blob) = blob {
+                clean.insert(path.clone(), blob);
+                continue;
+            }
+            let Some(rest) = left.checked_sub(stamp.size) else { continue };
+            let known = read.remove(path).filter(|(known, _)| known == stamp);
+            let image = known.map(|(_, image)| image).or_else(|| image(&self.root().join(path)));
+            if let Some(image) = image {
+                left = rest;
+                images.insert(path.clone(), image);
+            }
+        }
+        let kept = images.iter().map(|(path, image)| (path.clone(), (files[path], image.clone())));
+        *lock(&self.read) = kept.collect();
+        Before { files, folders, images, clean, git: index.map(|index| index.git) }
+    }
+
+    /// Finds what changed since, and puts it into the journal for `run`. Not to be dropped halfway.
+    ///
+    /// # Errors
+    /// [`StateError`] when the journal cannot be written; nothing can be taken back then.
+    pub async fn after(
+        self: &Arc<Self>,
+        before: Before,
+        run: &RunId,
+        label: &str,
+        processes: &Arc<Processes>,
+    ) -> Result<Wrote, StateError> {
+        let this = Arc::clone(self);
+        let work = move || {
+            let after = look(this.root());
+            (before, after)
+        };
+        let Ok((mut before, after)) = tokio::task::spawn_blocking(work).await else {
+            return Ok(Wrote::default());
+        };
+        let changed: BTreeSet<PathBuf> = changed(&before.files, &after.files).into_iter().collect();
+        let blobs: BTreeSet<[u8; 20]> =
+            changed.iter().filter_map(|path| before.clean.get(path)).copied().collect();
+        let contents = match &before.git {
+            Some(git) if !blobs.is_empty() => self.ask_git(git, blobs, processes).await,
+            _ => HashMap::new(),
+        };
+        for path in &changed {
+            let (Some(blob), Some(stamp)) = (before.clean.get(path), before.files.get(path)) else {
+                continue;
+            };
+            // A filter between git and the disk (line ends, large files) makes them differ.
+            let content = contents.get(blob).filter(|content| content.len() as u64 == stamp.size);
+            if let Some(content) = content {
+                before.images.insert(path.clone(), from_blob(content, *stamp));
+            }
+        }
+        let (this, run, label) = (Arc::clone(self), run.clone(), label.to_owned());
+        let work = move || this.record(&before, &after, changed, run, label);
+        tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Ok(Wrote::default()))
+    }
+
+    /// Writes the journal. Blocks.
+    fn record(
+        &self,
+        before: &Before,
+        after: &Seen,
+        changed: BTreeSet<PathBuf>,
+        run: RunId,
+        label: String,
+    ) -> Result<Wrote, StateError> {
+        let mut wrote = Wrote::default();
+        let (mut pack, mut steps, mut left) = (Pack::default(), Vec::new(), MOST_BYTES);
+        for relative in changed {
+            let path = self.root().join(&relative);
+            let (was, is) = (before.files.get(&relative), after.files.get(&relative));
+            let old = before.images.get(&relative);
+            if was.is_some() && old.is_none() {
+                let why = match before.clean.contains_key(&relative) {
+                    true => "git does not say what it held",
+                    false => "too much to keep beside the others",
+                };
+                wrote.lost.push((path, why.to_owned()));
+                continue;
+            }
+            let size = is.map_or(0, |stamp| stamp.size);
+            if steps.len() >= MOST_FILES || size > left {
+                wrote.lost.push((path, "too much to keep beside the others".to_owned()));
+                continue;
+            }
+            let new = is.and_then(|_| image(&path));
+            if is.is_some() && new.is_none() {
+                wrote.lost.push((path, "it cannot be read".to_owned()));
+                continue;
+            }
+            if let (Some(old), Some(new)) = (old, &new)
+                && old.same_content(new)
+            {
+                if was.map(|stamp| stamp.mode) != is.map(|stamp| stamp.mode) {
+                    wrote.lost.push((path, "only its permissions changed".to_owned()));
+                }
+                continue;
+            }
+            left -= size;
+            let (old, new) = (old.map(|image| pack.add(image)), new.as_ref().map(|image| pack.add(image)));
+            wrote.files.push(path.clone());
+            steps.push(StoredStep {
+                path,
+                before: old,
+                after: new,
+                moved_from: None,
+                open: false,
+                in_place: false,
+                adopted: false,
+            });
+        }
+        let only = |these: &BTreeMap<PathBuf, u32>, those: &BTreeMap<PathBuf, u32>| -> Vec<StoredFolder> {
+            let gone = these.iter().filter(|(path, _)| !those.contains_key(*path));
+            gone.map(|(path, mode)| StoredFolder { path: self.root().join(path), mode: Some(*mode) })
+                .collect()
+        };
+        let (made, removed) = (only(&after.folders, &before.folders), only(&before.folders, &after.folders));
+        if steps.is_empty() && made.is_empty() && removed.is_empty() {
+            return Ok(wrote);
+        }
+        let inner = &self.workspace.inner;
+        let _lock = inner.state.lock(LOCK, LOCK_DEADLINE)?;
+        let journal = Journal::new(&inner.state)?;
+        inner.describe()?;
+        let entry = Entry { steps, made, removed, ..Entry::new(journal.next_id()?, run, label) };
+        journal.store(&entry.id, &pack)?;
+        journal.write_pending(&entry)?;
+        journal.finish(&entry.id)?;
+        wrote.commit = Some(entry.id);
+        Ok(wrote)
+    }
+
+    /// What blobs hold, as git says it. Those that it does not say are left out.
+    async fn ask_git(
+        &self,
+        git: &Path,
+        blobs: BTreeSet<[u8; 20]>,
+        processes: &Arc<Processes>,
+    ) -> HashMap<[u8; 20], Vec<u8>> {
+        let args = ["--git-dir", &git.to_string_lossy(), "cat-file", "--batch"].map(str::to_owned).to_vec();
+        let command = CommandLine { program: "git".into(), args, env: Vec::new(), cwd: self.root().clone() };
+        // It reads objects and runs nothing of the repository's: neither filters nor hooks.
+        let grant = SpawnGrant {
+            definition: "git".to_owned(),
+            root: command.cwd.clone(),
+            program: command.program.clone(),
+            args: Some(command.args.clone()),
+        };
+        let mut found = HashMap::new();
+        let mut process = match processes.spawn(&command, &grant).await {
+            Ok(process) => process,
+            Err(error) => {
+                tracing::warn!(%error, "what a command changed cannot be compared with git");
+                return found;
+            }
+        };
+        let (Some(mut stdin), Some(stdout)) = (process.take_stdin(), process.take_stdout()) else {
+            return found;
+        };
+        let names: String = blobs.iter().map(|blob| hex(blob) + "\n").collect();
+        let writes = async move {
+            // It may end before it has read all: what it answered counts.
+            if let Err(error) = stdin.write_all(names.as_bytes()).await {
+                tracing::debug!(%error, "git was not told all names");
+            }
+        };
+        let reads = read_blobs(stdout, &blobs, &mut found);
+        if tokio::time::timeout(GIT_DEADLINE, futures_util::future::join(writes, reads)).await.is_err() {
+            tracing::warn!("git took too long to say what files held");
+        }
+        process.end(Duration::from_millis(100)).await;
+        found
+    }
+}
+
+/// The answers of `git cat-file --batch`, which come in the order of the names: `NAME blob SIZE`, the
+/// content, an end of line.
+async fn read_blobs(
+    stdout: tokio::process::ChildStdout,
+    blobs: &BTreeSet<[u8; 20]>,
+    found: &mut HashMap<[u8; 20], Vec<u8>>,
+) {
+    use tokio::io::AsyncBufReadExt;
+    let mut reader = tokio::io::BufReader::new(stdout);
+    let mut left = MOST_BYTES;
+    for blob in blobs {
+        let mut line = String::new();
+        if !matches!(reader.read_line(&mut line).await, Ok(1..)) {
+            return;
+        }
+        let mut words = line.split_whitespace().skip(1);
+        let (kind, size) = (words.next(), words.next().and_then(|size| size.parse::<u64>().ok()));
+        let (Some("blob"), Some(size)) = (kind, size) else { continue };
+        if size > left {
+            return;
+        }
+        left -= size;
+        let mut content = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
+        let read = reader.read_exact(&mut content).await.is_ok() && reader.read_u8().await.is_ok();
+        if !read {
+            return;
+        }
+        found.insert(*blob, content);
+    }
+}
+
+fn hex(blob: &[u8; 20]) -> String {
+    blob.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_blob(content: &[u8], stamp: Stamp) -> Image {
+    if stamp.is_link {
+        let target = std::ffi::OsString::from_vec(content.to_vec());
+        return Image::new(Content::Link(target.into()), None);
+    }
+    Image::new(Content::of(content.to_vec()), Some(stamp.mode))
+}
+
+/// What a file or a link holds, if it can be kept.
+fn image(path: &AbsPath) -> Option<Image> {
+    match disk::inspect(path) {
+        Ok(Found::File(image)) => Some(image),
+        Ok(Found::Nothing | Found::Folder) | Err(_) => None,
+    }
+}
+
+fn changed(before: &BTreeMap<PathBuf, Stamp>, after: &BTreeMap<PathBuf, Stamp>) -> Vec<PathBuf> {
+    let differs = before.iter().filter(|(path, stamp)| after.get(*path) != Some(*stamp));
+    let new = after.keys().filter(|path| !before.contains_key(*path));
+    differs.map(|(path, _)| path).chain(new).cloned().collect()
+}
+
+/// Every file, link and folder below `root` that no ignore file of git's names.
+fn look(root: &AbsPath) -> Seen {
+    let in_repository = root.as_path().ancestors().any(|folder| folder.join(".git").exists());
+    let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_THREADS));
+    let walk = WalkBuilder::new(root)
+        .hidden(false)
+        .ignore(false)
+        .require_git(in_repository)
+        .parents(in_repository)
+        .threads(threads)
+        .filter_entry(|entry| {
+            !VERSION_CONTROL.iter().any(|name| entry.file_name().as_bytes() == name.as_bytes())
+        })
+        .build_parallel();
+    let seen = Mutex::new(Seen::default());
+    let shared = &seen;
+    walk.run(|| {
+        // Each thread hands over what it met when it is done.
+        let mut mine = Mine { seen: Seen::default(), shared };
+        Box::new(move |entry| {
+            let Ok(entry) = entry else { return WalkState::Continue };
+            let (Ok(relative), Ok(meta)) = (entry.path().strip_prefix(root), entry.metadata()) else {
+                return WalkState::Continue;
+            };
+            if meta.is_dir() {
+                if !relative.as_os_str().is_empty() {
+                    mine.seen.folders.insert(relative.to_owned(), disk::mode(&meta));
+                }
+            } else if meta.is_file() || meta.is_symlink() {
+                mine.seen.files.insert(relative.to_owned(), Stamp::of(&meta));
+            }
+            WalkState::Continue
+        })
+    });
+    seen.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+struct Mine<'a> {
+    seen: Seen,
+    shared: &'a Mutex<Seen>,
+}
+
+impl Drop for Mine<'_> {
+    fn drop(&mut self) {
+        let mut shared = lock(self.shared);
+        shared.files.append(&mut self.seen.files);
+        shared.folders.append(&mut self.seen.folders);
+    }
+}

@@ -1,0 +1,195 @@
+//! Git's index, read as a value: which files are tracked, and how git last saw each.
+//!
+//! Versions 2 to 4 of `gitformat-index`, with SHA-1. Anything else reads as nothing, and its files
+//! count as changed.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How git last saw a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tracked {
+    pub blob: [u8; 20],
+    mtime: (u32, u32),
+    inode: u32,
+    size: u32,
+}
+
+/// The index of the repository that a folder is in.
+#[derive(Debug)]
+pub(crate) struct Index {
+    /// The repository's own folder.
+    pub git: PathBuf,
+    /// By path from the folder that was asked about.
+    pub files: HashMap<PathBuf, Tracked>,
+    written: Option<SystemTime>,
+}
+
+impl Tracked {
+    /// Whether a file of this size, time and inode is surely as git has it. `written` is when the index
+    /// was: a file changed in the same moment may have been changed after it was seen.
+    fn is(&self, size: u64, mtime: (i64, i64), inode: u64, written: Option<SystemTime>) -> bool {
+        // What git keeps is cut to 32 bits.
+        let cut = |n: u64| u32::try_from(n & 0xffff_ffff).unwrap_or_default();
+        let (seconds, nanos) = mtime;
+        let same_nanos = self.mtime.1 == 0 || u32::try_from(nanos).ok() == Some(self.mtime.1);
+        let changed = u64::try_from(seconds).ok().zip(u32::try_from(nanos).ok());
+        let changed = changed.map(|(seconds, nanos)| UNIX_EPOCH + Duration::new(seconds, nanos));
+        cut(size) == self.size
+            && u32::try_from(seconds).ok() == Some(self.mtime.0)
+            && same_nanos
+            && (self.inode == 0 || cut(inode) == self.inode)
+            && changed.zip(written).is_some_and(|(changed, written)| changed < written)
+    }
+}
+
+impl Index {
+    /// The index of the repository that `root` is in. Blocks on the file system.
+    pub fn of(root: &Path) -> Option<Self> {
+        let top = root.ancestors().find(|folder| folder.join(".git").exists())?;
+        let dot_git = top.join(".git");
+        let git = if dot_git.is_dir() {
+            dot_git
+        } else {
+            let text = std::fs::read_to_string(&dot_git).ok()?;
+            top.join(text.trim().strip_prefix("gitdir:")?.trim())
+        };
+        let file = git.join("index");
+        let bytes = std::fs::read(&file).ok()?;
+        let written = std::fs::metadata(&file).and_then(|meta| meta.modified()).ok();
+        let below = root.strip_prefix(top).ok()?;
+        let mut files = HashMap::new();
+        for (path, tracked) in parse(&bytes)? {
+            if let Ok(path) = path.strip_prefix(below) {
+                files.insert(path.to_owned(), tracked);
+            }
+        }
+        Some(Self { git, files, written })
+    }
+
+    /// The blob of a file that is surely as git has it.
+    pub fn clean(&self, path: &Path, size: u64, mtime: (i64, i64), inode: u64) -> Option<[u8; 20]> {
+        let tracked = self.files.get(path)?;
+        tracked.is(size, mtime, inode, self.written).then_some(tracked.blob)
+    }
+}
+
+/// The entries of an index; `None` when it is not one that is understood.
+fn parse(bytes: &[u8]) -> Option<Vec<(PathBuf, Tracked)>> {
+    let word = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    let half = |at: usize| Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
+    let version = word(4)?;
+    if bytes.get(..4)? != b"DIRC" || !(2..=4).contains(&version) {
+        return None;
+    }
+    let count = word(8)?;
+    let mut at = 12;
+    let mut previous: Vec<u8> = Vec::new();
+    let mut entries = Vec::new();
+    for _ in 0..count {
+        let start = at;
+        let tracked = Tracked {
+            blob: bytes.get(start + 40..start + 60)?.try_into().ok()?,
+            mtime: (word(start + 8)?, word(start + 12)?),
+            inode: word(start + 20)?,
+            size: word(start + 36)?,
+        };
+        let flags = half(start + 60)?;
+        at = start + 62;
+        if flags & 0x4000 != 0 {
+            at += 2;
+        }
+        let name = if version == 4 {
+            let (strip, after) = offset(bytes, at)?;
+            let end = after + bytes.get(after..)?.iter().position(|byte| *byte == 0)?;
+            let kept = previous.len().checked_sub(strip)?;
+            at = end + 1;
+            [&previous[..kept], &bytes[after..end]].concat()
+        } else {
+            let end = at + bytes.get(at..)?.iter().position(|byte| *byte == 0)?;
+            let name = bytes[at..end].to_vec();
+            // Padded to a multiple of eight, with at least one zero.
+            at = start + ((end - start) / 8 + 1) * 8;
+            name
+        };
+        // One that is in conflict has no content of its own.
+        if flags & 0x3000 == 0 {
+            entries.push((PathBuf::from(OsStr::from_bytes(&name)), tracked));
+        }
+        previous = name;
+    }
+    // What is only in a shared index is not here: nothing is known then.
+    let split = bytes.get(at..)?.windows(4).take(64).any(|window| window == b"link");
+    (!split).then_some(entries)
+}
+
+/// A number of git's own variable width, and where it ends.
+fn offset(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
+    let mut byte = *bytes.get(at)?;
+    let mut value = usize::from(byte & 0x7f);
+    while byte & 0x80 != 0 {
+        at += 1;
+        byte = *bytes.get(at)?;
+        value = value.checked_add(1)?.checked_mul(128)?.checked_add(usize::from(byte & 0x7f))?;
+    }
+    Some((value, at + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    /// Runs git in a folder, as nobody in particular.
+    fn git(folder: &Path, args: &[&str]) {
+        let mut command = std::process::Command::new("git");
+        for name in ["GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"] {
+            command.env_remove(name);
+        }
+        let identity = ["-c", "user.name=t", "-c", "user.email=t@t", "-c", "core.fsmonitor=false"];
+        let done = command
+            .current_dir(folder)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .args(identity)
+            .args(args)
+            .output();
+        let done = done.unwrap();
+        assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+
+    #[test]
+    fn every_version_of_the_index_is_read() {
+        for version in ["2", "3", "4"] {
+            let temp = tempfile::tempdir().unwrap();
+            let root = temp.path();
+            git(root, &["init", "-q"]);
+            std::fs::create_dir_all(root.join("sub/deep")).unwrap();
+            let long = format!("sub/{}", "x".repeat(200));
+            let names = ["a", "ab.txt", "sub/a long name.txt", "sub/deep/é", long.as_str()];
+            names.iter().for_each(|name| std::fs::write(root.join(name), name).unwrap());
+            git(root, &["add", "."]);
+            git(root, &["update-index", "--index-version", version]);
+            let index = Index::of(root).unwrap();
+            assert_eq!(index.files.len(), names.len());
+            for name in names {
+                let meta = std::fs::symlink_metadata(root.join(name)).unwrap();
+                let tracked = index.files[Path::new(name)];
+                let later = Some(SystemTime::now() + Duration::from_secs(5));
+                let mtime = (meta.mtime(), meta.mtime_nsec());
+                assert!(tracked.is(meta.len(), mtime, meta.ino(), later), "{version} {name}");
+                assert!(!tracked.is(meta.len() + 1, mtime, meta.ino(), later));
+                assert!(!tracked.is(meta.len(), mtime, meta.ino(), Some(UNIX_EPOCH)), "too close to be sure");
+            }
+            assert_eq!(Index::of(&root.join("sub")).unwrap().files.len(), 3);
+        }
+    }
+
+    #[test]
+    fn what_is_no_index_reads_as_nothing() {
+        assert!(parse(b"").is_none() && parse(b"DIRC\0\0\0\x09\0\0\0\0").is_none());
+        assert!(parse(b"DIRC\0\0\0\x02\xff\xff\xff\xffabc").is_none());
+    }
+}

@@ -1,0 +1,401 @@
+//! Commands that run other commands, and where in their words those stand.
+
+use super::script::{Command, Input};
+use super::word::{UNKNOWN, Word};
+
+/// What a command runs besides itself.
+pub(super) enum Inner {
+    None,
+    Command(Vec<Word>),
+    Commands(Vec<Vec<Word>>),
+    /// Code of a shell.
+    Script(Word),
+}
+
+/// A command that runs the command in its last words.
+struct Wrapper {
+    names: &'static [&'static str],
+    /// Options that take the word after them.
+    valued: &'static [&'static str],
+    /// Words that come before the command.
+    operands: usize,
+    /// Words with `=` before the command are variables.
+    assigns: bool,
+}
+
+const fn wrapper(
+    names: &'static [&'static str],
+    valued: &'static [&'static str],
+    operands: usize,
+) -> Wrapper {
+    Wrapper { names, valued, operands, assigns: false }
+}
+
+const WRAPPERS: &[Wrapper] = &[
+    Wrapper {
+        names: &["sudo", "doas"],
+        valued: &[
+            "-u", "-g", "-h", "-p", "-C", "-r", "-t", "-U", "-D", "-R", "-T", "--user", "--group", "--host",
+            "--prompt", "--chdir", "--chroot",
+        ],
+        operands: 0,
+        assigns: true,
+    },
+    Wrapper { names: &["env"], valued: &["-u", "-C", "--unset", "--chdir"], operands: 0, assigns: true },
+    wrapper(
+        &[
+            "command",
+            "builtin",
+            "exec",
+            "nohup",
+            "time",
+            "setsid",
+            "busybox",
+            "toybox",
+            "then",
+            "do",
+            "else",
+            "!",
+            "pkexec",
+            "run0",
+            "coproc",
+            "eatmydata",
+            "unbuffer",
+            "caffeinate",
+        ],
+        &["-a", "-f", "-o", "--user"],
+        0,
+    ),
+    wrapper(
+        &[
+            "nice",
+            "ionice",
+            "chrt",
+            "stdbuf",
+            "strace",
+            "ltrace",
+            "proxychains",
+            "firejail",
+            "systemd-run",
+            "systemd-inhibit",
+        ],
+        &["-n", "-c", "-p", "-i", "-o", "-e", "-s", "-u", "--adjustment", "--unit"],
+        0,
+    ),
+    wrapper(
+        &["timeout", "gosu", "chroot", "taskset", "su-exec", "setarch", "flock"],
+        &["-k", "-s", "--kill-after", "--signal", "-w", "--timeout"],
+        1,
+    ),
+    wrapper(&["unshare", "nsenter", "bwrap"], &["-t", "--target", "-S", "-G"], 0),
+    wrapper(
+        &["xargs"],
+        &[
+            "-a",
+            "-d",
+            "-E",
+            "-I",
+            "-L",
+            "-n",
+            "-P",
+            "-s",
+            "--arg-file",
+            "--delimiter",
+            "--replace",
+            "--max-lines",
+            "--max-args",
+            "--max-procs",
+            "--max-chars",
+        ],
+        0,
+    ),
+    wrapper(&["parallel"], &["-j", "-a", "--jobs", "--arg-file"], 0),
+    wrapper(&["watch"], &["-n", "--interval"], 0),
+];
+
+/// Programs that run shell code.
+pub(super) const SHELLS: &[&str] =
+    &["sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "yash", "rbash", "pwsh"];
+
+/// Programs that run code of their own language, and the options with which it is a word.
+const INTERPRETERS: &[(&str, &[&str])] = &[
+    ("python", &["-c"]),
+    ("perl", &["-e", "-E"]),
+    ("ruby", &["-e"]),
+    ("node", &["-e", "-p", "--eval", "--print"]),
+    ("nodejs", &["-e", "-p", "--eval", "--print"]),
+    ("deno", &["eval"]),
+    ("bun", &["-e"]),
+    ("php", &["-r"]),
+    ("lua", &["-e"]),
+    ("awk", &[]),
+    ("gawk", &[]),
+    ("osascript", &["-e"]),
+    ("Rscript", &["-e"]),
+    ("tclsh", &[]),
+];
+
+/// Whether it is a shell.
+pub(super) fn is_shell(name: &str) -> bool {
+    SHELLS.contains(&name)
+}
+
+/// Whether what it reads is code of a shell.
+pub(super) fn is_shell_or_source(name: &str) -> bool {
+    is_shell(name) || matches!(name, "source" | ".")
+}
+
+/// The interpreter of that name, whatever its version: `python3.12`.
+fn interpreter(name: &str) -> Option<&'static (&'static str, &'static [&'static str])> {
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    INTERPRETERS.iter().find(|(known, _)| *known == plain || *known == name)
+}
+
+/// Whether it runs code at all.
+pub(super) fn runs_code(name: &str) -> bool {
+    is_shell(name) || interpreter(name).is_some()
+}
+
+/// The code of another language among a command's words.
+pub(super) fn code(command: &Command) -> Option<&Word> {
+    let (_, options) = interpreter(command.name())?;
+    if options.is_empty() {
+        return command.operands().next();
+    }
+    let at = command.args().iter().position(|word| options.contains(&word.text.as_str()))?;
+    command.args().get(at + 1)
+}
+
+/// Whether it runs what it reads from standard input.
+pub(super) fn reads_script(command: &Command) -> bool {
+    let name = command.name();
+    if matches!(name, "source" | ".") {
+        return command.operands().next().is_some_and(|word| is_stdin(&word.text));
+    }
+    if is_shell(name) {
+        return !command.args().iter().any(|word| is_code_option(&word.text))
+            && match first_script(command) {
+                Some(file) => is_stdin(&file.text) || command.has('s', ""),
+                None => true,
+            };
+    }
+    match interpreter(name) {
+        Some((name, _)) if !name.ends_with("awk") => {
+            code(command).is_none()
+                && !command
+                    .args()
+                    .iter()
+                    .any(|word| matches!(word.text.as_str(), "-m" | "--version" | "-V" | "-h" | "--help"))
+                && command.operands().next().is_none_or(|file| is_stdin(&file.text))
+        }
+        _ => false,
+    }
+}
+
+fn is_stdin(file: &str) -> bool {
+    matches!(file, "-" | "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0")
+}
+
+/// The file that a shell is told to run.
+fn first_script(command: &Command) -> Option<&Word> {
+    let mut args = command.args().iter();
+    while let Some(word) = args.next() {
+        match word.text.as_str() {
+            "-o" | "+o" | "-O" | "+O" | "--rcfile" | "--init-file" => {
+                args.next();
+            }
+            text if text.len() > 1 && text.starts_with(['-', '+']) => {}
+            _ => return Some(word),
+        }
+    }
+    None
+}
+
+/// `-c`, also among other letters: `-lc`.
+fn is_code_option(text: &str) -> bool {
+    text.strip_prefix('-').is_some_and(|letters| {
+        letters.contains('c') && !letters.starts_with('-') && letters.chars().all(|c| c.is_ascii_alphabetic())
+    })
+}
+
+/// What a command writes, where its words say it.
+pub(super) fn written(command: &Command) -> Option<Word> {
+    match command.name() {
+        "echo" => {
+            let args = command
+                .args()
+                .iter()
+                .skip_while(|word| matches!(word.text.as_str(), "-n" | "-e" | "-ne" | "-en" | "-E"));
+            Some(join(args))
+        }
+        "printf" => {
+            let text = join(command.operands());
+            Some(Word { text: text.text.replace("\\n", "\n").replace("%s", " "), ..text })
+        }
+        "cat" | "tee" => match &command.input {
+            Input::Text(text) => Some(text.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn join<'a>(words: impl Iterator<Item = &'a Word>) -> Word {
+    let mut out = Word::default();
+    for word in words {
+        if !out.text.is_empty() {
+            out.text.push(' ');
+        }
+        out.text.push_str(&word.text);
+        out.scripts.extend(word.scripts.iter().cloned());
+    }
+    out
+}
+
+/// What `command` runs besides itself.
+pub(super) fn of(command: &Command) -> Inner {
+    let (name, args) = (command.name(), command.args());
+    if is_shell(name) {
+        let Some(at) = args.iter().position(|word| is_code_option(&word.text)) else { return Inner::None };
+        // The code is the first word after all options.
+        let code =
+            args[at + 1..].iter().find(|word| !(word.text.len() > 1 && word.text.starts_with(['-', '+'])));
+        return code.map_or(Inner::None, |code| Inner::Script(code.clone()));
+    }
+    match name {
+        "eval" => return Inner::Script(join(args.iter())),
+        "trap" => return command.operands().next().map_or(Inner::None, |code| Inner::Script(code.clone())),
+        "su" | "runuser" | "script" | "sg" | "ssh" => return script_after(command),
+        "find" | "fd" | "fdfind" => return found(command),
+        "git" => return git_alias(command),
+        "make" | "vim" | "vi" | "ed" => return Inner::None,
+        _ => {}
+    }
+    let Some(wrapper) = WRAPPERS.iter().find(|it| it.names.contains(&name)) else { return Inner::None };
+    if matches!(name, "command")
+        && command.args().first().is_some_and(|word| matches!(word.text.as_str(), "-v" | "-V"))
+    {
+        return Inner::None;
+    }
+    let Some(mut inner) = wrapped(wrapper, args) else { return Inner::None };
+    if name == "env"
+        && let Some(at) =
+            args.iter().position(|word| word.text == "-S" || word.text.starts_with("--split-string"))
+    {
+        let split = args[at].text.split_once('=').map(|(_, text)| text.to_owned());
+        let text = split.or_else(|| args.get(at + 1).map(|word| word.text.clone())).unwrap_or_default();
+        return Inner::Script(Word::known(text));
+    }
+    match name {
+        // What is read is added to the words.
+        "xargs" | "parallel" => {
+            let replaced =
+                args.iter().any(|word| word.text.starts_with("-I") || word.text.starts_with("--replace"));
+            for word in &mut inner {
+                word.text = word.text.replace("{}", &UNKNOWN.to_string());
+            }
+            if !replaced || name == "parallel" {
+                inner.push(Word::known(UNKNOWN));
+            }
+            if name == "parallel" && inner.len() == 2 && inner[0].text.contains(' ') {
+                return Inner::Script(inner.swap_remove(0));
+            }
+            Inner::Command(inner)
+        }
+        "watch" => Inner::Script(join(inner.iter())),
+        "flock" if inner.first().is_some_and(|word| word.text == "-c") => {
+            inner.get(1).map_or(Inner::None, |code| Inner::Script(code.clone()))
+        }
+        _ => Inner::Command(inner),
+    }
+}
+
+/// The words after a wrapper's own.
+fn wrapped(wrapper: &Wrapper, args: &[Word]) -> Option<Vec<Word>> {
+    let mut at = 0;
+    let mut operands = wrapper.operands;
+    while let Some(word) = args.get(at) {
+        let text = word.text.as_str();
+        if text == "--" {
+            at += 1;
+            break;
+        }
+        if wrapper.valued.contains(&text) {
+            at += 2;
+        } else if (text.len() > 1 && text.starts_with('-') && !text.starts_with("-\0"))
+            || (wrapper.assigns && text.split_once('=').is_some_and(|(name, _)| is_variable(name)))
+        {
+            at += 1;
+        } else if operands > 0 {
+            operands -= 1;
+            at += 1;
+        } else {
+            break;
+        }
+    }
+    args.get(at..).filter(|words| !words.is_empty()).map(<[Word]>::to_vec)
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// `su -c CODE`, `ssh HOST CODE`.
+fn script_after(command: &Command) -> Inner {
+    let args = command.args();
+    if command.name() == "ssh" {
+        let host = Wrapper {
+            names: &[],
+            valued: &[
+                "-p", "-i", "-l", "-o", "-F", "-J", "-L", "-R", "-D", "-b", "-c", "-E", "-m", "-S", "-W",
+            ],
+            operands: 1,
+            assigns: false,
+        };
+        return wrapped(&host, args).map_or(Inner::None, |code| Inner::Script(join(code.iter())));
+    }
+    let at = args.iter().position(|word| word.text == "--command" || is_code_option(&word.text));
+    match at.and_then(|at| args.get(at + 1)) {
+        Some(code) => Inner::Script(code.clone()),
+        None => Inner::None,
+    }
+}
+
+/// The commands of `find -exec`.
+fn found(command: &Command) -> Inner {
+    let args = command.args();
+    let starts = ["-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"];
+    let mut all = Vec::new();
+    for (at, word) in args.iter().enumerate() {
+        if !starts.contains(&word.text.as_str()) {
+            continue;
+        }
+        let words = args[at + 1..].iter().take_while(|word| !matches!(word.text.as_str(), ";" | "+"));
+        // Each file found is below where it looks.
+        let below = command.operands().next().map(|start| start.text.as_str()).unwrap_or(".");
+        let file =
+            if below.ends_with('/') { format!("{below}{UNKNOWN}") } else { format!("{below}/{UNKNOWN}") };
+        let put = |word: &Word| Word { text: word.text.replace("{}", &file), scripts: word.scripts.clone() };
+        all.push(words.map(put).collect::<Vec<_>>());
+    }
+    all.retain(|words| !words.is_empty());
+    if all.is_empty() { Inner::None } else { Inner::Commands(all) }
+}
+
+/// `git -c alias.x='…' x`.
+fn git_alias(command: &Command) -> Inner {
+    let mut all = Vec::new();
+    for word in command.args() {
+        let Some((_, value)) = word.text.strip_prefix("alias.").and_then(|rest| rest.split_once('=')) else {
+            continue;
+        };
+        match value.strip_prefix('!') {
+            Some(code) => return Inner::Script(Word::known(code)),
+            None => {
+                let words = std::iter::once("git").chain(value.split_whitespace());
+                all.push(words.map(Word::known).collect());
+            }
+        }
+    }
+    if all.is_empty() { Inner::None } else { Inner::Commands(all) }
+}

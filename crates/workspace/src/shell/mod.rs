@@ -1,0 +1,267 @@
+//! What a command line would do, judged from its syntax tree before it runs.
+//!
+//! Pure: nothing is looked at but the text. A finding is sure where the text says it; what only
+//! becomes known when the command runs is a doubt, and its worst reading is named. It protects from
+//! mistakes, not from malice: a program that is run can do what it likes.
+
+mod dangers;
+mod destruction;
+mod inner;
+mod intrusion;
+mod places;
+mod publication;
+mod script;
+mod word;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::OnceLock;
+
+use dangers::{Danger, Hit};
+use places::Places;
+use script::Script;
+use word::{UNKNOWN, Variables, Word};
+
+/// How bad what a command does may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// Nothing that is known to be.
+    Low,
+    /// What others see, or what cannot be taken back by itself.
+    Medium,
+    /// What reaches beyond the project.
+    High,
+    /// What destroys the machine or hands it over.
+    Critical,
+}
+
+impl Tier {
+    /// As settings spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// Something that a command line does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The class, for people and the audit log: `recursive delete`.
+    pub class: &'static str,
+    /// How bad it is.
+    pub tier: Tier,
+    /// Why, for people: the command and what it is about.
+    pub why: String,
+    /// The text says so; else it is the worst reading of what is not known.
+    pub sure: bool,
+    /// Its words where they are known: what a rule that names the command must fit.
+    pub words: Option<Vec<String>>,
+}
+
+/// What is found out about a command line.
+#[derive(Debug, Clone, Default)]
+pub struct Judged {
+    /// What it does, worst first.
+    pub findings: Vec<Finding>,
+    /// What cannot be known beforehand, each with its worst reading.
+    pub doubts: Vec<String>,
+    /// Every command in it, and those that they run.
+    pub commands: Vec<Named>,
+}
+
+/// A command in a command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// Its words up to the first that is not known.
+    pub words: Vec<String>,
+    /// Those are all.
+    pub whole: bool,
+    /// It does nothing but run another, or change what only the shell knows: who allows the rest
+    /// allows it.
+    pub neutral: bool,
+}
+
+/// Where a command line would run.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// The workspace's root, in which it starts.
+    pub root: String,
+    /// The person's home.
+    pub home: Option<String>,
+    /// Processes that must not be ended: this one, and the editor that it serves.
+    pub own: Vec<u32>,
+}
+
+/// More readings of variables with several values are not tried.
+const MOST_READINGS: usize = 16;
+
+/// Judges a command line of bash.
+pub fn judge(line: &str, surroundings: &Surroundings) -> Judged {
+    let mut judged = judge_by(dangers::ALL, line, surroundings);
+    for danger in broken() {
+        judged.doubts.push(format!(
+            "the check for `{danger}` fails its own examples, so it is not known what this does"
+        ));
+    }
+    judged
+}
+
+/// The checks that fail their own examples: found out once, when the first command is judged.
+fn broken() -> &'static [&'static str] {
+    static BROKEN: OnceLock<Vec<&'static str>> = OnceLock::new();
+    BROKEN.get_or_init(|| {
+        dangers::ALL.iter().filter(|danger| !danger.holds()).map(|danger| danger.class).collect()
+    })
+}
+
+/// Programs that only look, whatever they are given.
+const LOOKERS: &[&str] = &[
+    "basename",
+    "cat",
+    "cmp",
+    "cut",
+    "date",
+    "df",
+    "diff",
+    "dirname",
+    "du",
+    "egrep",
+    "fgrep",
+    "file",
+    "grep",
+    "head",
+    "hostname",
+    "id",
+    "jq",
+    "ls",
+    "md5sum",
+    "nl",
+    "od",
+    "pgrep",
+    "ps",
+    "readlink",
+    "realpath",
+    "seq",
+    "sha1sum",
+    "sha256sum",
+    "sleep",
+    "stat",
+    "strings",
+    "tac",
+    "tail",
+    "tr",
+    "type",
+    "uname",
+    "wc",
+    "which",
+    "whoami",
+];
+
+/// What of git only looks.
+const GIT_LOOKS: &[&str] =
+    &["blame", "describe", "diff", "grep", "log", "ls-files", "rev-parse", "shortlog", "show", "status"];
+
+/// Whether a command line may change files; `false` only where it surely does not.
+pub fn may_write(line: &str) -> bool {
+    let script = script::read(line, "/", Variables::default());
+    let looks = |command: &script::Command| {
+        let first = command.args().first().map(|word| word.text.as_str());
+        let by_name = LOOKERS.contains(&command.name())
+            || (NEUTRAL.contains(&command.name()) && !matches!(command.name(), "eval"))
+            || (command.name() == "git" && first.is_some_and(|name| GIT_LOOKS.contains(&name)));
+        let harmless = |redirect: &script::Redirect| !redirect.writes || redirect.to.text == "/dev/null";
+        let writes = command.args().iter().any(|word| word.text.starts_with("--output"));
+        by_name && !writes && command.redirects.iter().all(harmless)
+    };
+    !script.doubts.is_empty() || !script.commands.iter().all(looks)
+}
+
+fn judge_by(dangers: &[Danger], line: &str, surroundings: &Surroundings) -> Judged {
+    let places = Places { root: surroundings.root.clone(), home: surroundings.home.clone() };
+    let mut variables = Variables::default();
+    variables.set("HOME", Word::known(surroundings.home.clone().unwrap_or_else(|| UNKNOWN.to_string())));
+    variables.set("PWD", Word::known(surroundings.root.clone()));
+    variables.set("IFS", Word::known(" \t\n"));
+    variables.set("TMPDIR", Word::known("/tmp"));
+    if let Some(own) = surroundings.own.first() {
+        variables.set("PPID", Word::known(own.to_string()));
+    }
+    let mut judged = Judged::default();
+    let mut reading = 0;
+    loop {
+        variables.reading = reading;
+        let script = script::read(line, &surroundings.root, variables.clone());
+        let seen = Seen { script: &script, places: &places, own: &surroundings.own };
+        for danger in dangers {
+            (danger.look)(&seen, &mut |hit: Hit| judged.add(danger, hit));
+        }
+        for doubt in &script.doubts {
+            judged.doubt(format!("{}; at its worst, {}", doubt.what, doubt.worst));
+        }
+        if reading == 0 {
+            judged.commands = script.commands.iter().map(named).collect();
+        }
+        reading += 1;
+        if reading >= script.variables.readings().min(MOST_READINGS) {
+            break;
+        }
+    }
+    judged.findings.sort_by_key(|finding| (std::cmp::Reverse(finding.tier), !finding.sure));
+    judged
+}
+
+/// Builtins that change nothing outside the shell, and programs that only run another.
+const NEUTRAL: &[&str] = &[
+    ":", "[", "cd", "command", "builtin", "declare", "echo", "env", "eval", "exit", "export", "false",
+    "local", "nice", "nohup", "popd", "printf", "pushd", "pwd", "read", "readonly", "return", "set",
+    "setsid", "shift", "stdbuf", "test", "time", "timeout", "true", "typeset", "unset", "wait",
+];
+
+fn named(command: &script::Command) -> Named {
+    let known = command.words.iter().take_while(|word| word.is_known());
+    let words: Vec<String> = known.map(|word| word.text.clone()).collect();
+    let whole = words.len() == command.words.len();
+    let runs_script =
+        inner::is_shell(command.name()) && matches!(inner::of(command), inner::Inner::Script(_));
+    let writes = command.redirects.iter().any(|it| it.writes && it.to.text != "/dev/null");
+    let neutral = !writes && (runs_script || NEUTRAL.contains(&command.words[0].text.as_str()));
+    Named { words, whole, neutral }
+}
+
+impl Judged {
+    fn add(&mut self, danger: &Danger, hit: Hit) {
+        let Hit { why, sure, words, tier } = hit;
+        let finding = Finding { class: danger.class, tier: tier.unwrap_or(danger.tier), why, sure, words };
+        if !sure {
+            self.doubt(format!("{}; at its worst, {}: {}", finding.why, finding.tier.name(), finding.class));
+        }
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
+    }
+
+    fn doubt(&mut self, doubt: String) {
+        if !self.doubts.contains(&doubt) {
+            self.doubts.push(doubt);
+        }
+    }
+
+    /// The worst of what the text surely does.
+    #[cfg(test)]
+    pub fn tier(&self) -> Tier {
+        self.findings.iter().filter(|it| it.sure).map(|it| it.tier).max().unwrap_or(Tier::Low)
+    }
+}
+
+/// What a check looks at.
+struct Seen<'a> {
+    script: &'a Script,
+    places: &'a Places,
+    own: &'a [u32],
+}

@@ -1,0 +1,169 @@
+//! What others see and cannot be taken back: history that is rewritten, packages that are published.
+
+use super::Seen;
+use super::dangers::Hit;
+use super::script::Command;
+use super::word::{UNKNOWN, Word};
+
+type Tell<'a> = &'a mut dyn FnMut(Hit);
+
+/// The subcommand and the words after it, over options before it.
+fn subcommand<'a>(command: &'a Command, valued: &[&str]) -> Option<(&'a str, &'a [Word])> {
+    let args = command.args();
+    let mut at = 0;
+    while let Some(word) = args.get(at) {
+        if valued.contains(&word.text.as_str()) {
+            at += 2;
+        } else if word.text.starts_with(['-', '+']) {
+            at += 1;
+        } else {
+            return Some((&word.text, &args[at + 1..]));
+        }
+    }
+    None
+}
+
+pub(super) fn history(seen: &Seen<'_>, tell: Tell<'_>) {
+    for command in &seen.script.commands {
+        match command.name() {
+            "git" => git(command, tell),
+            "git-filter-repo" | "bfg" => tell(Hit::of(command, "rewrites history")),
+            "rm" => {
+                let gone = |word: &&Word| word.text.trim_end_matches('/').rsplit('/').next() == Some(".git");
+                if command.operands().any(|word| gone(&word)) {
+                    tell(Hit::of(command, "deletes the repository's history"));
+                }
+            }
+            "hg" => {
+                let found = subcommand(command, &["-R", "--cwd", "--config"]);
+                let strips = found.is_some_and(|(name, rest)| {
+                    matches!(name, "strip" | "histedit" | "rebase")
+                        || (name == "push" && has(rest, &["-f", "--force"]))
+                });
+                if strips {
+                    tell(Hit::of(command, "rewrites history"));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn has(words: &[Word], wanted: &[&str]) -> bool {
+    words.iter().any(|word| wanted.contains(&word.text.as_str()))
+}
+
+fn git(command: &Command, tell: Tell<'_>) {
+    let Some((name, rest)) = subcommand(command, &["-C", "-c", "--git-dir", "--work-tree", "--namespace"])
+    else {
+        return;
+    };
+    let long = |wanted: &str| rest.iter().any(|word| word.text.split('=').next() == Some(wanted));
+    let short = |letter: char| {
+        rest.iter().any(|word| {
+            word.text
+                .strip_prefix('-')
+                .is_some_and(|letters| !letters.starts_with('-') && letters.contains(letter))
+        })
+    };
+    let about = match name {
+        "push" => {
+            let forced = short('f')
+                || long("--force")
+                || long("--force-with-lease")
+                || long("--mirror")
+                || long("--prune");
+            let deletes = long("--delete") || short('d');
+            let refs = rest.iter().filter(|word| !word.text.starts_with('-')).skip(1);
+            let by_ref = refs.clone().any(|word| word.text.starts_with(['+', ':']));
+            if forced || by_ref {
+                "overwrites what others may have"
+            } else if deletes {
+                "deletes a branch that others may have"
+            } else if rest.iter().any(|word| word.text.starts_with(UNKNOWN)) {
+                tell(Hit::of(command, "may be forced").sure(false));
+                return;
+            } else {
+                return;
+            }
+        }
+        "rebase"
+            if !has(
+                rest,
+                &["--abort", "--continue", "--skip", "--quit", "--show-current-patch", "--edit-todo"],
+            ) =>
+        {
+            "rewrites history"
+        }
+        "filter-branch" | "filter-repo" | "replace" => "rewrites history",
+        "commit" if long("--amend") => "rewrites the last commit",
+        "reset" if long("--hard") => "throws uncommitted work away",
+        "reflog" if has(rest, &["expire", "delete"]) => "forgets what history was",
+        "gc" if rest
+            .iter()
+            .any(|word| word.text.starts_with("--prune=now") || word.text == "--prune=all") =>
+        {
+            "forgets what history was"
+        }
+        "update-ref" if short('d') => "deletes a reference",
+        "branch" if short('D') || (short('d') && short('f')) => "deletes a branch that may not be merged",
+        "stash" if has(rest, &["drop", "clear"]) => "throws stashed work away",
+        _ => return,
+    };
+    tell(Hit::of(command, about));
+}
+
+pub(super) fn publish(seen: &Seen<'_>, tell: Tell<'_>) {
+    for command in &seen.script.commands {
+        let found = subcommand(
+            command,
+            &["-C", "--cwd", "--prefix", "--manifest-path", "-w", "--workspace", "-H", "--context"],
+        );
+        let Some((name, rest)) = found else { continue };
+        if has(rest, &["--dry-run", "-n", "--help", "-h"]) {
+            continue;
+        }
+        let second = rest
+            .iter()
+            .map(|word| word.text.as_str())
+            .find(|text| !text.starts_with('-'))
+            .unwrap_or_default();
+        let publishes = match command.name() {
+            "npm" | "pnpm" | "bun" => {
+                matches!(name, "publish" | "unpublish" | "deprecate")
+                    || (name == "dist-tag" && second == "add")
+            }
+            "yarn" => name == "publish" || (name == "npm" && second == "publish"),
+            "cargo" => matches!(name, "publish" | "yank" | "release"),
+            "twine" => name == "upload",
+            "gem" => matches!(name, "push" | "yank"),
+            "poetry" | "uv" | "flit" | "hatch" | "pdm" | "jsr" | "deno" | "lerna" | "vsce" | "ovsx"
+            | "wasm-pack" => name == "publish",
+            "npx" | "bunx" | "pnpx" | "uvx" | "pipx" => {
+                matches!(
+                    (name, second),
+                    ("lerna" | "vsce" | "ovsx" | "jsr", "publish") | ("np" | "semantic-release", _)
+                ) || (name == "run" && second == "twine")
+            }
+            "python" | "python3" => has(command.args(), &["twine"]) && has(command.args(), &["upload"]),
+            "docker" | "podman" | "nerdctl" | "buildah" => {
+                name == "push"
+                    || (name == "image" && second == "push")
+                    || (matches!(name, "build" | "buildx") && has(rest, &["--push"]))
+            }
+            "helm" | "skopeo" | "oras" => matches!(name, "push" | "copy"),
+            "gh" | "glab" => name == "release" && matches!(second, "create" | "upload" | "edit" | "delete"),
+            "mvn" | "mvnw" | "gradle" | "gradlew" | "sbt" => command.args().iter().any(|word| {
+                word.text == "deploy"
+                    || word.text.starts_with("publish") && word.text != "publishToMavenLocal"
+            }),
+            "dotnet" | "nuget" => name == "push" || (name == "nuget" && second == "push"),
+            "pod" => name == "trunk" && second == "push",
+            "semantic-release" | "np" => true,
+            _ => false,
+        };
+        if publishes {
+            tell(Hit::of(command, "publishes to others"));
+        }
+    }
+}

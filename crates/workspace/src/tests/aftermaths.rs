@@ -1,0 +1,120 @@
+//! What commands change is found, put into the journal, and taken back.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Fixture;
+use crate::*;
+
+fn git(folder: &Path, args: &[&str]) {
+    let identity = ["-c", "user.name=t", "-c", "user.email=t@t"];
+    let mut command = std::process::Command::new("git");
+    for name in ["GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"] {
+        command.env_remove(name);
+    }
+    let done =
+        command.current_dir(folder).env("GIT_CONFIG_GLOBAL", "/dev/null").args(identity).args(args).output();
+    assert!(done.unwrap().status.success(), "{args:?}");
+}
+
+/// Waits until a file written now is later than the index.
+fn age(root: &Path) {
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    for entry in std::fs::read_dir(root).unwrap().flatten().filter(|it| it.path().is_file()) {
+        std::fs::File::options().append(true).open(entry.path()).unwrap().set_modified(old).unwrap();
+    }
+}
+
+async fn run(fixture: &Fixture, command: impl FnOnce(&Path)) -> (Wrote, Arc<Processes>) {
+    let processes = Processes::new(None);
+    let aftermath = Arc::new(Aftermath::new(fixture.workspace.clone()));
+    let before = aftermath.before();
+    command(fixture.workspace.root().as_path());
+    let wrote = aftermath.after(before, &RunId::new(), "bash: x", &processes).await.unwrap();
+    (wrote, processes)
+}
+
+fn names(fixture: &Fixture, wrote: &Wrote) -> Vec<String> {
+    wrote.files.iter().map(|path| fixture.workspace.relative(path)).collect()
+}
+
+async fn undo(fixture: &Fixture) {
+    let undo = fixture.workspace.plan_undo(&Undo::LastRun).unwrap();
+    assert_eq!(undo.skipped, []);
+    let policy = Policy::new(PolicyOptions::new(
+        TrustStore::new(super::state(&fixture.folder)),
+        fixture.workspace.root().clone(),
+    ));
+    let permit = policy.permit_invoked(&undo.plan).unwrap();
+    fixture.workspace.commit_undo(undo, permit, &RunId::new()).await.unwrap();
+}
+
+#[tokio::test]
+async fn without_git_everything_small_comes_back() {
+    let fixture = Fixture::new(&[("a.txt", "old a\n"), ("gone.txt", "gone\n"), ("sub/same.txt", "same\n")]);
+    let (wrote, _) = run(&fixture, |root| {
+        std::fs::write(root.join("a.txt"), "new a\n").unwrap();
+        std::fs::remove_file(root.join("gone.txt")).unwrap();
+        std::fs::write(root.join("sub/same.txt"), "same\n").unwrap();
+        std::fs::create_dir_all(root.join("made/deep")).unwrap();
+        std::fs::write(root.join("made/deep/new.txt"), [0xff, 0]).unwrap();
+        std::os::unix::fs::symlink("a.txt", root.join("link")).unwrap();
+    })
+    .await;
+    assert_eq!(names(&fixture, &wrote), ["a.txt", "gone.txt", "link", "made/deep/new.txt"]);
+    assert_eq!(wrote.lost, []);
+    assert!(wrote.commit.is_some());
+    undo(&fixture).await;
+    let root = fixture.workspace.root().as_path();
+    let text = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
+    assert_eq!((text("a.txt").as_str(), text("gone.txt").as_str()), ("old a\n", "gone\n"));
+    assert!(!root.join("made").exists() && root.join("link").symlink_metadata().is_err());
+}
+
+#[tokio::test]
+async fn clean_files_come_back_from_git_and_ignored_ones_are_left_alone() {
+    let fixture = Fixture::new(&[("a.txt", "old a\n"), ("b.txt", "old b\n"), (".gitignore", "out/\n")]);
+    let root = fixture.workspace.root().as_path().to_owned();
+    git(&root, &["init", "-q"]);
+    age(&root);
+    git(&root, &["add", "."]);
+    git(&root, &["commit", "-qm", "x"]);
+    std::fs::write(root.join("b.txt"), "mine, not committed\n").unwrap();
+    let before = Aftermath::new(fixture.workspace.clone()).before();
+    assert!(before.is_from_git("a.txt") && !before.is_from_git("b.txt"));
+    let (wrote, processes) = run(&fixture, |root| {
+        std::fs::write(root.join("a.txt"), "new a\n").unwrap();
+        std::fs::write(root.join("b.txt"), "new b\n").unwrap();
+        std::fs::create_dir(root.join("out")).unwrap();
+        std::fs::write(root.join("out/x"), "x").unwrap();
+        git(root, &["add", "."]);
+    })
+    .await;
+    assert_eq!(names(&fixture, &wrote), ["a.txt", "b.txt"]);
+    assert_eq!(wrote.lost, []);
+    undo(&fixture).await;
+    assert_eq!(std::fs::read_to_string(root.join("a.txt")).unwrap(), "old a\n");
+    assert_eq!(std::fs::read_to_string(root.join("b.txt")).unwrap(), "mine, not committed\n");
+    assert!(root.join("out/x").exists());
+    processes.end_all(std::time::Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn what_cannot_come_back_is_said() {
+    let fixture = Fixture::new(&[("a.txt", "a\n"), ("b.txt", "b\n")]);
+    let big = fixture.workspace.root().as_path().join("big");
+    std::fs::File::create(&big).unwrap().set_len(40 << 20).unwrap();
+    let (wrote, _) = run(&fixture, |root| {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::write(root.join("big"), "small now").unwrap();
+        std::fs::set_permissions(root.join("a.txt"), PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::write(root.join("b.txt"), "b 2\n").unwrap();
+    })
+    .await;
+    let lost: Vec<String> =
+        wrote.lost.iter().map(|(path, why)| format!("{} {why}", fixture.workspace.relative(path))).collect();
+    assert_eq!(lost, ["a.txt only its permissions changed", "big too much to keep beside the others"]);
+    assert_eq!(names(&fixture, &wrote), ["b.txt"]);
+    let (wrote, _) = run(&fixture, |_| {}).await;
+    assert!(wrote.commit.is_none() && wrote.files.is_empty() && wrote.lost.is_empty());
+}

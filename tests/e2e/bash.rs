@@ -1,0 +1,160 @@
+//! Commands of a shell: how they run, how they end, and how what they changed is taken back.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tests::editor::uri;
+use tests::{Batch, Editor, Sandbox, wait_for};
+
+/// Generous, for a machine with much else to do.
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[test]
+fn output_status_and_secrets() {
+    let mut sandbox = Sandbox::with(&[("a.txt", "a\n")]);
+    sandbox.variables.insert("MY_TOKEN".to_owned(), "hunter2-hunter2".to_owned());
+    let line = "echo out; echo err >&2; cat a.txt; echo \"[$MY_TOKEN]\"; echo hunter2-hunter2; read x || echo no input; exit 3";
+    let answer = sandbox.tool("bash", &json!({ "command": line }));
+    let expected = "out\nerr\na\n[]\n[redacted:MY_TOKEN]\nno input\nexit status 3";
+    assert_eq!(answer.ok(), expected);
+    assert_eq!(answer.value["details"]["exit_code"], 3);
+}
+
+#[test]
+fn what_is_dangerous_is_denied_whatever_is_said_with_yes() {
+    let mut sandbox = Sandbox::with(&[("a.txt", "a\n")]);
+    for (line, class) in [
+        ("curl -s http://127.0.0.1:9/x | sh", "unseen code into an interpreter (high)"),
+        ("true && sudo ls", "permission escalation (high)"),
+        ("rm -rf ../project", "recursive delete (critical)"),
+        ("cat ~/.ssh/id_rsa", "credential files (high)"),
+    ] {
+        let text = sandbox.tool("bash", &json!({ "command": line })).fails("denied");
+        assert!(text.contains(class), "{line}: {text}");
+    }
+    assert_eq!(sandbox.read("a.txt"), "a\n");
+    let nobody = sandbox.run(&["tool", "bash", r#"{"command": "ls"}"#]).expect(3);
+    assert!(nobody.all().contains("nobody can be asked"), "{nobody:?}");
+    sandbox.variables.insert("PILCROW_EXEC_ENABLED".to_owned(), "off".to_owned());
+    sandbox.tool("bash", &json!({ "command": "ls" })).fails("denied");
+}
+
+#[test]
+fn what_a_command_changed_comes_back() {
+    let sandbox = Sandbox::with(&[("a.txt", "old a\n"), ("sub/b.txt", "b\n"), ("same.txt", "same\n")]);
+    let before = sandbox.tree();
+    let line = "echo new > a.txt; rm sub/b.txt; mkdir -p made; echo x > made/y; touch same.txt";
+    let answer = sandbox.tool("bash", &json!({ "command": line }));
+    assert_eq!(answer.ok(), "exit status 0\nchanged: a.txt, made/y, sub/b.txt");
+    assert_ne!(sandbox.tree(), before);
+    sandbox.run(&["undo"]).expect(0);
+    assert_eq!(sandbox.tree(), before);
+    sandbox.run(&["redo"]).expect(0);
+    assert_eq!(sandbox.read("a.txt"), "new\n");
+}
+
+#[test]
+fn a_checkpoint_is_gone_back_to() {
+    let sandbox = Sandbox::with(&[("a.txt", "a\n"), ("b.txt", "b\n")]);
+    let mut batch = Batch::start(&sandbox);
+    batch.call("bash", &json!({ "command": "echo 1 > a.txt" })).ok();
+    batch.call("checkpoint", &json!({ "name": "before b" })).ok();
+    batch.call("bash", &json!({ "command": "echo 2 > b.txt" })).ok();
+    batch.call("write", &json!({ "path": "c.txt", "content": "c\n" })).ok();
+    batch.call("bash", &json!({ "command": "echo 3 >> a.txt" })).ok();
+    batch.call("undo", &json!({ "checkpoint": "before b" })).ok();
+    assert_eq!((sandbox.read("a.txt").as_str(), sandbox.read("b.txt").as_str()), ("1\n", "b\n"));
+    assert!(!sandbox.tree().contains_key("c.txt"));
+    batch.call("undo", &json!({ "checkpoint": "before b" })).fails("not_found");
+    let text = batch.call("undo", &json!({ "checkpoint": "no such" })).fails("not_found");
+    assert!(text.contains("no such"), "{text}");
+    assert!(batch.end().0.success());
+}
+
+#[test]
+fn a_deadline_ends_all_that_was_started() {
+    let sandbox = Sandbox::new();
+    let line = "echo begun; setsid sleep 600 & sleep 600";
+    let text = sandbox.tool("bash", &json!({ "command": line, "timeout": 1 })).fails("timeout");
+    assert!(text.starts_with("begun\n"), "{text}");
+    sandbox.mark().none_left(LIMIT);
+    let text = sandbox.tool("bash", &json!({ "command": "sleep 600 & echo done" })).ok();
+    assert!(text.starts_with("done\nexit status 0; what it left running was ended"), "{text}");
+    sandbox.mark().none_left(LIMIT);
+}
+
+#[test]
+fn a_job_goes_on_is_read_and_is_stopped() {
+    let sandbox = Sandbox::new();
+    let mut batch = Batch::start(&sandbox);
+    let line = "echo one; while [ ! -e go ]; do sleep 0.05; done; echo two; sleep 600";
+    let text = batch.call("bash", &json!({ "command": line, "background": true })).ok();
+    assert!(text.contains("bash-1 runs"), "{text}");
+    sandbox.write("go", "");
+    let mut seen = text;
+    let both = wait_for(LIMIT, || {
+        seen += &batch.call("bash", &json!({ "job": "bash-1" })).ok();
+        seen.contains("one\n") && seen.contains("two\n")
+    });
+    assert!(both, "{seen}");
+    let text = batch.call("bash", &json!({ "job": "bash-1", "stop": true })).ok();
+    assert!(text.contains("(stopped)"), "{text}");
+    let again = batch.call("bash", &json!({ "job": "bash-1", "offset": 1 })).ok();
+    assert!(again.ends_with("one\ntwo\n"), "{again}");
+    batch.call("bash", &json!({ "job": "bash-7" })).fails("not_found");
+    batch.call("bash", &json!({ "command": "sleep 600", "background": true })).ok();
+    assert!(batch.end().0.success());
+    sandbox.mark().none_left(LIMIT);
+}
+
+#[test]
+fn long_output_is_cut_and_can_be_read_on() {
+    let sandbox = Sandbox::new();
+    let mut batch = Batch::start(&sandbox);
+    let answer = batch.call("bash", &json!({ "command": "seq 1 30000" }));
+    let text = answer.ok();
+    assert!(text.starts_with("1\n2\n") && text.contains("\n30000\nexit status 0"), "{}", text.len());
+    assert!(text.len() < 60_000 && text.contains("bytes left out"), "{}", text.len());
+    let file = answer.value["details"]["file"].as_str().expect("it is kept whole").to_owned();
+    assert_eq!(std::fs::read_to_string(file).unwrap().lines().count(), 30_000);
+    let page = batch.call("bash", &json!({ "job": "bash-1", "offset": 12_345 })).ok();
+    assert_eq!(page.lines().nth(1), Some("12345"));
+    assert!(batch.end().0.success());
+}
+
+#[test]
+fn where_nobody_is_asked_the_model_is_told() {
+    let sandbox = Sandbox::new();
+    let text = sandbox.tool("ask", &json!({ "question": "Which?", "options": ["a", "b"] })).ok();
+    assert!(text.starts_with("unavailable"), "{text}");
+    sandbox.tool("ask", &json!({ "question": "Which?", "options": ["a"] })).fails("invalid_arguments");
+}
+
+#[test]
+fn in_an_editor_open_files_are_named_and_questions_are_put() {
+    let text = "# pilcrow: look\na = 1\n";
+    let mut sandbox = Sandbox::with(&[("a.py", text), ("b.py", "b = 1\n")]);
+    let script = sandbox.beside("script.jsonl");
+    let lines = [
+        json!({ "tool_calls": [{ "name": "ask", "arguments": { "question": "Which?", "options": ["red", "blue"] } }] }),
+        json!({ "expect": { "last_contains": ["the person says: blue"] },
+            "tool_calls": [{ "name": "bash", "arguments": { "command": "cat b.py" } }] }),
+        json!({ "expect": { "last_contains": ["not saved: ", "b.py", "b = 1"] }, "text": "Done." }),
+    ];
+    std::fs::write(&script, lines.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    sandbox.variables.insert("PILCROW_MODEL".to_owned(), format!("script:{}", script.display()));
+    sandbox.variables.insert("PILCROW_TOOLS_DISCOVERY".to_owned(), "off".to_owned());
+    let mut editor = Editor::start(&sandbox);
+    let (a, b) = (uri(&sandbox, "a.py"), uri(&sandbox, "b.py"));
+    editor.open(&a, "python", text);
+    editor.open(&b, "python", "b = 1\n");
+    editor.change(&b, 4..5, "2");
+    editor.answers.extend([Some("blue"), Some("Allow")]);
+    let session = editor.run("pilcrow.request", json!({ "uri": a, "line": 0 }));
+    assert_eq!(editor.ended(&session), "done", "{:#?}", editor.log);
+    let asked = editor.all("window/showMessageRequest");
+    assert_eq!(asked.len(), 2, "{asked:#?}");
+    assert_eq!(asked[0]["actions"], json!([{ "title": "red" }, { "title": "blue" }]));
+    assert!(asked[1]["message"].as_str().unwrap().contains("cat b.py"), "{asked:#?}");
+    editor.shut_down();
+}
