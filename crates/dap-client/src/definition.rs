@@ -357,6 +357,7 @@ impl AdapterDefinition {
             verified: None,
             from_project: false,
             matcher: GlobSet::empty(),
+            written: Box::default(),
         }
     }
 
