@@ -401,6 +401,19 @@ mod tests {
         assert_eq!(whole, Judgement { nearby: false, ..judged });
     }
 
+    #[test]
+    fn large_html_is_judged_as_a_whole_or_not_at_all() {
+        let text: Arc<str> = "<p>some <b>words</b> of it</p>\n".repeat(6_000).into();
+        assert!(takes_long(Language::Html, &text));
+        let trees = Trees::default();
+        let judged =
+            Grammars::new(&trees).judge("a.html", "a.html", &text, &edit(&text, "words</b>", "words"));
+        assert!(
+            judged.as_ref().is_none_or(|judged| !judged.nearby && !judged.broken.is_empty()),
+            "{judged:?}"
+        );
+    }
+
     #[tokio::test]
     async fn the_tree_after_an_edit_told_from_a_part_is_made_beside() {
         let (trees, text) = (Trees::default(), source(3_000));
