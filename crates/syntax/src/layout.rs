@@ -135,10 +135,10 @@ impl Look<'_> {
                 }
                 let first = if parent.kind() == "module" { Column::START } else { column };
                 self.columns[depth - 1] = Some(first);
-            } else if is_list || follows(kind, parent.kind()) {
-                if expected.is_some_and(|expected| expected != column) {
-                    self.tell(node, "it is indented otherwise than what it belongs to");
-                }
+            } else if (is_list || follows(kind, parent.kind()))
+                && expected.is_some_and(|expected| expected != column)
+            {
+                self.tell(node, "it is indented otherwise than what it belongs to");
             }
         }
         self.columns[depth] = column;
@@ -183,7 +183,7 @@ impl Look<'_> {
             }
             "element" => {
                 let start = node.child(0).filter(|start| start.kind() == "start_tag");
-                let last = node.child(node.child_count().saturating_sub(1) as u32);
+                let last = node.child(node.child_count().saturating_sub(1));
                 let is_closed = last.is_some_and(|last| last.kind() == "end_tag");
                 let name = start.and_then(|start| start.named_child(0));
                 let name = name.and_then(|name| self.text.get(name.byte_range())).unwrap_or_default();

@@ -230,16 +230,18 @@ fn numbers_from_before_the_own_edit_do_no_harm() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let files = texts(&root, 50..=2_000, 400);
     assert!(files.len() > 20);
+    let (mut asked, mut wrong) = (0, 0);
     for two_anchors in [false, true] {
         let way = Way { checks: true, past: Past::Kept, stale: true, own: true, two_anchors };
         let tally = simulate(&files, way, 250, 1);
         assert_eq!(tally.wrong, 0, "{tally}");
         assert!(tally.right > 200, "the earlier version is of use: {tally}");
-        // One line of another text in 576 has the check by chance; the bench has the figures.
+        // One line of another text in 576 has the check by chance.
         for past in [Past::Evicted, Past::Gone] {
             for own in [true, false] {
-                let tally = simulate(&files, Way { past, own, ..way }, 120, 2);
-                assert!(tally.wrong <= 1, "{past:?} {own}: {tally}");
+                let tally = simulate(&files, Way { past, own, ..way }, 125, 2);
+                asked += tally.total();
+                wrong += tally.wrong;
             }
         }
         // Its own numbers are seldom doubted.
@@ -251,4 +253,6 @@ fn numbers_from_before_the_own_edit_do_no_harm() {
         let tally = simulate(&files, Way { checks: false, ..way }, 150, 3);
         assert!(tally.wrong > 100, "plain numbers cannot tell: {tally}");
     }
+    // Once the version that they came from is gone.
+    assert!(asked >= 900 && wrong * 500 <= asked, "{wrong} wrong of {asked}");
 }

@@ -9,7 +9,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use hashline::{FileOp, Note, Options, Patch, Reason, SnapshotStore, Strategy, Tag};
+use hashline::{
+    Dialect, FileOp, Note, Options, Parser, Patch, Reason, SnapshotStore, Strategy, Tag, normal_path,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tools::{Grammars, Trees};
@@ -92,7 +94,10 @@ fn answer_lines(
                 })
             }
             Err(error) => {
-                let id = serde_json::from_slice::<Value>(&line).map(|mut row| row["id"].take());
+                let id = match serde_json::from_slice::<Value>(&line) {
+                    Ok(Value::Object(mut row)) => row.remove("id"),
+                    _ => None,
+                };
                 let message = format!(
                     "the line is no row {{\"id\", \"path\", \"base\", \"current\", \"patch\"}}: {error}"
                 );
@@ -121,6 +126,7 @@ fn skip_line(input: &mut impl BufRead) -> std::io::Result<()> {
 
 fn carry_out(row: Row) -> Answer {
     let Row { id, path, base, current, patch } = row;
+    let path = normal_path(&path);
     let (base, current): (Arc<str>, Arc<str>) = (base.into(), current.into());
     let started = Instant::now();
     let mut store = SnapshotStore::default();
@@ -130,7 +136,7 @@ fn carry_out(row: Row) -> Answer {
         Err(error) => Answer::refused(error.reason(), error.to_string()),
         Ok((patch, notes)) => {
             let here = patch.sections.first().map(|section| section.path.clone()).unwrap_or_default();
-            let own = same_file(&here, &path);
+            let own = here == path;
             let documents = |asked: &str| (own && asked == here).then(|| current.clone());
             // Nothing is kept from row to row, so every edit is judged as by a process of its own.
             let trees = Trees::default();
@@ -191,32 +197,43 @@ fn reason_word(reason: Reason) -> &'static str {
     }
 }
 
-/// Whether a header names the row's file.
-fn same_file(header: &str, path: &str) -> bool {
-    header == path || path.strip_prefix("./") == Some(header)
-}
-
 /// The patch with the tag in place of the word `TAG`: in headers, and in the `tag` of an object.
 fn with_tag(patch: &str, tag: Tag) -> String {
-    if patch.trim_start().starts_with('{') {
-        let Ok(mut object) = serde_json::from_str::<Value>(patch) else { return patch.to_owned() };
-        if object["tag"] != "TAG" {
-            return patch.to_owned();
-        }
-        object["tag"] = Value::String(tag.to_string());
-        return object.to_string();
+    let mut parser = Parser::new();
+    parser.push(patch);
+    parser.push("\n");
+    if parser.dialect() == Some(Dialect::Json) {
+        return with_tag_in_json(patch, tag);
     }
     let header = |line: &str| {
         let trimmed = line.trim();
-        let word = trimmed
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'))
-            .or(trimmed.strip_prefix('¶'))?
-            .strip_suffix("TAG")?;
+        let bracketed = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        // The sign before the path may have been copied wrong.
+        let signed = trimmed.strip_prefix(|c: char| !c.is_ascii());
+        let word = bracketed.or(signed)?.strip_suffix("TAG")?;
         let at = line.rfind("TAG").filter(|_| word.trim_end().ends_with('#'))?;
         Some(format!("{}{tag}{}", &line[..at], &line[at + 3..]))
     };
     patch.split_inclusive('\n').map(|line| header(line).unwrap_or_else(|| line.to_owned())).collect()
+}
+
+/// Replaces the value of every `"tag": "TAG"`. Within a string its quotes would be escaped.
+fn with_tag_in_json(patch: &str, tag: Tag) -> String {
+    const KEY: &str = "\"tag\"";
+    let mut out = String::new();
+    let mut rest = patch;
+    while let Some(at) = rest.find(KEY) {
+        let (before, after) = rest.split_at(at + KEY.len());
+        out.push_str(before);
+        rest = after;
+        let value = after.trim_start().strip_prefix(':').map(str::trim_start);
+        if let Some(behind) = value.and_then(|value| value.strip_prefix("\"TAG\"")) {
+            out.push_str(&format!(": \"{tag}\""));
+            rest = behind;
+        }
+    }
+    out.push_str(rest);
+    out
 }
 
 #[cfg(test)]
@@ -301,6 +318,39 @@ mod tests {
             assert_eq!(answer["text"], Value::Null);
             assert!(!answer["message"].as_str().unwrap().is_empty());
         }
+    }
+
+    #[test]
+    fn a_line_that_is_no_object_is_an_error() {
+        let row = json!({"id": 1, "path": "a", "base": "a\n", "current": "a\n", "patch": "[a#TAG]\nCUT 1\n"});
+        for line in ["[]", "5", "\"x\"", "true", "null", "[{\"id\": 3}]"] {
+            let answers = answers(&format!("{line}\n{row}\n"), MAX_LINE);
+            assert_eq!((&answers[0]["status"], &answers[0]["id"]), (&json!("error"), &Value::Null), "{line}");
+            assert_eq!(answers[1]["status"], "applied", "{line}");
+        }
+    }
+
+    #[test]
+    fn the_word_tag_is_found_in_every_dialect() {
+        let edits = json!([{"op": "replace", "pos": "1", "lines": ["A"]}]);
+        let object = json!({"path": "a.txt", "tag": "TAG", "edits": edits});
+        for patch in [
+            object.to_string(),
+            json!([object]).to_string(),
+            format!("```json\n{object}\n```\n"),
+            format!("```\n[\n{object}\n]\n```\n"),
+            "¶a.txt#TAG\n1:A\n".to_owned(),
+            "§a.txt#TAG\n1:A\n".to_owned(),
+            "[a.txt#TAG]\nPUT 1:\n+A\n".to_owned(),
+            "[x/../a.txt#TAG]\nPUT 1:\n+A\n".to_owned(),
+        ] {
+            let answer = one("a\nb\n", "a\nb\n", &patch);
+            assert_eq!(answer["text"], "A\nb\n", "{patch}\n{answer}");
+        }
+        let twice = r#"{"path": "a.txt", "tag": "TAG", "edits": [{"op": "replace", "pos": "1", "pos": "2", "lines": ["A"]}]}"#;
+        assert_eq!(one("a\nb\n", "a\nb\n", twice)["reason"], "invalid_patch");
+        let row = json!({"path": "x/../a.txt", "base": "a\n", "current": "a\n", "patch": "[x/../a.txt#TAG]\nPUT 1:\n+A\n"});
+        assert_eq!(answers(&format!("{row}\n"), MAX_LINE)[0]["text"], "A\n");
     }
 
     #[test]
