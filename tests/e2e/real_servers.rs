@@ -3,7 +3,7 @@
 
 use serde_json::json;
 use tests::editor::uri;
-use tests::{Editor, Sandbox, slow};
+use tests::{Batch, Editor, Sandbox, slow};
 
 #[test]
 fn ruff_formats_and_it_can_be_undone() {
@@ -92,4 +92,28 @@ fn python_is_renamed_in_documents_that_are_not_on_the_disk() {
     }
     assert!(!sandbox.tree().contains_key("new.py") && !sandbox.tree().contains_key("gone.py"));
     editor.shut_down();
+}
+
+/// An error that only Cargo finds is not called absent.
+#[test]
+fn rust_analyzer_does_not_speak_for_cargo() {
+    if !slow("rust_analyzer_does_not_speak_for_cargo") {
+        return;
+    }
+    let sandbox = Sandbox::with(&[
+        ("Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.0.0\"\nedition = \"2021\"\n"),
+        ("src/lib.rs", "pub fn twice(text: String) {\n    drop(text);\n}\n"),
+    ]);
+    let mut batch = Batch::start(&sandbox);
+    // On a busy machine it loads for minutes.
+    let ask = json!({"action": "diagnostics", "file": "src/lib.rs", "timeout": 60});
+    let known =
+        |answer: tests::Answer| answer.value["details"]["pending"].as_array().is_some_and(Vec::is_empty);
+    assert!((0..10).any(|_| known(batch.call("lsp", &ask))), "it never loaded");
+    let patch = batch.view("src/lib.rs").put("    drop(text);", "    drop((text, text));");
+    let answer = batch.edit(&patch);
+    let said = answer.ok();
+    assert!(said.contains("left out: clippy and rustc, which rust-analyzer runs, if at all, when"), "{said}");
+    assert_eq!(answer.value["details"]["diagnostics"]["on_save"], json!(["clippy", "rustc"]), "{said}");
+    batch.end();
 }

@@ -194,7 +194,7 @@ fn on_line(
             ErrorCode::NotFound,
             format!(
                 "`{last}` does not stand on line {line} of {}; read the file for its lines as they are now",
-                document.path
+                kit.shown(&document.path)
             ),
         )),
         (wanted, count) => Err(Failure::new(
@@ -236,7 +236,10 @@ async fn in_file(kit: &Kit, document: Document, symbol: &str, cx: &RequestCx) ->
         (1, None) => Ok(targets.swap_remove(0)),
         (0, _) => Err(Failure::new(
             ErrorCode::NotFound,
-            format!("{} holds nothing named `{name}`; `symbols` lists what it holds", document.path),
+            format!(
+                "{} holds nothing named `{name}`; `symbols` lists what it holds",
+                kit.shown(&document.path)
+            ),
         )),
         (count, Some(wanted)) if (1..=count).contains(&wanted) => Ok(targets.swap_remove(wanted - 1)),
         _ => Err(ambiguous(kit, symbol, &targets)),
