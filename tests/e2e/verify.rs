@@ -201,7 +201,7 @@ fn cold_with(policy: &str, before: usize) -> (Sandbox, Scripted, Batch) {
     let scripted = Scripted::install(&mut sandbox, &[script(json!(turns))]);
     sandbox.variables.insert("PILCROW_EDIT_VERIFY".to_owned(), "before".to_owned());
     sandbox.variables.insert("PILCROW_EDIT_VERIFY_POLICY".to_owned(), policy.to_owned());
-    let mut batch = match policy {
+    let batch = match policy {
         "ask" => {
             std::fs::create_dir_all(sandbox.home().join("config")).expect("the configuration's folder");
             let rules = "[policy]\nrules = [\"allow write\"]\n";
