@@ -137,6 +137,42 @@ fn diagnostics_that_are_not_known_are_pending_and_not_clean() {
 }
 
 #[test]
+fn a_timeout_is_of_the_whole_call_and_the_silent_are_not_credited() {
+    let names: Vec<String> = (0..8).map(|number| format!("f{number}.py")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x = 1\n")).collect();
+    let mut sandbox = Sandbox::with(&files);
+    let script = json!({"methods": {
+        "textDocument/diagnostic": [[{"result": {"kind": "full", "items": []}}], ["never"]],
+    }});
+    Scripted::install(&mut sandbox, &[script]);
+    let mut batch = tests::Batch::start(&sandbox);
+    let first = json!({"action": "diagnostics", "file": "f0.py", "timeout": 60});
+    assert!(
+        batch.call("lsp", &first).ok().starts_with("0 errors, 0 warnings, 0 hints in 1 file (basedpyright)")
+    );
+    let started = std::time::Instant::now();
+    let answer = batch.call("lsp", &json!({"action": "diagnostics", "file": "f*.py", "timeout": 2}));
+    let said = answer.text();
+    assert!(started.elapsed().as_secs() < 10, "two seconds for each of eight files: {said}");
+    assert!(said.starts_with("nothing is known of 8 files (basedpyright pending)"), "{said}");
+    assert!(said.contains("more files: the 2 s of this call were over"), "{said}");
+}
+
+#[test]
+fn a_method_that_is_named_after_its_receiver_has_a_plain_path() {
+    let mut sandbox = Sandbox::with(&[("a.py", "Area Area\n")]);
+    let script = json!({"capabilities": {"hoverProvider": true}, "methods": {
+        "textDocument/documentSymbol": [[{"result": [symbol("(Sq).Area", 0, 0), symbol("(*Box[T]).Area", 0, 5)]}]],
+        "textDocument/hover": [[{"result": {"contents": "at ${params.position.character}"}}]],
+    }});
+    Scripted::install(&mut sandbox, &[script]);
+    for (name, at) in [("Sq.Area", "at 0"), ("Box.Area", "at 5"), ("(*Box[T]).Area", "at 5")] {
+        let answer = sandbox.tool("lsp", &json!({"action": "hover", "file": "a.py", "symbol": name}));
+        assert!(answer.ok().contains(at), "{name}: {}", answer.text());
+    }
+}
+
+#[test]
 fn of_more_files_than_are_asked_about_the_servers_report_on_all_is_told() {
     let names: Vec<String> = (0..60).map(|number| format!("f{number:02}.py")).collect();
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x = 1\n")).collect();

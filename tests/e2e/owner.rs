@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 use tests::batch::View;
 use tests::editor::uri;
-use tests::{Editor, Sandbox, Scripted, sandbox, wait_for};
+use tests::{Editor, Sandbox, Scripted, sandbox, slow, wait_for};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const SAVED: &str = "one\ntwo\n";
@@ -151,4 +151,38 @@ fn a_shell_uses_the_editors_warm_servers() {
 #[test]
 fn a_yes_in_a_shell_starts_no_server_for_the_editor() {
     servers(false, 2, 2);
+}
+
+/// basedpyright, shown a text that it did not find on the disk, renamed in no other file it had open.
+#[test]
+fn a_real_server_renames_also_where_the_person_typed_after_it_read_the_files() {
+    if !slow("a_real_server_renames_also_where_the_person_typed_after_it_read_the_files") {
+        return;
+    }
+    let core = "class Widget:\n    def spin(self) -> int:\n        return 1\n";
+    let used = "from core import Widget\n\nWidget().spin()\n";
+    let project = "[project]\nname = \"x\"\nversion = \"0\"\n";
+    let sandbox = Sandbox::with(&[("pyproject.toml", project), ("core.py", core), ("use.py", used)]);
+    let mut editor = Editor::start(&sandbox);
+    editor.wait("the question for settings", |editor| !editor.all("workspace/configuration").is_empty());
+    let file = uri(&sandbox, "core.py");
+    editor.open(&file, "python", core);
+    editor.open(&uri(&sandbox, "use.py"), "python", used);
+    let ask = json!({"action": "diagnostics", "file": "use.py", "timeout": 120});
+    sandbox.tool("lsp", &ask).ok();
+    editor.replace(&file, 0..0, "# typed\n");
+    editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}));
+    let rename = json!({
+        "action": "rename", "file": "core.py", "symbol": "Widget.spin", "new_name": "twirl", "apply": false, "timeout": 120,
+    });
+    let said = sandbox.tool("lsp", &rename);
+    let said = said.ok();
+    assert!(said.contains("+    def twirl(self)") && said.contains("+Widget().twirl()"), "{said}");
+    // What is only typed breaks what uses it.
+    let from = editor.text(&file).find("spin").expect("it stands there");
+    editor.replace(&file, from..from + 4, "turn");
+    editor.request("textDocument/codeLens", json!({"textDocument": {"uri": file}}));
+    let said = sandbox.tool("lsp", &ask);
+    assert!(said.ok().contains("use.py:3: error") && said.ok().contains("spin"), "{}", said.ok());
+    editor.shut_down();
 }

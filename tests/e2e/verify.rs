@@ -184,17 +184,24 @@ fn the_edits_of_a_command_are_tried_where_they_can_be_and_it_is_said_where_not()
 
 /// `x = 1` becomes `x = 2` after a trial in which a server found a new error.
 fn tried_with(policy: &str) -> (Sandbox, Scripted, Batch) {
+    let (sandbox, scripted, mut batch) = cold_with(policy, 1);
+    batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
+    batch.call("read", &json!({"path": "a.py"})).ok();
+    (sandbox, scripted, batch)
+}
+
+/// The same while no server runs yet, and asked so often about the text as it is.
+fn cold_with(policy: &str, before: usize) -> (Sandbox, Scripted, Batch) {
     let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n")]);
     let place = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
     let broken = json!({"range": place, "severity": 1, "message": "x is bad", "code": "E1"});
-    let script = script(json!([
-        [{"result": {"kind": "full", "items": []}}],
-        [{"result": {"kind": "full", "items": [broken]}}],
-    ]));
-    let scripted = Scripted::install(&mut sandbox, &[script]);
+    let full = |items: Value| json!([{"result": {"kind": "full", "items": items}}]);
+    let mut turns = vec![full(json!([])); before];
+    turns.push(full(json!([broken])));
+    let scripted = Scripted::install(&mut sandbox, &[script(json!(turns))]);
     sandbox.variables.insert("PILCROW_EDIT_VERIFY".to_owned(), "before".to_owned());
     sandbox.variables.insert("PILCROW_EDIT_VERIFY_POLICY".to_owned(), policy.to_owned());
-    let mut batch = match policy {
+    let batch = match policy {
         "ask" => {
             std::fs::create_dir_all(sandbox.home().join("config")).expect("the configuration's folder");
             let rules = "[policy]\nrules = [\"allow write\"]\n";
@@ -204,9 +211,44 @@ fn tried_with(policy: &str) -> (Sandbox, Scripted, Batch) {
         }
         _ => Batch::start(&sandbox),
     };
-    batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
-    batch.call("read", &json!({"path": "a.py"})).ok();
     (sandbox, scripted, batch)
+}
+
+#[test]
+fn before_a_server_runs_an_edit_says_that_it_was_not_tried_or_has_it_started() {
+    let edit = json!({"path": "a.py", "content": "x = 2\n", "overwrite": true});
+    let (sandbox, _, mut batch) = cold_with("report", 1);
+    batch.call("read", &json!({"path": "a.py"})).ok();
+    let said = batch.call("write", &edit).ok().to_owned();
+    assert!(said.contains("not tried: no language server of a.py runs yet"), "{said}");
+    assert_eq!(sandbox.read("a.py"), "x = 2\n");
+    let (sandbox, _, mut batch) = cold_with("no_new_errors", 2);
+    batch.call("read", &json!({"path": "a.py"})).ok();
+    let said = batch.call("write", &edit).fails("not_applied").to_owned();
+    assert!(said.contains("a.py:1: error: x is bad"), "{said}");
+    assert_eq!(sandbox.read("a.py"), "x = 1\n");
+}
+
+#[test]
+fn an_error_that_names_what_is_renamed_is_neither_new_nor_fixed() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def spin(): ...\nspin(1)\n")]);
+    let range = |line: u32, from: u32, to: u32| json!({"start": {"line": line, "character": from}, "end": {"line": line, "character": to}});
+    let item = |to: u32, name: &str| json!([{"range": range(1, 0, to), "severity": 1, "code": "E1", "message": format!("{name} takes no argument")}]);
+    let full = |items: Value| json!([{"result": {"kind": "full", "items": items}}]);
+    let edits =
+        json!([{"range": range(0, 4, 8), "newText": "twirl"}, {"range": range(1, 0, 4), "newText": "twirl"}]);
+    let place = range(0, 4, 8);
+    let script = json!({"methods": {
+        "textDocument/documentSymbol": [[{"result": [{"name": "spin", "kind": 12, "range": place, "selectionRange": place}]}]],
+        "textDocument/rename": [[{"result": {"changes": {"${root}/a.py": edits}}}]],
+        "textDocument/diagnostic": [full(item(7, "spin")), full(item(8, "twirl"))],
+    }});
+    Scripted::install(&mut sandbox, &[script]);
+    let said = sandbox
+        .tool("lsp", &json!({"action": "rename", "file": "a.py", "symbol": "spin", "new_name": "twirl"}));
+    let said = said.ok();
+    assert!(said.contains("2 places in 1 file") && said.contains("no new errors or warnings"), "{said}");
+    assert!(!said.contains("introduced") && !said.contains("fixed"), "{said}");
 }
 
 #[test]

@@ -314,6 +314,9 @@ pub struct DiagnosticsRule {
     /// Pushes without a version are never believed.
     #[serde(default)]
     pub refuse_unversioned: bool,
+    /// A push that holds one of these codes is none: files changed while it was made.
+    #[serde(default)]
+    pub void: Vec<String>,
     /// The `source` of diagnostics that it finds only when a file is saved: what an edit did to them
     /// is not known by its own text.
     #[serde(default)]

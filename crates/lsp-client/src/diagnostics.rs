@@ -142,6 +142,9 @@ impl PushedDiagnostics {
 
     /// `textDocument/publishDiagnostics`.
     pub fn push(&self, path: AbsPath, version: Option<i32>, items: RawJson) {
+        if self.is_void(&items) {
+            return;
+        }
         {
             let mut state = self.state();
             state.settle();
@@ -150,6 +153,14 @@ impl PushedDiagnostics {
             state.take(path, push);
         }
         self.changed.send_replace(());
+    }
+
+    fn is_void(&self, items: &RawJson) -> bool {
+        if !self.rule.void.iter().any(|code| items.get().contains(code.as_str())) {
+            return false;
+        }
+        let items: Vec<Value> = serde_json::from_str(items.get()).unwrap_or_default();
+        items.iter().any(|item| self.rule.void.iter().any(|code| item["code"] == **code))
     }
 
     /// From now on a trial is on; its texts are sent after this.

@@ -186,10 +186,17 @@ pub(crate) async fn tried(kit: &Kit, cx: &ToolCx, plan: Plan) -> Result<(Plan, V
 }
 
 fn summary(kit: &Kit, plan: &Plan, change: &Change<'_>, server: Option<&str>) -> String {
-    let by = server.map(|server| format!(" ({server})")).unwrap_or_default();
+    let by = server.filter(|it| !it.is_empty()).map(|server| format!(" ({server})")).unwrap_or_default();
     let (files, added, removed) = plan.counts();
     let places: usize = plan.changes().iter().map(|file| file.edits.len()).sum();
-    let amount = if change.places { counted(places, "place") } else { format!("+{added} -{removed} lines") };
+    let amount = if change.places && places == 0 {
+        // A file that moves, and nothing that refers to it.
+        "moved".to_owned()
+    } else if change.places {
+        counted(places, "place")
+    } else {
+        format!("+{added} -{removed} lines")
+    };
     let mut out = format!("{}: {amount} in {}{by}", change.label, counted(files, "file"));
     for file in plan.changes() {
         let what = match &file.kind {

@@ -91,6 +91,12 @@ pub struct RequestCx {
 }
 
 impl RequestCx {
+    /// The same for the next of several questions that are one call, begun at `started`.
+    #[must_use]
+    pub fn left(&self, started: Instant) -> Self {
+        Self { deadline: self.deadline.saturating_sub(started.elapsed()), cancel: self.cancel.clone() }
+    }
+
     pub(crate) fn clock(&self) -> Clock<'_> {
         Clock { until: Instant::now() + self.deadline, total: self.deadline, cancel: &self.cancel }
     }

@@ -108,6 +108,19 @@ async fn what_is_pushed_while_the_server_works_is_a_part() {
 }
 
 #[tokio::test]
+async fn a_push_made_while_files_changed_is_none() {
+    let script = script()
+        .on("textDocument/didOpen", [publish(json!(1), "torn")])
+        .on("textDocument/didChange", [publish(json!(2), "torn"), publish(json!(2), "torn too")]);
+    let more = "[diagnostics]\nvoid = [\"E1\"]\n";
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script.clone(), more)], |_| ());
+    assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
+    let more = "[diagnostics]\nvoid = [\"E\"]\n";
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
+    assert_eq!(ask(&bench, LONG).await, "torn");
+}
+
+#[tokio::test]
 async fn a_definition_may_refuse_pushes_without_versions() {
     let script = script().on("textDocument/didOpen", [publish(Value::Null, "one")]);
     let more = "[diagnostics]\nrefuse_unversioned = true\n";

@@ -3,6 +3,8 @@
 //! Questions are asked for each and answered one below the other; what failed for one says nothing
 //! about the others. Edits of several files are one edit.
 
+use std::time::Instant;
+
 use agent::{ToolCx, ToolResult};
 use serde_json::{Value, json};
 use workspace::ErrorCode;
@@ -35,10 +37,20 @@ pub(super) async fn run(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<Tool
     }
     let (mut text, mut answers) = (String::new(), Vec::new());
     let (mut asked, mut first) = (0, None);
-    for place in places {
+    let (all, started) = (kit.request(&cx.cancel, args.timeout), Instant::now());
+    for mut place in places {
         asked += 1;
         let named = named(&place);
-        match one(kit, &place, cx).await {
+        let left = all.left(started).deadline;
+        let answer = if left.is_zero() {
+            let message =
+                format!("the {} s of this call were over before it was asked", all.deadline.as_secs());
+            Err(Failure::new(ErrorCode::Timeout, message))
+        } else {
+            place.timeout = Some(left.as_secs() + u64::from(left.subsec_nanos() > 0));
+            one(kit, &place, cx).await
+        };
+        match answer {
             Ok(result) => {
                 for content in &result.content {
                     if let llm::Content::Text { text: said, .. } = content {

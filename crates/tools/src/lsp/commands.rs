@@ -141,7 +141,8 @@ async fn place(
     Ok((target.document, range))
 }
 
-/// Those that `kind` and `title` name: a title exactly, else one that holds it, in any case.
+/// Those that `kind` and `title` name: a title exactly, else the second of `title#2`, else one that holds
+/// it, in any case.
 fn chosen<'a>(actions: &'a [CodeAction], kind: Option<&str>, title: Option<&str>) -> Vec<&'a CodeAction> {
     let of_kind: Vec<&CodeAction> =
         actions.iter().filter(|action| kind.is_none_or(|kind| action.is(kind))).collect();
@@ -149,6 +150,14 @@ fn chosen<'a>(actions: &'a [CodeAction], kind: Option<&str>, title: Option<&str>
     let exact: Vec<&CodeAction> = of_kind.iter().filter(|action| action.title == title).copied().collect();
     if !exact.is_empty() {
         return exact;
+    }
+    if let Some((title, number)) = title.rsplit_once('#')
+        && let Some(at) = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1))
+    {
+        let mut same = of_kind.iter().filter(|action| action.title == title);
+        if let Some(action) = same.nth(at) {
+            return vec![*action];
+        }
     }
     let title = title.to_lowercase();
     of_kind.into_iter().filter(|action| action.title.to_lowercase().contains(&title)).collect()
@@ -168,7 +177,15 @@ fn pick(kit: &Kit, offer: &Offer, kind: Option<&str>, title: Option<&str>) -> Re
         )),
         _ => Err(Failure::new(
             ErrorCode::Ambiguous,
-            format!("several are meant; name one by its `title`. {}", text(kit, offer, &found)),
+            match found.iter().all(|it| it.title == found[0].title) {
+                true => format!(
+                    "several have this title; name one as `{0}#1` to `{0}#{1}`, in this order. {2}",
+                    found[0].title,
+                    found.len(),
+                    text(kit, offer, &found)
+                ),
+                false => format!("several are meant; name one by its `title`. {}", text(kit, offer, &found)),
+            },
         )
         .with_data(json!({ "candidates": found.iter().map(|it| it.title.clone()).collect::<Vec<_>>() }))),
     }

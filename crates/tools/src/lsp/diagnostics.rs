@@ -1,6 +1,7 @@
 //! The problems of files: of one, of those a glob matches, of all.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use agent::{ToolCx, ToolResult};
 use globset::GlobBuilder;
@@ -16,19 +17,29 @@ const MAX_DIAGNOSED: usize = 50;
 pub(super) async fn diagnostics(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
     let request = kit.request(&cx.cancel, args.timeout);
     let (documents, mut others) = documents(kit, args, cx)?;
+    let started = Instant::now();
     let mut answers = Vec::new();
     for document in &documents {
-        match kit.servers.diagnostics(document, &request).await {
+        let left = request.left(started);
+        if left.deadline.is_zero() {
+            let why = format!(
+                "the {} s of this call were over; ask for fewer files, or give a longer `timeout`",
+                request.deadline.as_secs()
+            );
+            answers.push((document, report::unanswered(document.version, why)));
+            continue;
+        }
+        match kit.servers.diagnostics(document, &left).await {
             Ok(answer) => answers.push((document, answer)),
             Err(error) if documents.len() == 1 => return Err(error.into()),
             Err(ServerError::Cancelled) => return Err(ServerError::Cancelled.into()),
-            Err(error) => answers.push((document, report::unanswered(document.version, &error))),
+            Err(error) => answers.push((document, report::unanswered(document.version, error.to_string()))),
         }
     }
     // Servers that report on their whole workspace know the others too.
     let reported = match others.is_empty() {
         true => BTreeMap::new(),
-        false => kit.servers.reported(&others, &request).await?,
+        false => kit.servers.reported(&others, &request.left(started)).await?,
     };
     others.retain(|path| !reported.contains_key(path));
     let (text, details) = report::diagnostics(kit, &answers, &reported, others.len());

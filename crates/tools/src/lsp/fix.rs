@@ -6,6 +6,7 @@
 //! seen to be right is not made, and is counted.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use agent::{ToolCx, ToolResult};
 use lsp_client::{ActionQuery, CodeAction, Diagnostic, RequestCx, ServerError, Severity};
@@ -50,9 +51,10 @@ pub(super) async fn fix_all(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<
     let request = kit.request(&cx.cancel, args.timeout);
     let (documents, others) = diagnostics::documents(kit, args, cx)?;
     let unchecked = others.len();
+    let started = Instant::now();
     let mut outcomes = Vec::new();
     for document in documents {
-        let outcome = fix(kit, args, &document, &request).await;
+        let outcome = fix(kit, args, &document, &request.left(started)).await;
         // Whatever came of it, no server is left with a text that was only tried.
         kit.servers.show(&document, &request).await;
         outcomes.push(outcome?);
@@ -334,6 +336,8 @@ impl Trial<'_> {
             _ => return Ok(false),
         };
         let (old_text, old, items) = (&self.document.text, &self.items, answer.items.clone());
+        // A server may give one edit of half the file, in which no place would be known.
+        let edits = text::diff_edits(old_text, &tried.text);
         let (new, gone) = difference(old_text, &edits, old, &tried.text, items, Same::Rule);
         let harmless = new.iter().all(|item| item.severity == Severity::Hint);
         let same = |a: &Diagnostic, b: &Diagnostic| a.raw == b.raw && a.server == b.server;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use agent::ToolCx;
 use lsp_client::{
-    Answer, Diagnostic, Diagnostics, Location, Reported, ServerError, ServerLog, ServerState, ServerStatus,
-    Severity, Symbol,
+    Answer, Diagnostic, Diagnostics, Location, Reported, ServerLog, ServerState, ServerStatus, Severity,
+    Symbol,
 };
 use serde_json::{Value, json};
 use text::{LineIndex, occurrences};
@@ -133,9 +133,8 @@ fn flatten<'a>(symbols: &'a [Symbol], depth: usize, each: &mut impl FnMut(&'a Sy
 }
 
 /// What a file's answer is when its server gave none.
-pub(super) fn unanswered(version: Version, error: &ServerError) -> Answer<Diagnostics> {
-    let value =
-        Diagnostics { version, items: Vec::new(), pending: Vec::new(), failed: vec![error.to_string()] };
+pub(super) fn unanswered(version: Version, why: String) -> Answer<Diagnostics> {
+    let value = Diagnostics { version, items: Vec::new(), pending: Vec::new(), failed: vec![why] };
     Answer { value, server: String::new(), note: None }
 }
 
@@ -174,7 +173,7 @@ pub(super) fn diagnostics(
     // The worst first; within a severity as they stand in the files.
     rows.sort_by_key(|(severity, _)| *severity);
     let mut servers: Vec<&str> =
-        answers.iter().map(|(_, answer)| answer.server.as_str()).filter(|it| !it.is_empty()).collect();
+        answers.iter().flat_map(|(_, it)| it.server.split(", ")).filter(|it| !it.is_empty()).collect();
     servers.extend(reported.values().flat_map(|it| it.servers.iter().map(String::as_str)));
     servers.sort_unstable();
     servers.dedup();
@@ -195,8 +194,12 @@ pub(super) fn diagnostics(
         };
         format!("{counts} in {}{unknown}", counted(known, "file"))
     };
-    if !servers.is_empty() {
-        out.push_str(&format!(" ({})", servers.join(", ")));
+    let silent: BTreeSet<&String> = answers.iter().flat_map(|(_, answer)| &answer.value.pending).collect();
+    let silent: Vec<String> = silent.into_iter().map(|server| format!("{server} pending")).collect();
+    let who: Vec<String> =
+        [servers.join(", "), silent.join(", ")].into_iter().filter(|it| !it.is_empty()).collect();
+    if !who.is_empty() {
+        out.push_str(&format!(" ({})", who.join("; ")));
     }
     out.push('\n');
     for (_, row) in rows.iter().take(MAX_DIAGNOSTICS) {
@@ -301,10 +304,14 @@ pub(super) fn status(kit: &Kit, servers: &[ServerStatus]) -> (String, Value) {
         if !detail.is_empty() {
             out.push_str(&format!(" ({detail})"));
         }
+        if server.overlooks {
+            out.push_str("; it has too many files for all to be looked at, so a change that another program makes may be missed: `reload` after it");
+        }
         out.push('\n');
         list.push(json!({
             "name": server.name, "root": root, "state": state, "detail": detail, "pid": server.pid,
             "open_documents": server.open_documents, "failures": server.failures,
+            "overlooks": server.overlooks,
         }));
     }
     (out, json!({ "servers": list }))

@@ -368,14 +368,22 @@ fn narrowed(document: &Document, symbol: &Symbol, name: &str) -> Range<usize> {
 }
 
 fn collect(symbols: &[Symbol], name: &str, found: &mut impl FnMut(&Symbol)) {
-    let name = name.replace("::", ".");
+    let name = of_receiver(name.replace("::", "."));
     for symbol in symbols {
-        let path = symbol.path.replace("::", ".");
+        let path = of_receiver(symbol.path.replace("::", "."));
         if path.strip_suffix(&name).is_some_and(|before| before.is_empty() || before.ends_with('.')) {
             found(symbol);
         }
         collect(&symbol.children, &name, found);
     }
+}
+
+/// The path of a method that gopls names after its receiver: `Square.Area` for `(*Square).Area`.
+fn of_receiver(path: String) -> String {
+    let receiver = path.strip_prefix('(').and_then(|rest| rest.split_once(")."));
+    let Some((receiver, method)) = receiver else { return path };
+    let receiver = receiver.trim_start_matches('*').split('[').next().unwrap_or_default();
+    format!("{receiver}.{method}")
 }
 
 /// The one declaration that is meant; `None` when there is none.

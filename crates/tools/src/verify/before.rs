@@ -8,8 +8,8 @@ use agent::ToolCx;
 use lsp_client::{NotTried, RequestCx, Severity, TrialFile};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::time::Duration;
-use workspace::{ChangeKind, ContentHash, Document, ErrorCode, FileChange, Owner, Plan, Version};
+use std::time::{Duration, Instant};
+use workspace::{AbsPath, ChangeKind, ContentHash, Document, ErrorCode, FileChange, Owner, Plan, Version};
 
 use super::compare::compare_tried;
 use super::verdict::Tally;
@@ -63,8 +63,13 @@ impl Baseline {
         if kit.settings.verify == Verify::After {
             return nothing(plan);
         }
+        let cold: Vec<String> = cold(kit, &plan).iter().map(|path| kit.shown(path)).collect();
+        let cold = (!cold.is_empty()).then(|| format!("no language server of {} runs yet", cold.join(", ")));
         if !plan.changes().iter().any(|change| kit.servers.is_warm(&change.path)) {
-            return nothing(plan);
+            return match cold {
+                Some(why) => Ok(Trial { plan, told: not_tried(&why) }),
+                None => nothing(plan),
+            };
         }
         let files = match trial_files(kit, &plan) {
             Ok(files) => files,
@@ -101,7 +106,40 @@ impl Baseline {
             };
             compare_tried(&mut tally, before, &document, answers.clone());
         }
-        decide(kit, plan, tally, &tried.not_tried)
+        let mut trial = decide(kit, plan, tally, &tried.not_tried)?;
+        if let Some(why) = cold {
+            trial.told.text.push_str(&format!("not tried: {why}\n"));
+            if let Some(list) = trial.told.details["not_tried"].as_array_mut() {
+                list.push(json!({ "server": Value::Null, "why": why }));
+            }
+        }
+        Ok(trial)
+    }
+}
+
+/// Files of a plan whose language has a server that does not run.
+fn cold(kit: &Kit, plan: &Plan) -> Vec<AbsPath> {
+    let changes = plan.changes().iter().filter(|change| change.after.is_some());
+    let paths = changes.map(|change| &change.path);
+    paths.filter(|path| !kit.servers.is_warm(path) && kit.servers.serves(path)).cloned().collect()
+}
+
+/// Starts the servers of a plan's files and has them load, where new errors are not to be made.
+pub(super) async fn warm_up(kit: &Kit, plan: &Plan, cx: &ToolCx) {
+    if (kit.settings.verify, kit.settings.verify_policy) != (Verify::Before, VerifyPolicy::NoNewErrors) {
+        return;
+    }
+    let (request, started) = (kit.request(&cx.cancel, None), Instant::now());
+    for path in cold(kit, plan) {
+        // One may have been started for another of the files.
+        let left = request.left(started);
+        if left.deadline.is_zero() || kit.servers.is_warm(&path) {
+            continue;
+        }
+        let Ok(document) = kit.workspace.document(&path) else { continue };
+        if let Err(error) = kit.servers.diagnostics(&document, &left).await {
+            tracing::debug!(%error, "no server of {path} to try an edit on");
+        }
     }
 }
 

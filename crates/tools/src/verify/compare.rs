@@ -162,7 +162,11 @@ fn compare_server(
         false => text::diff_edits(&old.text, &document.text),
     };
     let now = of(&now, server);
-    let (introduced, fixed) = difference(&old.text, &edits, &old.items, &document.text, now, Same::Message);
+    let same = match before.renamed.as_deref() {
+        Some((from, to)) => Same::Renamed { from, to },
+        None => Same::Message,
+    };
+    let (introduced, fixed) = difference(&old.text, &edits, &old.items, &document.text, now, same);
     let placed = |text: &Arc<str>, items: Vec<Diagnostic>| {
         let index = LineIndex::new(text);
         let path = &before.path;

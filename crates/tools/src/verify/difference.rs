@@ -7,30 +7,37 @@ use text::{LineIndex, TextEdit, map_range};
 
 /// What makes a diagnostic on an edited line the same as one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Same {
+pub(crate) enum Same<'a> {
     /// Its words.
     Message,
+    /// Its words, one of which the edit replaced by another wherever it changed anything.
+    Renamed {
+        /// The word before.
+        from: &'a str,
+        /// The word after.
+        to: &'a str,
+    },
     /// Its rule: words may name what the edit changed.
     Rule,
 }
 
 /// Diagnostics that are new, and those that are gone. Equal messages whose ranges map onto each other
-/// are the same; one whose range was edited is the same as one on the mapped line, by `same`. Only what
-/// one server says of one source is compared with each other.
+/// are the same; one whose range was edited is the same as one on the mapped line, by `same`, or on a line
+/// that differs in its blanks only. Only what one server says of one source is compared with each other.
 pub(crate) fn difference<'a>(
     old_text: &str,
     edits: &[TextEdit],
     old: &'a [Diagnostic],
     new_text: &str,
     new: Vec<Diagnostic>,
-    same: Same,
+    same: Same<'_>,
 ) -> (Vec<Diagnostic>, Vec<&'a Diagnostic>) {
     let mut left: Vec<&Diagnostic> = old.iter().collect();
     let mut rest = Vec::new();
     for item in new {
         let known = left.iter().position(|before| {
             alike(before, &item)
-                && before.message == item.message
+                && same.words(before, &item)
                 && moved(&before.range, edits) == Some(item.range.clone())
         });
         match known {
@@ -42,26 +49,77 @@ pub(crate) fn difference<'a>(
     }
     let (old_lines, new_lines) = (LineIndex::new(old_text), LineIndex::new(new_text));
     let line_now = |range: &Range<usize>| {
-        let start = old_lines.line_with_end(old_lines.line_of(range.start)).unwrap_or_default().start;
-        moved(&(start..start), edits).map(|range| new_lines.line_of(range.start))
+        let line = old_lines.line_of(range.start);
+        let start = old_lines.line_with_end(line).unwrap_or_default().start;
+        if let Some(range) = moved(&(start..start), edits) {
+            return Some(new_lines.line_of(range.start));
+        }
+        // Inside an edit of several lines: known where it leaves as many.
+        let at = edits.iter().position(|edit| edit.range.start < start && start < edit.range.end)?;
+        let (edit, before) = (&edits[at], edits[..at].iter().map(TextEdit::growth).sum::<isize>());
+        let breaks = |text: &str| text.matches('\n').count();
+        let as_many = breaks(old_text.get(edit.range.clone())?) == breaks(&edit.new_text);
+        let first = new_lines.line_of(edit.range.start.checked_add_signed(before)?);
+        as_many.then(|| first + line - old_lines.line_of(edit.range.start))
     };
-    let mut introduced = Vec::new();
+    let mut moved_lines = Vec::new();
     for item in rest {
         let line = new_lines.line_of(item.range.start);
         let known = left.iter().position(|before| {
             alike(before, &item)
                 && before.severity == item.severity
-                && (same == Same::Rule || before.message == item.message)
+                && (same == Same::Rule || same.words(before, &item))
                 && line_now(&before.range) == Some(line)
         });
         match known {
             Some(at) => {
                 left.swap_remove(at);
             }
+            None => moved_lines.push(item),
+        }
+    }
+    // A formatter makes of several lines one edit, in which no place is known.
+    let without_blanks = |text: &str, index: &LineIndex, item: &Diagnostic| -> String {
+        let line = index.line(text, index.line_of(item.range.start)).unwrap_or_default();
+        text[line].split_whitespace().collect()
+    };
+    let mut introduced = Vec::new();
+    for item in moved_lines {
+        let line = without_blanks(new_text, &new_lines, &item);
+        let known = left.iter().position(|before| {
+            alike(before, &item)
+                && before.severity == item.severity
+                && same.words(before, &item)
+                && without_blanks(old_text, &old_lines, before) == line
+        });
+        match known {
+            Some(at) => {
+                left.remove(at);
+            }
             None => introduced.push(item),
         }
     }
     (introduced, left)
+}
+
+impl Same<'_> {
+    /// Whether two problems say the same.
+    fn words(self, before: &Diagnostic, item: &Diagnostic) -> bool {
+        match self {
+            Self::Renamed { from, to } if before.message != item.message => {
+                let mut message = String::new();
+                let mut rest = 0;
+                for word in text::occurrences(&before.message, from) {
+                    message.push_str(&before.message[rest..word.start]);
+                    message.push_str(to);
+                    rest = word.end;
+                }
+                message.push_str(&before.message[rest..]);
+                message == item.message
+            }
+            _ => before.message == item.message,
+        }
+    }
 }
 
 fn alike(a: &Diagnostic, b: &Diagnostic) -> bool {
@@ -103,9 +161,50 @@ mod tests {
         let edits = [TextEdit::replace(at..at + from.len(), to)];
         let after = text::apply(text, &edits).unwrap();
         let (new, gone) = difference(text, &edits, &old, &after, new, Same::Message);
+        assert_eq!(told(&new, &gone), expected);
+    }
+
+    fn told(new: &[Diagnostic], gone: &[&Diagnostic]) -> String {
         let list =
             |items: Vec<&Diagnostic>| items.iter().map(|it| it.message.clone()).collect::<Vec<_>>().join(" ");
-        assert_eq!(format!("{} | {}", list(new.iter().collect()), list(gone)), expected);
+        format!("{} | {}", list(new.iter().collect()), list(gone.to_vec()))
+    }
+
+    #[test]
+    fn a_problem_that_names_what_was_renamed_is_the_same() {
+        let (old, new) = ("f.spin(1)\n", "f.twirl(1)\n");
+        let edits = [TextEdit::replace(2..6, "twirl")];
+        let (before, after) = (vec![item(2..9, "no spin for spinner")], item(2..10, "no twirl for spinner"));
+        let check = |same, expected: &str| {
+            let (new, gone) = difference(old, &edits, &before, new, vec![after.clone()], same);
+            assert_eq!(told(&new, &gone), expected);
+        };
+        check(Same::Renamed { from: "spin", to: "twirl" }, " | ");
+        check(Same::Message, "no twirl for spinner | no spin for spinner");
+    }
+
+    #[test]
+    fn lines_below_each_other_that_change_stay_the_lines_they_are() {
+        let (old, new) = ("spin()\nspin(1)\n", "twirl()\ntwirl(1)\n");
+        let edits = text::diff_edits(old, new);
+        assert_eq!(edits.len(), 1);
+        let (before, after) = (vec![item(7..14, "no spin")], vec![item(8..16, "no twirl")]);
+        let same = Same::Renamed { from: "spin", to: "twirl" };
+        let (new, gone) = difference(old, &edits, &before, new, after, same);
+        assert_eq!(told(&new, &gone), " | ");
+    }
+
+    #[test]
+    fn what_a_formatter_moved_is_the_same() {
+        let (old, new) = ("def f():\n  return  x\ny", "def f():\n    return x\n\n\ny\n");
+        let (before, after) = (
+            vec![item(19..20, "no x"), item(21..22, "no y")],
+            vec![item(20..21, "no x"), item(24..25, "no y")],
+        );
+        for edits in [text::diff_edits(old, new), vec![TextEdit::replace(0..old.len(), new)]] {
+            let (new, gone) = difference(old, &edits, &before, new, after.clone(), Same::Message);
+            assert_eq!(told(&new, &gone), " | ", "{edits:?}");
+        }
     }
 
     #[test]

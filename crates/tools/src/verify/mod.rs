@@ -57,6 +57,8 @@ struct Before {
     then: Option<Arc<Then>>,
     /// How often it was asked for in vain what was wrong then.
     tries: u8,
+    /// The one word that the edit replaced by another, if that is all it did.
+    renamed: Option<Arc<(String, String)>>,
 }
 
 #[derive(Debug, Clone)]
@@ -79,6 +81,7 @@ struct Old {
 impl Baseline {
     /// Diagnostics of the files that `plan` changes or concerns, before it is committed.
     pub async fn take(kit: &Kit, plan: &Plan, cx: &ToolCx) -> Self {
+        before::warm_up(kit, plan, cx).await;
         let ends = Instant::now() + kit.settings.diagnostics_wait;
         let mut out = Self::of(kit, std::slice::from_ref(plan), cx).await;
         let asks = out.files.into_iter().map(|before| async move {
@@ -102,6 +105,7 @@ impl Baseline {
     pub async fn of(kit: &Kit, plans: &[Plan], cx: &ToolCx) -> Self {
         let mut out = Self::default();
         let then = Arc::new(Then::of(plans));
+        let renamed = renamed(plans).map(Arc::new);
         let mut changed = BTreeSet::new();
         for change in plans.iter().flat_map(Plan::changes) {
             let from = match &change.kind {
@@ -123,7 +127,8 @@ impl Baseline {
                 false => Known::Of(BTreeMap::new()),
             };
             let (path, then) = (change.path.clone(), Some(Arc::clone(&then)));
-            out.files.push(Before { path, known, dependent: false, then, tries: 0 });
+            let renamed = renamed.clone();
+            out.files.push(Before { path, known, dependent: false, then, tries: 0, renamed });
         }
         let warm = |change: &workspace::FileChange| kit.servers.is_warm(&change.path);
         if out.files.is_empty() && !plans.iter().flat_map(Plan::changes).any(warm) {
@@ -138,6 +143,7 @@ impl Baseline {
             dependent: true,
             then: Some(Arc::clone(&then)),
             tries: 0,
+            renamed: renamed.clone(),
         }));
         out
     }
@@ -191,6 +197,7 @@ impl Before {
         };
         let back = then.as_ref().is_some_and(|then| then.can_be_shown());
         self.then = then;
+        self.renamed = self.renamed.take().or(earlier.renamed);
         for (server, old) in waiting {
             match old {
                 Some(old) => drop(now.insert(server, old)),
@@ -200,4 +207,25 @@ impl Before {
             }
         }
     }
+}
+
+/// The word that plans replace by another, if all their edits do, and there are several: a rename.
+fn renamed(plans: &[Plan]) -> Option<(String, String)> {
+    let mut found: Option<(String, String)> = None;
+    let mut places = 0;
+    for change in plans.iter().flat_map(Plan::changes) {
+        let before = change.before.as_deref().unwrap_or_default();
+        for edit in &change.edits {
+            let was = before.get(edit.range.clone())?;
+            let whole = text::word_at(before, edit.range.start) == edit.range && !was.is_empty();
+            let pair = (was, edit.new_text.as_str());
+            let known = found.as_ref().is_none_or(|(from, to)| (from.as_str(), to.as_str()) == pair);
+            if !whole || pair.1.is_empty() || !known {
+                return None;
+            }
+            found = Some((pair.0.to_owned(), pair.1.to_owned()));
+            places += 1;
+        }
+    }
+    found.filter(|_| places > 1)
 }
