@@ -141,6 +141,37 @@ fn what_changes_the_program_is_asked_about_and_what_only_looks_is_not() {
 }
 
 #[test]
+fn a_compound_starts_all_that_it_names() {
+    let sandbox = stopping();
+    let one = |name: &str| {
+        json!({"name": name, "type": "scripted", "request": "launch", "program": "${workspaceFolder}/a.txt",
+            "preLaunchTask": "build"})
+    };
+    let launch = json!({"configurations": [one("front"), one("back"), one("other")],
+        "compounds": [{"name": "both", "configurations": ["front", "back"]}]});
+    let folder = sandbox.project().join(".vscode");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("launch.json"), launch.to_string()).expect("launch.json");
+    let mut batch = Batch::start(&sandbox);
+    let listed = batch.call("debug", &json!({"action": "configs"})).ok();
+    assert!(listed.contains("both") && listed.contains("needs the task `build`"), "{listed}");
+    assert!(
+        listed.contains("netcoredbg") && listed.contains("never tried with the adapter itself"),
+        "{listed}"
+    );
+    let started = batch.call("debug", &json!({"action": "launch", "config": "both"})).ok();
+    assert!(started.contains("front has the preLaunchTask `build`, which was not run"), "{started}");
+    let sessions = batch.call("debug", &json!({"action": "sessions"})).value["details"]["sessions"].clone();
+    let titles: Vec<&str> =
+        sessions.as_array().expect("a list").iter().filter_map(|it| it["title"].as_str()).collect();
+    assert_eq!(titles.len(), 2, "{sessions}");
+    let several = batch.call("debug", &json!({"action": "step_over"})).fails("ambiguous");
+    assert!(several.contains("debug-1") && several.contains("debug-2"), "{several}");
+    assert!(batch.end().0.success());
+    sandbox.mark().none_left(Duration::from_secs(20));
+}
+
+#[test]
 fn run_to_stops_there_and_leaves_no_breakpoint() {
     let sandbox = stopping();
     let path = sandbox.project().join("a.txt").canonicalize().expect("the file");

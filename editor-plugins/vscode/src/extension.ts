@@ -57,7 +57,8 @@ async function stop(): Promise<void> {
   const stopping = client;
   client = undefined;
   tellTo(undefined);
-  await stopping?.stop();
+  // It ends within 5 s; one that does not is killed by the client, and the next one starts all the same.
+  await stopping?.stop(6000).catch((error: unknown) => console.error(error));
 }
 
 async function restart(output: vscode.LogOutputChannel): Promise<void> {

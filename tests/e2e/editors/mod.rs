@@ -8,5 +8,4 @@ mod messages;
 mod plugins;
 mod rename;
 mod request_lines;
-mod their_debug;
 mod truth;
