@@ -240,3 +240,151 @@ fn what_is_missing_is_named_with_the_way_to_get_it() {
     sandbox.tool("debug", &json!({"action": "launch", "program": "no.py"})).fails("not_found");
     sandbox.tool("debug", &json!({"action": "launch"})).fails("invalid_arguments");
 }
+
+/// As `with_adapter`, with more that the adapter can and where the script may name files of the project.
+fn follows(sandbox: &Sandbox, can: &Value, script: &Value) {
+    let mut script = script.clone();
+    script["record"] = json!(sandbox.beside("record.jsonl"));
+    script["capabilities"] = can.clone();
+    std::fs::write(sandbox.beside("script.json"), script.to_string()).expect("the script");
+}
+
+fn asked(sandbox: &Sandbox, command: &str) -> Vec<Value> {
+    let record = std::fs::read_to_string(sandbox.beside("record.jsonl")).expect("the record");
+    let all = record.lines().map(|line| serde_json::from_str::<Value>(line).expect("a message"));
+    all.filter(|it| it["command"] == command).map(|it| it["arguments"].clone()).collect()
+}
+
+#[test]
+fn a_stop_in_code_of_others_is_told_where_it_is() {
+    for (reason, place, others, frame) in [
+        ("breakpoint", "in deep at venv/lib.txt:2", "the nearest of the person's own: mine at a.txt:3", 1),
+        ("exception", "in mine at a.txt:3", "stopped in deep at venv/lib.txt:2", 2),
+    ] {
+        let sandbox = with_adapter(&json!({}));
+        let root = sandbox.project().canonicalize().expect("the project");
+        std::fs::create_dir(root.join("venv")).expect("a folder");
+        std::fs::write(root.join("venv/lib.txt"), SOURCE).expect("the library");
+        let frame_at = |id: u64, name: &str, line: u64, file: &str| json!({"id": id, "name": name, "line": line, "column": 1, "source": {"path": root.join(file)}});
+        let frames = [frame_at(1, "deep", 2, "venv/lib.txt"), frame_at(2, "mine", 3, "a.txt")];
+        let mut stop = stopped();
+        stop["event"]["body"]["reason"] = json!(reason);
+        let script = json!({"commands": {
+            "configurationDone": [[{"body": {}}, stop]],
+            "stackTrace": [[{"body": {"totalFrames": 2, "stackFrames": frames}}]],
+            "evaluate": [[{"body": {"result": "7", "variablesReference": 0}}]]}});
+        follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &script);
+        let mut batch = Batch::start(&sandbox);
+        let launch = json!({"action": "launch", "program": "a.txt",
+            "breakpoints": [{"file": "venv/lib.txt", "line": 2}]});
+        let said = batch.call("debug", &launch).ok();
+        assert!(said.contains(&format!("\n{place}\n")) && said.contains(others), "{said}");
+        // What is asked without a frame is asked where the locals shown are.
+        batch.call("debug", &json!({"action": "evaluate", "expression": "n"})).ok();
+        assert_eq!(asked(&sandbox, "evaluate").last().expect("one")["frameId"], frame, "{reason}");
+        assert_eq!(asked(&sandbox, "scopes").last().expect("one")["frameId"], frame, "{reason}");
+        batch.end();
+    }
+}
+
+#[test]
+fn a_breakpoint_that_is_not_in_place_is_told_at_first_and_at_the_end() {
+    let sandbox = stopping();
+    let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
+    let mut script = stops(&path.to_string_lossy());
+    script["commands"]["setBreakpoints"] = json!([[{"body": {"breakpoints": [
+        {"id": 1, "verified": false, "message": "no such code"}, {"id": 2, "verified": true, "line": 4}]}}]]);
+    follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &script);
+    let mut batch = Batch::start(&sandbox);
+    let launch = json!({"action": "launch", "program": "a.txt",
+        "breakpoints": [{"file": "a.txt", "line": 2}, {"file": "a.txt", "line": 3}]});
+    let said = batch.call("debug", &launch).ok();
+    assert!(said.contains("breakpoint a.txt:2 is not in place yet: no such code"), "{said}");
+    assert!(said.contains("breakpoint a.txt:3 is at line 4"), "{said}");
+    let said = batch.call("debug", &json!({"action": "step_over"})).ok();
+    assert!(!said.contains("not in place"), "once is enough: {said}");
+    let said = batch.call("debug", &json!({"action": "continue"})).ok();
+    assert!(said.contains("breakpoint a.txt:2 was never put in place: no such code"), "{said}");
+    assert!(!said.contains("a.txt:3 was never"), "{said}");
+    batch.end();
+}
+
+#[test]
+fn what_needs_a_stopped_program_is_refused_by_its_own_name() {
+    let sandbox = with_adapter(&json!({"commands": {"configurationDone": [[{"body": {}}, stopped()]]}}));
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    // It runs from the moment when it is sent, whenever it is answered.
+    batch.call("debug", &json!({"action": "continue", "timeout": 1}));
+    let said = batch.call("debug", &json!({"action": "evaluate", "expression": "n"})).fails("wrong_state");
+    assert!(said.contains("`evaluate` does not fit: the session is running"), "{said}");
+    let said = batch.call("debug", &json!({"action": "terminate"})).ok();
+    assert!(said.contains("ended: it was terminated"), "{said}");
+    batch.end();
+}
+
+#[test]
+fn a_probe_reads_its_own_marks_only_and_says_why_nothing_passed() {
+    let sandbox = with_adapter(&json!({}));
+    let output =
+        |text: &str| json!({"event": {"event": "output", "body": {"category": "stdout", "output": text}}});
+    let script = json!({"commands": {
+        "setBreakpoints": [[{"body": {"breakpoints": [{"id": 1, "verified": true, "line": 2},
+                {"id": 2, "verified": false, "message": "no code here"}]}},
+            output("${arguments.breakpoints.0.logMessage}"), output("own @@p0@@9@@.\n")]],
+        "configurationDone": [[{"body": {}}, {"event": {"event": "exited", "body": {"exitCode": 0}}},
+            {"event": {"event": "terminated"}}]]}});
+    let can = json!({"supportsConfigurationDoneRequest": true, "supportsLogPoints": true});
+    follows(&sandbox, &can, &script);
+    let point = |line: u64| json!({"file": "a.txt", "line": line, "expressions": ["n", "m"]});
+    let mut batch = Batch::start(&sandbox);
+    let probe = json!({"action": "probe", "program": "a.txt", "points": [point(2), point(3)]});
+    let said = batch.call("debug", &probe).ok();
+    assert!(said.contains("a.txt:2: 1 pass\n"), "{said}");
+    assert!(said.contains("a.txt:3: 0 passes: it was never put in place: no code here"), "{said}");
+    assert!(said.contains("| 1 | a.txt:2 | n = {n}, m = {m} |"), "{said}");
+    assert!(said.contains("own @@p0@@9@@."), "what the program writes is no row: {said}");
+    let missing = json!({"action": "probe", "program": "a.txt",
+        "points": [{"file": "b.txt", "line": 1, "expressions": ["n"]}]});
+    let said = batch.call("debug", &missing).fails("not_found");
+    assert!(said.contains("there is no file b.txt"), "{said}");
+    batch.end();
+}
+
+#[test]
+fn a_trace_ends_with_the_call_that_it_began_in() {
+    let sandbox = with_adapter(&json!({}));
+    let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
+    let frames = |count: u64| {
+        let one = |id: u64| json!({"id": id, "name": "f", "line": 2, "column": 1, "source": {"path": path}});
+        json!([{"body": {"totalFrames": count, "stackFrames": (1..=count).map(one).collect::<Vec<_>>()}}])
+    };
+    let n = |value: &str| json!([{"body": {"result": value, "variablesReference": 0}}]);
+    // The snapshot of the launch, and two looks at the beginning; then the call has returned to its own kind.
+    let script = json!({"commands": {
+        "configurationDone": [[{"body": {}}, stopped()]],
+        "stackTrace": [frames(2), frames(2), frames(2), frames(1)],
+        "evaluate": [n("1"), n("2")]}});
+    follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &script);
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    let said = batch.call("debug", &json!({"action": "trace", "expression": "n"})).ok();
+    assert!(said.contains("this call of f returned (1 step)") && !said.contains("1 -> 2"), "{said}");
+    batch.end();
+}
+
+#[test]
+fn a_compound_with_a_configuration_that_is_not_there_starts_nothing() {
+    let sandbox = with_adapter(&json!({}));
+    let folder = sandbox.project().join(".vscode");
+    std::fs::create_dir(&folder).expect("a folder");
+    let configs = json!({"configurations": [
+            {"name": "one", "type": "scripted", "request": "launch", "program": "a.txt"}],
+        "compounds": [{"name": "both", "configurations": ["one", "two"]}]});
+    std::fs::write(folder.join("launch.json"), configs.to_string()).expect("the file");
+    let mut batch = Batch::start(&sandbox);
+    let said = batch.call("debug", &json!({"action": "launch", "config": "both"})).fails("not_found");
+    assert!(said.contains("there is no configuration `two`"), "{said}");
+    assert!(!sandbox.beside("record.jsonl").exists(), "one was started");
+    batch.end();
+}

@@ -58,6 +58,8 @@ pub struct Placed {
     pub id: Option<i64>,
     /// Whether it is in place; some adapters learn that only when the code is loaded.
     pub verified: bool,
+    /// Whether it is or was.
+    pub ever: bool,
     /// The line it came to stand on.
     pub line: Option<u64>,
     /// Why it is not in place.
@@ -243,20 +245,24 @@ impl Breakpoints {
         let all = sources.chain(functions).chain(data).chain(instructions);
         for placed in all.filter(|placed| placed.id == Some(id)) {
             let line = told.line.or(placed.line);
-            *placed = Placed { line, ..told.clone() };
+            *placed = Placed { line, ever: told.ever || placed.ever, ..told.clone() };
         }
     }
 }
 
 fn answered<'a>(placed: impl Iterator<Item = &'a mut Placed>, body: &Value) {
     let answers = body["breakpoints"].as_array().map(Vec::as_slice).unwrap_or_default();
-    placed.zip(answers).for_each(|(placed, answer)| *placed = read(answer));
+    placed.zip(answers).for_each(|(placed, answer)| {
+        let told = read(answer);
+        *placed = Placed { ever: told.ever || placed.ever, ..told };
+    });
 }
 
 fn read(value: &Value) -> Placed {
     Placed {
         id: value["id"].as_i64(),
         verified: value["verified"].as_bool().unwrap_or(false),
+        ever: value["verified"].as_bool().unwrap_or(false),
         line: value["line"].as_u64(),
         message: value["message"].as_str().map(str::to_owned),
     }

@@ -113,6 +113,9 @@ pub struct Quirks {
     /// Words that its own output begins with, which say nothing about the program.
     #[serde(default)]
     pub chatter: Vec<String>,
+    /// What stands in lines of its own that it tells as the program's.
+    #[serde(default)]
+    pub own_lines: Vec<String>,
     /// What stands before the program's exit code in output of its own, where no event tells it.
     #[serde(default)]
     pub exit_says: Vec<String>,
@@ -128,6 +131,9 @@ pub struct Quirks {
     /// It tells the end by a signal as an exit code: the signal's number.
     #[serde(default)]
     pub signals_as_codes: bool,
+    /// Output that it did not send yet is lost when the program ends.
+    #[serde(default)]
+    pub drops_output_at_exit: bool,
     /// It tells the exit code 0 of a program that a signal ended, too.
     #[serde(default)]
     pub zero_after_signal: bool,
@@ -149,6 +155,12 @@ pub struct Quirks {
 }
 
 impl Quirks {
+    /// Whether a text that came as the program's is the adapter's own.
+    pub(crate) fn is_own(&self, text: &str) -> bool {
+        let own = |line: &str| self.own_lines.iter().any(|it| line.contains(it.as_str()));
+        !self.own_lines.is_empty() && text.lines().all(own)
+    }
+
     /// The exit code that stands in a text of the adapter's own.
     pub(crate) fn exit_code(&self, text: &str) -> Option<i64> {
         // A line of its own; what a program writes about others comes with more.
@@ -431,6 +443,18 @@ pub fn merge(base: &mut Value, over: Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_its_own_are_told_from_the_programs() {
+        let own_lines = vec!["No source file named /".to_owned(), " (-source /".to_owned()];
+        let quirks = Quirks { own_lines, ..Quirks::default() };
+        assert!(
+            quirks
+                .is_own("❌️ No source file named /p/a.c.\nBreakpoint 1 (-source /p/a.c -line 2) pending.\n")
+        );
+        assert!(!quirks.is_own("total 3\n") && !quirks.is_own("No source file named /p/a.c.\ntotal 3\n"));
+        assert!(!Quirks::default().is_own("\n"));
+    }
     use serde_json::json;
 
     pub(crate) const SMALL: &str = "format = 1\nname = \"a\"\npatterns = [\"*.x\"]\nverified = false\n\

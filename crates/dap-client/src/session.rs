@@ -223,7 +223,7 @@ impl Handler for Inner {
                 }
                 let chatter = category == Some(Category::Console)
                     && quirks.chatter.iter().any(|start| text.starts_with(start.as_str()));
-                if let Some(category) = category.filter(|_| !chatter) {
+                if let Some(category) = category.filter(|_| !chatter && !quirks.is_own(text)) {
                     self.core().output.push(category, text);
                     self.ring();
                 }
@@ -478,6 +478,14 @@ impl Session {
             }
         }
         Ok(self.state())
+    }
+
+    /// Whether `command`, which needs `need`, fits the state.
+    ///
+    /// # Errors
+    /// [`DapError::WrongState`] with the state's name.
+    pub fn check(&self, command: &str, need: Need) -> Result<(), DapError> {
+        Ok(self.inner.core().machine.check(command, need)?)
     }
 
     /// Asks the adapter. What the state forbids is not sent.

@@ -21,7 +21,15 @@ const FILE: &str = ".vscode/launch.json";
 #[derive(Debug, Default)]
 struct Configs {
     configurations: Vec<Value>,
-    compounds: Vec<(String, Vec<String>)>,
+    compounds: Vec<Compound>,
+}
+
+/// Configurations that start together.
+#[derive(Debug)]
+struct Compound {
+    name: String,
+    of: Vec<String>,
+    task: Option<String>,
 }
 
 impl Debug {
@@ -45,8 +53,11 @@ impl Debug {
             list.push(json!({ "name": it["name"], "type": it["type"], "request": it["request"],
                 "pre_launch_task": task(it) }));
         }
-        for (name, of) in &configs.compounds {
-            text.push_str(&format!("{name}: together {}\n", of.join(", ")));
+        for Compound { name, of, task } in &configs.compounds {
+            let task =
+                task.as_ref().map(|it| format!("; needs the task `{it}`, which is not run: run it before"));
+            let task = task.unwrap_or_default();
+            text.push_str(&format!("{name}: together {}{task}\n", of.join(", ")));
             list.push(json!({ "name": name, "configurations": of }));
         }
         if list.is_empty() {
@@ -73,26 +84,33 @@ impl Debug {
     ) -> Result<ToolResult, Failure> {
         let name = args.config.as_deref().unwrap_or_default();
         let configs = read(&self.kit)?.unwrap_or_default();
-        let compound = configs.compounds.iter().find(|(it, _)| it == name);
-        let names = compound.map_or_else(|| vec![name.to_owned()], |(_, of)| of.clone());
+        let compound = configs.compounds.iter().find(|it| it.name == name);
+        let names = compound.map_or_else(|| vec![name.to_owned()], |it| it.of.clone());
         let mut said = String::new();
-        let mut last: Option<Arc<Session>> = None;
+        if let Some(task) = compound.and_then(|it| it.task.as_ref()) {
+            said.push_str(&format!("{name} has the preLaunchTask `{task}`, which was not run\n"));
+        }
+        let mut chosen = Vec::new();
         for name in &names {
             let found = configs.configurations.iter().find(|it| it["name"] == name.as_str());
-            let config = found.ok_or_else(|| {
+            chosen.push(found.ok_or_else(|| {
                 let known: Vec<&str> =
                     configs.configurations.iter().filter_map(|it| it["name"].as_str()).collect();
                 let message =
                     format!("there is no configuration `{name}` in {FILE}; there are: {}", known.join(", "));
                 Failure::new(ErrorCode::NotFound, message)
-            })?;
+            })?);
+        }
+        let mut last: Option<Arc<Session>> = None;
+        // None is started unless all are there.
+        for (name, config) in names.iter().zip(chosen) {
             if let Some(task) = task(config) {
                 said.push_str(&format!("{name} has the preLaunchTask `{task}`, which was not run\n"));
             }
             if let Some(before) = last.take() {
                 said.push_str(&format!("{}: {} is {}\n", before.id, before.title, before.state().name()));
             }
-            last = Some(self.start_config(config, args, cx, clock).await?);
+            last = Some(self.start_config(config, args, cx, clock, &mut said).await?);
         }
         let session = last.ok_or_else(|| {
             Failure::new(ErrorCode::NotFound, format!("the compound `{name}` names no configurations"))
@@ -106,6 +124,7 @@ impl Debug {
         args: &Arguments,
         cx: &ToolCx,
         clock: &Clock,
+        said: &mut String,
     ) -> Result<Arc<Session>, Failure> {
         let config = filled(&self.kit, config, args)?;
         let kind = config["type"].as_str().unwrap_or_default();
@@ -119,13 +138,11 @@ impl Debug {
         })?;
         let root = self.kit.workspace.root().clone();
         let text = |name: &str| config[name].as_str().map(str::to_owned);
-        let words = |value: &Value| -> Vec<String> {
-            value.as_array().into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect()
-        };
         let attaches = config["request"] == "attach";
         let connect = &config["connect"];
         let port = config["port"].as_u64().or(connect["port"].as_u64()).and_then(|it| u16::try_from(it).ok());
         let pid = config["processId"].as_i64().or(config["pid"].as_i64());
+        let runtime = text("runtimeExecutable").filter(|_| config["program"].is_null());
         let target = match (text("program"), text("module"), pid, port) {
             (_, _, Some(pid), _) if attaches => Target::Process(pid),
             (_, _, _, Some(port)) if attaches => {
@@ -134,8 +151,11 @@ impl Debug {
             }
             (Some(program), ..) => Target::Program(self.kit.workspace.resolve(&program)?),
             (_, Some(module), ..) => Target::Module(module),
+            // What runs is told by other words, `npm run …`; the program's place is taken out again below.
+            _ if runtime.is_some() && !attaches => Target::Program(root.clone()),
             _ => {
-                let message = "it names no `program`, `module`, `port` or `processId`".to_owned();
+                let message =
+                    "it names no `program`, `module`, `runtimeExecutable`, `port` or `processId`".to_owned();
                 return Err(Failure::new(ErrorCode::Unsupported, message));
             }
         };
@@ -143,9 +163,16 @@ impl Debug {
         self.add(&mut breakpoints, args)?;
         let cwd = text("cwd").map(|cwd| self.kit.workspace.resolve(&cwd)).transpose()?;
         let cwd = cwd.unwrap_or_else(|| root.clone());
-        let env = config["env"].as_object().into_iter().flatten();
-        let env: Vec<(String, String)> =
-            env.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect();
+        let mut env = match text("envFile") {
+            Some(file) => self.env_file(&file, cx)?,
+            None => Vec::new(),
+        };
+        let (given, unset) = variables(&config);
+        env.retain(|(name, _)| !given.iter().any(|(it, _)| it == name));
+        env.extend(given);
+        if !unset.is_empty() {
+            said.push_str(&format!("not taken away, though `env` says null: {}\n", unset.join(", ")));
+        }
         let mut over = config.clone();
         if let Some(over) = over.as_object_mut() {
             // What is the editor's, and what the adapter's own words stand for.
@@ -158,6 +185,9 @@ impl Debug {
                 "internalConsoleOptions",
                 "serverReadyAction",
                 "env",
+                "environment",
+                "envFile",
+                "stopAtEntry",
             ] {
                 over.remove(name);
             }
@@ -166,10 +196,12 @@ impl Debug {
             target,
             adapter: Some(adapter),
             root,
-            args: words(&config["args"]),
+            args: list(&config["args"]),
             cwd: cwd.clone(),
             env: env.clone(),
-            stop_on_entry: config["stopOnEntry"] == true || args.stop_on_entry,
+            stop_on_entry: config["stopOnEntry"] == true
+                || config["stopAtEntry"] == true
+                || args.stop_on_entry,
             breakpoints,
             arguments: Some(over.clone()),
             test: None,
@@ -177,6 +209,25 @@ impl Debug {
         };
         let mut plan = self.plan(spec).await?;
         plan.title = text("name").unwrap_or(plan.title);
+        if let Some(arguments) = plan.arguments.as_object_mut() {
+            // What is written in a terminal is told from there; redirected too, it would come twice.
+            let terminal =
+                matches!(config["console"].as_str(), Some("integratedTerminal" | "externalTerminal"));
+            if terminal && arguments.contains_key("redirectOutput") && config["redirectOutput"].is_null() {
+                arguments.insert("redirectOutput".to_owned(), json!(false));
+            }
+            if let Some(program) = &runtime {
+                arguments.remove("program");
+                let mut words = list(&config["runtimeArgs"]);
+                words.extend(list(&config["args"]));
+                plan.program = Some(CommandLine {
+                    program: PathBuf::from(program),
+                    args: words,
+                    env: env.clone(),
+                    cwd: cwd.clone(),
+                });
+            }
+        }
         // What runs may be another program than `program`: an interpreter that is named, a command line.
         for name in ["python", "runtimeExecutable", "runtimeArgs", "initCommands", "preRunCommands"] {
             if let (Some(program), false) = (&mut plan.program, config[name].is_null()) {
@@ -188,6 +239,53 @@ impl Debug {
         }
         self.begin(&plan, attaches.then_some(over), cx, clock).await
     }
+}
+
+impl Debug {
+    /// Variables of an `envFile`: `NAME=value` a line.
+    fn env_file(&self, file: &str, cx: &ToolCx) -> Result<Vec<(String, String)>, Failure> {
+        let path = self.kit.workspace.resolve(file)?;
+        if !cx.policy().is_some_and(|policy| policy.may_read(&path)) {
+            let message = format!("the envFile {file} may not be read; give its variables with `env`");
+            return Err(Failure::new(ErrorCode::Denied, message));
+        }
+        Ok(in_env_file(&self.kit.workspace.document(&path)?.text))
+    }
+}
+
+fn in_env_file(text: &str) -> Vec<(String, String)> {
+    let line = |line: &str| {
+        let line = line.trim();
+        let (name, value) = line.strip_prefix("export ").unwrap_or(line).split_once('=')?;
+        let (name, value) = (name.trim(), value.trim());
+        let quoted = ['"', '\''].iter().find_map(|it| value.strip_prefix(*it)?.strip_suffix(*it));
+        (!name.is_empty() && !name.starts_with('#'))
+            .then(|| (name.to_owned(), quoted.unwrap_or(value).to_owned()))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// The variables that a configuration sets, and those that it would take away.
+fn variables(config: &Value) -> (Vec<(String, String)>, Vec<String>) {
+    let (mut set, mut unset) = (Vec::new(), Vec::new());
+    let members = config["env"].as_object().into_iter().flatten();
+    let members = members.map(|(name, value)| (name.as_str(), value));
+    // So cppdbg has it.
+    let list = config["environment"].as_array().into_iter().flatten();
+    let list = list.filter_map(|it| Some((it["name"].as_str()?, &it["value"])));
+    for (name, value) in members.chain(list) {
+        match value {
+            Value::Null => unset.push(name.to_owned()),
+            Value::String(value) => set.push((name.to_owned(), value.clone())),
+            other => set.push((name.to_owned(), other.to_string())),
+        }
+    }
+    (set, unset)
+}
+
+/// The texts of a list.
+fn list(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect()
 }
 
 fn task(config: &Value) -> Option<&str> {
@@ -215,7 +313,8 @@ fn parse(text: &str) -> Result<Configs, Failure> {
         let of = it["configurations"].as_array()?.iter();
         // One of another folder is `{folder, name}`.
         let of = of.filter_map(|it| it.as_str().or(it["name"].as_str()).map(str::to_owned)).collect();
-        Some((it["name"].as_str()?.to_owned(), of))
+        let task = task(it).map(str::to_owned);
+        Some(Compound { name: it["name"].as_str()?.to_owned(), of, task })
     };
     Ok(Configs {
         configurations: list("configurations"),
@@ -327,7 +426,7 @@ mod tests {
             { "name": "this", "type": "debugpy", "request": "launch", "program": "${file}", /* another */
               "args": ["--in", "${workspaceFolder}/data", "${relativeFile}"], "preLaunchTask": "build", },
         ],
-        "compounds": [{ "name": "both", "configurations": ["this", { "folder": "x", "name": "that" }] }],
+        "compounds": [{ "name": "both", "preLaunchTask": "all", "configurations": ["this", { "folder": "x", "name": "that" }] }],
     }"#;
 
     #[test]
@@ -335,8 +434,23 @@ mod tests {
         let configs = parse(TEXT).unwrap();
         assert_eq!(configs.configurations[0]["name"], "this");
         assert_eq!(task(&configs.configurations[0]), Some("build"));
-        assert_eq!(configs.compounds, [("both".to_owned(), vec!["this".to_owned(), "that".to_owned()])]);
+        let both = &configs.compounds[0];
+        assert_eq!((both.name.as_str(), both.task.as_deref()), ("both", Some("all")));
+        assert_eq!(both.of, ["this", "that"]);
         assert!(parse("{ nonsense").unwrap_err().message.starts_with(".vscode/launch.json cannot be read"));
+    }
+
+    #[test]
+    fn variables_are_set_however_they_are_written() {
+        let config = json!({"env": {"N": 3, "B": true, "T": "t", "GONE": null},
+            "environment": [{"name": "E", "value": "e"}]});
+        let (set, unset) = super::variables(&config);
+        let set: Vec<String> = set.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(set, ["N=3", "B=true", "T=t", "E=e"]);
+        assert_eq!(unset, ["GONE"]);
+        let read = in_env_file("# c\nA=1\nexport B = \"x y\"\n\nnonsense\nC='z'\n=q\n");
+        let read: Vec<String> = read.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(read, ["A=1", "B=x y", "C=z"]);
     }
 
     #[test]

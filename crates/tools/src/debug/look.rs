@@ -1,7 +1,7 @@
 //! Looking further at a stopped program: threads, stack, scopes, variables, expressions, all output.
 
 use agent::{ToolCx, ToolResult};
-use dap_client::{Clock, Page, Scope, Session, Variable};
+use dap_client::{Clock, Need, Page, Scope, Session, State, Variable};
 use serde_json::{Value, json};
 use workspace::ErrorCode;
 
@@ -155,8 +155,23 @@ impl Debug {
         if let Some(frame) = args.frame {
             return Ok(frame);
         }
-        let (frames, _) = session.stack(args.thread, 0, 1, clock).await?;
-        frames.first().map(|frame| frame.id).ok_or_else(|| needs(&args.action, "frame"))
+        session.check(&args.action, Need::Stopped)?;
+        let none = || needs(&args.action, "frame");
+        let State::Stopped(stop) = session.state() else { return Err(none()) };
+        if args.thread.is_some_and(|it| Some(it) != stop.thread) {
+            let (frames, _) = session.stack(args.thread, 0, 1, clock).await?;
+            return frames.first().map(|frame| frame.id).ok_or_else(none);
+        }
+        // The one that the snapshot shows the locals of.
+        let shown = self.shown_last(session);
+        if let Some((epoch, frame)) = shown
+            && epoch == session.epoch()
+        {
+            return Ok(frame);
+        }
+        let (frames, _) = session.stack(stop.thread, 0, super::snapshot::FRAMES, clock).await?;
+        let frame = super::snapshot::shown_frame(&self.kit, session, &stop, &frames);
+        frame.map(|frame| frame.id).ok_or_else(none)
     }
 }
 

@@ -4,8 +4,9 @@
 //! one, it is stopped, asked and let go on at each pass. What must stay true: the program does what it does
 //! without it, unless the person agreed to an expression that does more than look.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent::{ToolCx, ToolResult};
 use dap_client::{
@@ -13,6 +14,7 @@ use dap_client::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use workspace::{AbsPath, ErrorCode};
 
 use super::snapshot::cut;
@@ -24,10 +26,12 @@ const SHOWN: usize = 100;
 const KEPT: usize = 2_000;
 /// Characters of the program's own output that are shown.
 const OUTPUT: usize = 2_000;
-/// Around and between the values in a log message. Nothing that a language or an adapter reads.
-const BEGIN: &str = "@@p";
-const BETWEEN: &str = "@@";
-const END: &str = "@@.";
+/// Characters of a row that is still to be ended; a longer one is given up.
+const ROW: usize = 64 * 1024;
+/// How long the log points may take to be removed.
+const TIDY: Duration = Duration::from_secs(5);
+/// Lines of the adapter's own that are kept, for where nothing passed.
+const CHATTER: usize = 5;
 
 /// Expressions at a line.
 #[derive(Debug, Clone, Deserialize)]
@@ -50,12 +54,39 @@ struct Row {
     values: Vec<String>,
 }
 
+/// What stands around and between the values in a log message. Of one run, so that no value holds it, and
+/// nothing that a language or an adapter reads.
+struct Marks {
+    begin: String,
+    between: String,
+    end: String,
+}
+
+impl Marks {
+    fn new() -> Self {
+        let run = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0) as u32;
+        Self::of(&format!("{run:08x}"))
+    }
+
+    fn of(run: &str) -> Self {
+        Self { begin: format!("@@{run}p"), between: format!("@@{run}v"), end: format!("@@{run}e") }
+    }
+}
+
 #[derive(Default)]
 struct Table {
     rows: Vec<Row>,
-    passes: usize,
+    /// Of each point.
+    passes: Vec<usize>,
+    /// The last that the program wrote.
     own: String,
+    /// Bytes that it wrote before that.
+    own_before: usize,
+    /// The last that the adapter said itself.
+    chatter: VecDeque<String>,
     dropped: u64,
+    /// Rows that were too long, or not ended.
+    unread: usize,
 }
 
 impl Debug {
@@ -75,9 +106,9 @@ impl Debug {
         plan.breakpoints.exceptions = Some(Vec::new());
         let over = super::launch::json_text(args.arguments.as_deref())?;
         let braces = points.iter().flat_map(|it| &it.expressions).any(|it| it.contains(['{', '}', '%']));
-        let mut logged = None;
+        let (mut logged, marks) = (None, Marks::new());
         if !braces {
-            let plan = with_points(&plan, &points, true);
+            let plan = with_points(&plan, &points, Some(&marks));
             match self.begin_agreed(&plan, over.clone(), cx, clock).await {
                 Ok(session) => logged = Some(session),
                 Err(failure) if failure.code == ErrorCode::Unsupported => {}
@@ -86,11 +117,11 @@ impl Debug {
         }
         let (session, table, how) = match logged {
             Some(session) => {
-                let table = self.read_log(&session, clock).await?;
+                let table = self.read_log(&session, &points, &marks, clock).await?;
                 (session, table, "log points; it was not stopped")
             }
             None => {
-                let session = self.begin_agreed(&with_points(&plan, &points, false), over, cx, clock).await?;
+                let session = self.begin_agreed(&with_points(&plan, &points, None), over, cx, clock).await?;
                 let table = self.ask_at_stops(&session, &points, clock).await?;
                 (session, table, "stops: it was held at each pass")
             }
@@ -117,6 +148,9 @@ impl Debug {
                 self.may_evaluate(expression, adapter, cx).await?;
             }
             let path = self.kit.workspace.resolve(&it.file)?;
+            if !path.as_path().is_file() {
+                return Err(Failure::new(ErrorCode::NotFound, format!("there is no file {}", it.file)));
+            }
             let lines = self.kit.workspace.document(&path)?.text.lines().count() as u64;
             if it.line == 0 || it.line > lines {
                 let message = format!("{} has {lines} lines; there is no line {}", it.file, it.line);
@@ -133,13 +167,28 @@ impl Debug {
     }
 
     /// Reads rows from the output of all sessions until the program is over or the time is.
-    async fn read_log(&self, session: &Arc<Session>, clock: &Clock) -> Result<Table, Failure> {
+    async fn read_log(
+        &self,
+        session: &Arc<Session>,
+        points: &[Point],
+        marks: &Marks,
+        clock: &Clock,
+    ) -> Result<Table, Failure> {
         let debug = &self.kit.debug;
         let root = debug.root_of(session);
         let mut bell = debug.bell().subscribe();
-        let mut table = Table::default();
+        let mut table = Table { passes: vec![0; points.len()], ..Table::default() };
         let mut read: HashMap<String, u64> = HashMap::new();
         let mut begun: BTreeMap<(String, &'static str), String> = BTreeMap::new();
+        let end = |mut table: Table, begun: BTreeMap<(String, &'static str), String>| {
+            for ((_, category), rest) in begun {
+                table.unread += usize::from(rest.contains(&marks.begin));
+                if !rest.contains(&marks.begin) {
+                    table.write(&rest, Category::parse(Some(category)).unwrap_or(Category::Console));
+                }
+            }
+            table
+        };
         loop {
             bell.borrow_and_update();
             let tree = debug.tree(&root);
@@ -156,11 +205,7 @@ impl Debug {
                 for piece in output.pieces {
                     let begun = begun.entry((it.id.clone(), piece.category.name())).or_default();
                     begun.push_str(&piece.text);
-                    while let Some((line, rest)) = begun.split_once('\n') {
-                        let (line, rest) = (line.to_owned(), rest.to_owned());
-                        table.take(&line, piece.category);
-                        *begun = rest;
-                    }
+                    table.take(begun, piece.category, marks);
                 }
             }
             for it in &tree {
@@ -170,19 +215,34 @@ impl Debug {
                 }
             }
             if over {
-                begun.into_iter().filter(|(_, rest)| !rest.is_empty()).for_each(|((_, category), rest)| {
-                    table.take(&rest, Category::parse(Some(category)).unwrap_or(Category::Console));
-                });
-                return Ok(table);
+                return Ok(end(table, begun));
             }
             tokio::select! {
                 biased;
                 () = clock.cancel.cancelled() => return Err(DapError::Cancelled.into()),
                 // What came so far is told.
                 rung = tokio::time::timeout_at(clock.until, bell.changed()) => if rung.is_err() {
-                    return Ok(table);
+                    self.take_away(session, points).await;
+                    return Ok(end(table, begun));
                 },
             }
+        }
+    }
+
+    /// The program runs on past the time: its points go, and what they wrote is not shown as its output.
+    async fn take_away(&self, session: &Arc<Session>, points: &[Point]) {
+        let debug = &self.kit.debug;
+        let change = |all: &mut Breakpoints| {
+            for point in points {
+                all.remove(&point.path, Some(point.line));
+            }
+        };
+        let clock = Clock::new(TIDY, &CancellationToken::new());
+        if let Err(error) = debug.change_breakpoints(session, change, &clock).await {
+            tracing::warn!(session = session.id, %error, "its log points are still there");
+        }
+        for it in debug.tree(&debug.root_of(session)) {
+            self.pass_over_output(&it);
         }
     }
 
@@ -194,14 +254,19 @@ impl Debug {
         clock: &Clock,
     ) -> Result<Table, Failure> {
         let debug = &self.kit.debug;
-        let mut table = Table::default();
+        let mut table = Table { passes: vec![0; points.len()], ..Table::default() };
         let mut at = Arc::clone(session);
         loop {
             at = debug.settled(&at, clock).await?;
             let State::Stopped(stop) = at.state() else { break };
             let (frames, _) = at.stack(stop.thread, 0, 1, clock).await?;
             let Some(frame) = frames.first() else { break };
-            let is_here = |it: &&Point| Some(&it.path) == frame.path.as_ref() && it.line == frame.line;
+            let set = at.breakpoints();
+            let is_here = |it: &&Point| {
+                let placed = set.list().find(|(set, _)| set.path == it.path && set.line == it.line);
+                let line = placed.and_then(|(_, placed)| placed.line).unwrap_or(it.line);
+                Some(&it.path) == frame.path.as_ref() && [line, it.line].contains(&frame.line)
+            };
             if let Some((number, point)) = points.iter().enumerate().find(|(_, it)| is_here(it)) {
                 let mut values = Vec::new();
                 for expression in &point.expressions {
@@ -215,24 +280,62 @@ impl Debug {
         for it in debug.tree(&debug.root_of(session)) {
             let output = it.output(0);
             table.dropped += output.dropped;
-            output.pieces.iter().filter(|it| it.category != Category::Console).for_each(|piece| {
-                table.own.push_str(&piece.text);
-            });
+            output.pieces.iter().for_each(|piece| table.write(&piece.text, piece.category));
         }
         Ok(table)
     }
 
-    fn told(&self, points: &[Point], table: &Table, ended: &str, how: &str, root: &Session) -> ToolResult {
+    /// What is known of why a point was never passed.
+    fn why_none(&self, root: &Arc<Session>, point: &Point, passes: usize) -> String {
+        let tree = self.kit.debug.tree(root);
+        let all = tree.iter().map(|it| it.breakpoints());
+        let mut placed = all.flat_map(|all| {
+            let of = all.list().filter(|(it, _)| it.path == point.path && it.line == point.line);
+            of.map(|(_, placed)| placed.clone()).collect::<Vec<_>>()
+        });
+        let known: Vec<_> = placed.by_ref().collect();
+        let moved = known.iter().filter(|it| it.ever).find_map(|it| it.line);
+        let moved = moved.filter(|line| *line != point.line);
+        let at = moved.map(|line| format!(" (it stands at line {line})")).unwrap_or_default();
+        match known.iter().any(|it| it.ever) {
+            _ if passes > 0 => at,
+            true => format!("{at}: its line was not reached, or what is asked there cannot be evaluated"),
+            false => {
+                let why = known.iter().find_map(|it| it.message.clone());
+                let why = why.map(|it| format!(": {it}")).unwrap_or_default();
+                format!(": it was never put in place{why}")
+            }
+        }
+    }
+
+    fn told(
+        &self,
+        points: &[Point],
+        table: &Table,
+        ended: &str,
+        how: &str,
+        root: &Arc<Session>,
+    ) -> ToolResult {
         let name = |point: &Point| format!("{}:{}", self.kit.shown(&point.path), point.line);
         let mut text = format!("{}: {ended}\n", root.title);
         for (number, point) in points.iter().enumerate() {
-            let passes = table.rows.iter().filter(|row| row.point == number).count();
-            let more = if table.passes > table.rows.len() { " or more" } else { "" };
+            let passes = table.passes.get(number).copied().unwrap_or(0);
+            let passes_told = counted(passes, "pass").replace("passs", "passes");
+            let why = self.why_none(root, point, passes);
+            text.push_str(&format!("{}: {passes_told}{why}\n", name(point)));
+        }
+        if table.passes.contains(&0) && !table.chatter.is_empty() {
+            text.push_str(&format!("{} said:\n", root.adapter.name));
+            table.chatter.iter().for_each(|line| text.push_str(&format!("  {}\n", cut(line, 300))));
+        }
+        if root.adapter.quirks.drops_output_at_exit && matches!(root.state(), State::Terminated(_)) {
             text.push_str(&format!(
-                "{}: {}{more}\n",
-                name(point),
-                counted(passes, "pass").replace("passs", "passes")
+                "{} may drop what was logged right before the program's end: the last passes may be missing\n",
+                root.adapter.name
             ));
+        }
+        if table.unread > 0 {
+            text.push_str(&format!("{} could not be read\n", counted(table.unread, "row")));
         }
         text.push_str("\n| pass | at | values |\n|---|---|---|\n");
         for (number, row) in table.rows.iter().take(SHOWN).enumerate() {
@@ -241,12 +344,15 @@ impl Debug {
                 .expressions
                 .iter()
                 .zip(&row.values)
-                .map(|(expression, value)| format!("{expression} = {}", cut(value, 120).replace('|', "\\|")))
+                .map(|(expression, value)| {
+                    format!("{expression} = {}", cut(value, 120).replace('|', "\\|").replace('\n', "\\n"))
+                })
                 .collect();
             text.push_str(&format!("| {} | {} | {} |\n", number + 1, name(point), values.join(", ")));
         }
-        if table.passes > SHOWN {
-            text.push_str(&format!("{} more rows are not shown\n", table.passes - SHOWN));
+        let passes: usize = table.passes.iter().sum();
+        if passes > SHOWN {
+            text.push_str(&format!("{} more rows are not shown\n", passes - SHOWN));
         }
         if table.dropped > 0 {
             text.push_str(&format!(
@@ -257,7 +363,11 @@ impl Debug {
         let own = table.own.trim_end();
         if !own.is_empty() {
             let from = own.ceil_char_boundary(own.len().saturating_sub(OUTPUT));
-            let cut = if from > 0 { format!(" (its last {OUTPUT} bytes)") } else { String::new() };
+            let cut = if from + table.own_before > 0 {
+                format!(" (its last {OUTPUT} bytes)")
+            } else {
+                String::new()
+            };
             text.push_str(&format!("\noutput{cut}:\n{}\n", &own[from..]));
         }
         text.push_str(&format!("\nby {how}\n"));
@@ -272,60 +382,93 @@ impl Debug {
             })
             .collect();
         let details = json!({ "session": root.id, "state": root.state().name(), "rows": rows,
-            "passes": table.passes, "ended": ended });
+            "passes": passes, "ended": ended });
         ToolResult::text(text).with_details(details)
     }
 }
 
 impl Table {
     fn add(&mut self, row: Row) {
-        self.passes += 1;
-        if self.rows.len() < KEPT {
-            self.rows.push(row);
+        if let Some(passes) = self.passes.get_mut(row.point) {
+            *passes += 1;
+            if self.rows.len() < KEPT {
+                self.rows.push(row);
+            }
         }
     }
 
-    /// A line of output: a row, or the program's own.
-    fn take(&mut self, line: &str, category: Category) {
-        let rows = rows(line);
-        if !rows.is_empty() {
-            return rows.into_iter().for_each(|row| self.add(row));
+    /// Takes what came of one stream so far: rows, and the program's own whole lines; the rest stays.
+    fn take(&mut self, begun: &mut String, category: Category, marks: &Marks) {
+        while let Some(at) = begun.find(&marks.begin) {
+            let Some(end) = begun[at..].find(&marks.end).map(|end| at + end) else {
+                if begun.len() - at > ROW {
+                    self.unread += 1;
+                    begun.clear();
+                }
+                return;
+            };
+            // One that was cut has no end of its own.
+            let last = begun[..end].rfind(&marks.begin).unwrap_or(at);
+            self.unread += usize::from(last > at);
+            let mut parts = begun[last + marks.begin.len()..end].split(&marks.between);
+            if let Some(point) = parts.next().and_then(|it| it.parse().ok()) {
+                self.add(Row { point, values: parts.map(str::to_owned).collect() });
+            }
+            // Delve writes the goroutine before a message: `> [Go 1]: `.
+            let before = &begun[..at];
+            let line = before.rfind('\n').map_or(0, |at| at + 1);
+            let own = before[line..].starts_with("> [") && before.ends_with("]: ");
+            let before = before[..if own { line } else { at }].to_owned();
+            self.write(&before, category);
+            let after = end + marks.end.len();
+            // Some end a message with a new line, some do not.
+            let after = after + usize::from(begun[after..].starts_with('\n'));
+            begun.drain(..after);
         }
-        if category != Category::Console {
-            self.own.push_str(line);
-            self.own.push('\n');
+        // A mark may be cut in the middle; only whole lines are surely without one.
+        if let Some(at) = begun.rfind('\n') {
+            let lines: String = begun.drain(..=at).collect();
+            self.write(&lines, category);
+        } else if begun.len() > ROW {
+            let lines = std::mem::take(begun);
+            self.write(&lines, category);
+        }
+    }
+
+    /// Keeps the last of what was written.
+    fn write(&mut self, text: &str, category: Category) {
+        if category == Category::Console {
+            for line in text.lines().filter(|it| !it.trim().is_empty()) {
+                self.chatter.push_back(line.to_owned());
+                if self.chatter.len() > CHATTER {
+                    self.chatter.pop_front();
+                }
+            }
+            return;
+        }
+        self.own.push_str(text);
+        if self.own.len() > 8 * OUTPUT {
+            let from = self.own.ceil_char_boundary(self.own.len() - 2 * OUTPUT);
+            self.own_before += from;
+            self.own.drain(..from);
         }
     }
 }
 
-/// The rows in a line: some adapters end a message with no new line.
-fn rows(line: &str) -> Vec<Row> {
-    let mut rows = Vec::new();
-    let mut rest = line;
-    while let Some((_, after)) = rest.split_once(BEGIN)
-        && let Some((inside, after)) = after.split_once(END)
-    {
-        let mut parts = inside.split(BETWEEN);
-        if let Some(point) = parts.next().and_then(|it| it.parse().ok()) {
-            rows.push(Row { point, values: parts.map(str::to_owned).collect() });
-        }
-        rest = after;
-    }
-    rows
-}
-
-fn with_points(plan: &LaunchPlan, points: &[Point], log: bool) -> LaunchPlan {
+fn with_points(plan: &LaunchPlan, points: &[Point], marks: Option<&Marks>) -> LaunchPlan {
     let mut breakpoints: Breakpoints = plan.breakpoints.clone();
     for (number, point) in points.iter().enumerate() {
         let values: Vec<String> = point.expressions.iter().map(|it| format!("{{{it}}}")).collect();
-        let message = format!("{BEGIN}{number}{BETWEEN}{}{END}", values.join(BETWEEN));
+        let message = marks.map(|Marks { begin, between, end }| {
+            format!("{begin}{number}{between}{}{end}", values.join(between))
+        });
         breakpoints.add(SourceBreakpoint {
             path: point.path.clone(),
             line: point.line,
             column: None,
             condition: None,
             hit: None,
-            log: log.then_some(message),
+            log: message,
         });
     }
     LaunchPlan { breakpoints, ..plan.clone() }
@@ -335,14 +478,45 @@ fn with_points(plan: &LaunchPlan, points: &[Point], log: bool) -> LaunchPlan {
 mod tests {
     use super::*;
 
+    /// Rows and own output of a stream that comes in pieces.
+    fn read(pieces: &[&str]) -> (Vec<(usize, String)>, String) {
+        let marks = Marks::of("7");
+        let (mut table, mut begun) = (Table { passes: vec![0; 2], ..Table::default() }, String::new());
+        for piece in pieces {
+            begun.push_str(piece);
+            table.take(&mut begun, Category::Stdout, &marks);
+        }
+        assert_eq!(table.passes.iter().sum::<usize>(), table.rows.len());
+        let rows = table.rows.iter().map(|row| (row.point, row.values.join(",")));
+        (rows.collect(), table.own)
+    }
+
     #[test]
     fn a_row_is_told_from_what_the_program_writes() {
-        let read = |line: &str| -> Vec<(usize, String)> {
-            rows(line).into_iter().map(|row| (row.point, row.values.join(","))).collect()
-        };
-        assert_eq!(read("> [Go 1]: @@p1@@3@@a b@@."), [(1, "3,a b".into())]);
-        assert_eq!(read("@@p0@@0@@.@@p0@@1@@."), [(0, "0".into()), (0, "1".into())]);
-        assert_eq!(read("@@p0@@@@."), [(0, String::new())]);
-        assert!(read("total 3").is_empty() && read("@@px@@1@@.").is_empty());
+        let row = |point: usize, values: &str| (point, values.to_owned());
+        assert_eq!(read(&["> [Go 1]: @@7p1@@7v3@@7va b@@7e\n"]), (vec![row(1, "3,a b")], String::new()));
+        let two = read(&["@@7p0@@7v0@@7e@@7p0@@7v1@@7e"]);
+        assert_eq!(two, (vec![row(0, "0"), row(0, "1")], String::new()));
+        // Values that look like marks, or have lines; rows in pieces; output before and after.
+        let odd = read(&["hello\nx@@7p0@@7v@@p1@@ a\nb", "@@7", "e\nbye\n@@7", "p1@@7v@@7e\n"]);
+        assert_eq!(odd, (vec![row(0, "@@p1@@ a\nb"), row(1, "")], "hello\nxbye\n".to_owned()));
+        assert_eq!(read(&["total 3\n@@7px@@7v1@@7e\n"]), (Vec::new(), "total 3\n".to_owned()));
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_what_passed_is_counted() {
+        let marks = Marks::of("7");
+        let mut table = Table { passes: vec![0; 1], ..Table::default() };
+        let mut begun = String::new();
+        for number in 0..3_000 {
+            begun.push_str(&format!("a line of the program\n@@7p0@@7v{number}@@7e\n"));
+            table.take(&mut begun, Category::Stdout, &marks);
+        }
+        assert_eq!((table.passes[0], table.rows.len()), (3_000, KEPT));
+        assert!(table.own.len() <= 8 * OUTPUT && table.own_before > 0);
+        begun.push_str("@@7p0@@7v");
+        begun.push_str(&"x".repeat(2 * ROW));
+        table.take(&mut begun, Category::Stdout, &marks);
+        assert_eq!((begun.len(), table.unread), (0, 1));
     }
 }

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use agent::{ToolCx, ToolResult};
-use dap_client::{AdapterDefinition, Clock, End, Frame, Page, Session, Since, State, Stop, Variable};
+use dap_client::{
+    AdapterDefinition, Breakpoints, Clock, End, Ending, Frame, Page, Session, Since, State, Stop, Variable,
+};
 use serde_json::{Value, json};
 
 use super::Debug;
@@ -15,7 +17,7 @@ use crate::{Failure, Kit, counted, shown};
 
 /// Reasons of stops at which what a statement came to is of interest.
 const FAILURES: &[&str] = &["exception", "function breakpoint", "signal"];
-const FRAMES: u64 = 50;
+pub(super) const FRAMES: u64 = 50;
 const SHOWN_FRAMES: usize = 8;
 const LOCALS: usize = 40;
 const VALUE: usize = 200;
@@ -29,9 +31,22 @@ pub(super) struct Seen {
     output: u64,
     function: String,
     locals: BTreeMap<String, String>,
+    /// The frame whose locals were shown, and the epoch that it is of.
+    frame: Option<(u64, i64)>,
 }
 
 impl Debug {
+    /// What a session wrote so far is not shown as new any more.
+    pub(super) fn pass_over_output(&self, session: &Session) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.entry(session.id.clone()).or_default().output = session.output(u64::MAX).next;
+    }
+
+    /// The frame whose locals the last snapshot showed, and the epoch that it is of.
+    pub(super) fn shown_last(&self, session: &Session) -> Option<(u64, i64)> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&session.id)?.frame
+    }
+
     /// Waits until the program is stopped or over, or the time is, and shows it.
     pub(super) async fn snapshot(
         &self,
@@ -42,6 +57,7 @@ impl Debug {
         let session = &self.kit.debug.settled(session, clock).await?;
         let state = session.state();
         let before = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&session.id).cloned();
+        let first = before.is_none();
         let before = before.unwrap_or_default();
         let mut seen = Seen { output: before.output, ..Seen::default() };
         let mut details = self.kit.debug.describe(session);
@@ -56,6 +72,8 @@ impl Debug {
             }
             State::Terminated(end) => {
                 let end = &self.kit.debug.end_of(session).unwrap_or_else(|| end.clone());
+                let by_person = session.shared().ended_by_person.then_some(Ending::Terminated);
+                let end = &End { asked: end.asked.or(by_person), ..end.clone() };
                 text.push_str(&format!(" {}\n", ended(end, &session.adapter)));
                 if session.shared().ended_by_person {
                     text.push_str("terminated_by_user: the person ended it\n");
@@ -70,6 +88,12 @@ impl Debug {
             other => {
                 text.push_str(&format!(" is {}; `pause` it, or wait longer with `snapshot`\n", other.name()));
             }
+        }
+        let over = matches!(&state, State::Terminated(end) if end.asked.is_none() && end.failure.is_none());
+        if over || (first && !matches!(state, State::Terminated(_))) {
+            let (said, list) = misplaced(&self.kit, &session.breakpoints(), over);
+            text.push_str(&said);
+            details["misplaced"] = json!(list);
         }
         if session.control_taken() && state.name() != "terminated" {
             text.push_str("control_taken_by_user: the person runs this program now; look, do not run or change, until it is handed back\n");
@@ -106,13 +130,7 @@ impl Debug {
     ) -> Result<(String, Value), Failure> {
         let kit = &*self.kit;
         let (frames, total) = session.stack(stop.thread, 0, FRAMES, clock).await?;
-        let is_own = |frame: &&Frame| {
-            let own = |path: &workspace::AbsPath| {
-                path.strip_prefix(kit.workspace.root()).is_some_and(|it| !is_installed(it))
-            };
-            !frame.subtle && frame.path.as_ref().is_some_and(own)
-        };
-        let own: Vec<&Frame> = frames.iter().filter(is_own).collect();
+        let own: Vec<&Frame> = frames.iter().filter(|it| is_own(kit, it)).collect();
         let mut text = format!(" stopped: {}", why(stop));
         if let Some(thread) = stop.thread {
             text.push_str(&format!(" (thread {thread})"));
@@ -126,13 +144,21 @@ impl Debug {
         }
         let mut data = json!({ "reason": stop.reason, "description": stop.description, "text": stop.text,
             "thread": stop.thread });
-        let Some(at) = own.first().copied().or(frames.first()) else {
+        let (Some(top), Some(at)) = (frames.first(), shown_frame(kit, session, stop, &frames)) else {
             text.push_str("no frame is known\n");
             return Ok((text, data));
         };
+        seen.frame = Some((session.epoch(), at.id));
+        if top.id != at.id {
+            text.push_str(&format!("stopped in {} (frame {})\n", label(kit, top), top.id));
+        }
         text.push_str(&format!("in {}\n{}", label(kit, at), source(kit, at, cx)));
+        if let Some(nearest) = own.first().filter(|_| !is_own(kit, at)) {
+            let nearest = format!("{} (frame {})", label(kit, nearest), nearest.id);
+            text.push_str(&format!("the nearest of the person's own: {nearest}\n"));
+        }
         // A breakpoint in the code of others is one on a function that failures run into.
-        let elsewhere = stop.reason == "breakpoint" && frames.first().is_some_and(|top| top.id != at.id);
+        let elsewhere = stop.reason == "breakpoint" && top.id != at.id;
         if elsewhere || FAILURES.contains(&stop.reason.as_str()) {
             let values = values(kit, session, at, cx, clock).await;
             if !values.is_empty() {
@@ -143,7 +169,10 @@ impl Debug {
         }
 
         text.push_str("frames:\n");
-        let listed = if own.is_empty() { frames.iter().take(SHOWN_FRAMES).collect() } else { own };
+        let mut listed = if own.is_empty() { frames.iter().take(SHOWN_FRAMES).collect() } else { own };
+        if !listed.iter().any(|it| it.id == at.id) {
+            listed.insert(0, at);
+        }
         for frame in listed.iter().take(SHOWN_FRAMES) {
             text.push_str(&format!("  frame {}: {}\n", frame.id, label(kit, frame)));
         }
@@ -159,6 +188,7 @@ impl Debug {
         }
         data["frames"] = listed.iter().map(|frame| frame_data(kit, frame)).collect();
         data["place"] = frame_data(kit, at);
+        data["stopped_in"] = frame_data(kit, top);
 
         let (locals, more) = locals(session, at, clock).await?;
         seen.function = format!("{} {:?}", at.name, at.path);
@@ -198,6 +228,60 @@ async fn values(kit: &Kit, session: &Session, at: &Frame, cx: &ToolCx, clock: &C
         }
     }
     found
+}
+
+/// The frame that a stop is about: where it is, for a step and a breakpoint of ours, also in code of others;
+/// else the person's nearest, since what failed there was asked for here.
+pub(super) fn shown_frame<'a>(
+    kit: &Kit,
+    session: &Session,
+    stop: &Stop,
+    frames: &'a [Frame],
+) -> Option<&'a Frame> {
+    let top = frames.first()?;
+    let placed = session.breakpoints();
+    let here = || {
+        placed.list().any(|(it, placed)| {
+            Some(&it.path) == top.path.as_ref() && placed.line.unwrap_or(it.line) == top.line
+        })
+    };
+    let told = match stop.reason.as_str() {
+        "step" | "goto" | "entry" => top.path.is_some(),
+        "exception" | "signal" => false,
+        _ => here(),
+    };
+    if told { Some(top) } else { frames.iter().find(|it| is_own(kit, it)).or(Some(top)) }
+}
+
+/// Breakpoints that are not where they were asked for: while it runs, or after its end.
+fn misplaced(kit: &Kit, all: &Breakpoints, over: bool) -> (String, Vec<Value>) {
+    let (mut text, mut list) = (String::new(), Vec::new());
+    let mut tell = |what: String, why: Option<&str>| {
+        let why = why.map(|it| format!(": {it}")).unwrap_or_default();
+        let word = if over { "was never put in place" } else { "is not in place yet" };
+        text.push_str(&format!("breakpoint {what} {word}{why}\n"));
+        list.push(json!({ "breakpoint": what, "why": why.trim_start_matches(": ") }));
+    };
+    for (it, placed) in all.list() {
+        let what = format!("{}:{}", kit.shown(&it.path), it.line);
+        let missing = (!it.path.as_path().exists()).then_some("there is no such file");
+        if !placed.ever {
+            // js-debug tells the name of a sentence instead of it.
+            let message = placed.message.as_deref().filter(|it| it.contains(' '));
+            tell(what, message.or(missing));
+        }
+    }
+    for (it, _) in all.functions().iter().filter(|(_, placed)| !placed.ever) {
+        tell(format!("on {}", it.name), None);
+    }
+    for (it, placed) in all.list().filter(|(_, placed)| placed.ever && !over) {
+        if let Some(line) = placed.line.filter(|line| *line != it.line) {
+            let what = format!("{}:{}", kit.shown(&it.path), it.line);
+            text.push_str(&format!("breakpoint {what} is at line {line}\n"));
+            list.push(json!({ "breakpoint": what, "line": line }));
+        }
+    }
+    (text, list)
 }
 
 /// Whether a frame is in code of the person.
@@ -270,6 +354,16 @@ fn why(stop: &Stop) -> String {
 /// How a session ended, for people.
 pub(super) fn ended(end: &End, adapter: &AdapterDefinition) -> String {
     let signals = &adapter.quirks.signals_below_256;
+    match (end.asked, &end.failure) {
+        (Some(Ending::Left), None) => return "ended here: the process was left, and runs on".to_owned(),
+        // Some tell 0 then, which is no code of the program's.
+        (Some(Ending::Terminated), None) => {
+            let own = end.exit_code.filter(|code| *code != 0);
+            let own = own.map(|code| format!("; it told exit code {code}")).unwrap_or_default();
+            return format!("ended: it was terminated{own}");
+        }
+        _ => {}
+    }
     match (&end.failure, end.signal, end.exit_code) {
         (Some(failure), ..) => format!("ended: the debug adapter failed: {failure}"),
         (None, Some(signal), _) => format!("ended by signal {}", signal_name(signal)),
@@ -277,6 +371,15 @@ pub(super) fn ended(end: &End, adapter: &AdapterDefinition) -> String {
             let signal = signal_name(256 - code);
             format!(
                 "ended with exit code {code}: by signal {signal}, or so; {} tells both alike",
+                adapter.name
+            )
+        }
+        (None, None, Some(code))
+            if adapter.quirks.signals_as_codes && SIGNALS.iter().any(|(number, _)| *number == code) =>
+        {
+            format!(
+                "ended with exit code {code}, or by signal {}; {} tells both alike",
+                signal_name(code),
                 adapter.name
             )
         }
@@ -292,23 +395,25 @@ pub(super) fn ended(end: &End, adapter: &AdapterDefinition) -> String {
     }
 }
 
-/// `9 (SIGKILL)`, by the numbers that Linux and macOS share.
+/// The numbers that Linux and macOS share.
+const SIGNALS: &[(i64, &str)] = &[
+    (1, "SIGHUP"),
+    (2, "SIGINT"),
+    (3, "SIGQUIT"),
+    (4, "SIGILL"),
+    (5, "SIGTRAP"),
+    (6, "SIGABRT"),
+    (8, "SIGFPE"),
+    (9, "SIGKILL"),
+    (11, "SIGSEGV"),
+    (13, "SIGPIPE"),
+    (14, "SIGALRM"),
+    (15, "SIGTERM"),
+];
+
+/// `9 (SIGKILL)`.
 fn signal_name(signal: i64) -> String {
-    const NAMES: &[(i64, &str)] = &[
-        (1, "SIGHUP"),
-        (2, "SIGINT"),
-        (3, "SIGQUIT"),
-        (4, "SIGILL"),
-        (5, "SIGTRAP"),
-        (6, "SIGABRT"),
-        (8, "SIGFPE"),
-        (9, "SIGKILL"),
-        (11, "SIGSEGV"),
-        (13, "SIGPIPE"),
-        (14, "SIGALRM"),
-        (15, "SIGTERM"),
-    ];
-    let name = NAMES.iter().find(|(number, _)| *number == signal);
+    let name = SIGNALS.iter().find(|(number, _)| *number == signal);
     name.map_or_else(|| signal.to_string(), |(number, name)| format!("{number} ({name})"))
 }
 

@@ -1,5 +1,6 @@
 //! `trace`: every change of an expression while a function runs on, line by line.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ use crate::{Failure, counted};
 const STEPS: usize = 5_000;
 /// Changes told unless asked for more.
 const CHANGES: u64 = 50;
+/// Frames counted at most.
+const DEEP: u64 = 2_000;
 /// Kept of the time for telling what was found.
 const LAST: Duration = Duration::from_secs(1);
 
@@ -41,6 +44,10 @@ impl Debug {
         let most = usize::try_from(args.count.unwrap_or(CHANGES).max(1)).unwrap_or(usize::MAX);
         let mut at = top(session, args.thread, clock).await?;
         let begin = at.clone();
+        let (below, _) = session.stack(args.thread, 0, DEEP, clock).await?;
+        let depth = below.len();
+        // Where a step can come to another call of the same function, it is told by its depth.
+        let recursive = below.iter().skip(1).any(|it| (&it.name, &it.path) == (&begin.name, &begin.path));
         let mut value = session.evaluate(expression, Some(at.id), "watch", clock).await?.value;
         let mut text = format!("{}: {expression} = {}\n", label(&self.kit, &at), cut(&value, 200));
         let mut changes: Vec<Value> = Vec::new();
@@ -54,8 +61,11 @@ impl Debug {
             }
             session.run("next", args.thread, clock).await?;
             steps += 1;
+            let mut deep = recursive;
             match session.settled(clock).await? {
-                State::Stopped(stop) if ["step", "breakpoint"].contains(&stop.reason.as_str()) => {}
+                State::Stopped(stop) if ["step", "breakpoint"].contains(&stop.reason.as_str()) => {
+                    deep |= stop.reason == "breakpoint";
+                }
                 State::Stopped(stop) => break format!("the program stopped: {}", stop.reason),
                 State::Terminated(end) => break super::snapshot::ended(&end, &session.adapter),
                 other => break format!("the program is {}; `pause` it", other.name()),
@@ -64,6 +74,15 @@ impl Debug {
             at = top(session, args.thread, clock).await?;
             if (&at.name, &at.path) != (&begin.name, &begin.path) {
                 break format!("{} returned", begin.name);
+            }
+            if deep {
+                match session.stack(args.thread, 0, DEEP, clock).await?.0.len().cmp(&depth) {
+                    Ordering::Less => break format!("this call of {} returned", begin.name),
+                    Ordering::Greater => {
+                        break format!("the program stopped in another call of {}", begin.name);
+                    }
+                    Ordering::Equal => {}
+                }
             }
             let now = match session.evaluate(expression, Some(at.id), "watch", clock).await {
                 Ok(now) => now.value,
