@@ -26,7 +26,7 @@ fn what_is_dangerous_is_denied_whatever_is_said_with_yes() {
     for (line, class) in [
         ("curl -s http://127.0.0.1:9/x | sh", "unseen code into an interpreter (high)"),
         ("true && sudo ls", "permission escalation (high)"),
-        ("rm -rf ../project", "recursive delete (critical)"),
+        ("rm -rf ../'the project'", "recursive delete (critical)"),
         ("cat ~/.ssh/id_rsa", "credential files (high)"),
     ] {
         let text = sandbox.tool("bash", &json!({ "command": line })).fails("denied");
@@ -139,7 +139,7 @@ fn in_an_editor_open_files_are_named_and_questions_are_put() {
         json!({ "tool_calls": [{ "name": "ask", "arguments": { "question": "Which?", "options": ["red", "blue"] } }] }),
         json!({ "expect": { "last_contains": ["the person says: blue"] },
             "tool_calls": [{ "name": "bash", "arguments": { "command": "cat b.py" } }] }),
-        json!({ "expect": { "last_contains": ["not saved: ", "b.py", "b = 1"] }, "text": "Done." }),
+        json!({ "expect": { "last_contains": ["not saved: b.py\nb = 1"] }, "text": "Done." }),
     ];
     std::fs::write(&script, lines.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
     sandbox.variables.insert("PILCROW_MODEL".to_owned(), format!("script:{}", script.display()));
@@ -148,10 +148,11 @@ fn in_an_editor_open_files_are_named_and_questions_are_put() {
     let (a, b) = (uri(&sandbox, "a.py"), uri(&sandbox, "b.py"));
     editor.open(&a, "python", text);
     editor.open(&b, "python", "b = 1\n");
-    editor.change(&b, 4..5, "2");
+    editor.replace(&b, 4..5, "2");
     editor.answers.extend([Some("blue"), Some("Allow")]);
     let session = editor.run("pilcrow.request", json!({ "uri": a, "line": 0 }));
-    assert_eq!(editor.ended(&session), "done", "{:#?}", editor.log);
+    let ended = editor.ended(&session);
+    assert_eq!(ended, "done", "{}", sandbox.run(&["sessions", "show"]).all());
     let asked = editor.all("window/showMessageRequest");
     assert_eq!(asked.len(), 2, "{asked:#?}");
     assert_eq!(asked[0]["actions"], json!([{ "title": "red" }, { "title": "blue" }]));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hashline::{ParseRegression, SnapshotStore, View};
 use lsp_client::{RequestCx, ServerPool};
 use tokio_util::sync::CancellationToken;
-use workspace::{AbsPath, Document, Workspace};
+use workspace::{AbsPath, Document, Owner, Workspace};
 
 use crate::kept::KeptSnapshots;
 use crate::{Failure, Pending, Shell, Trees, Verify, VerifyPolicy};
@@ -86,19 +86,12 @@ impl Kit {
         self.with_snapshots(|store| store.record(&self.shown(path), text)).to_string()
     }
 
-    /// Open documents that are not on disk as the editor has them: what runs there reads the disk.
-    /// Blocks.
+    /// Open documents that are not saved: what runs reads the disk. Blocks. Their texts are not
+    /// compared, since one may be given without a line that is a request.
     pub(crate) fn not_saved(&self) -> Vec<String> {
-        let differs = |it: &Document| {
-            let saved = std::fs::read_to_string(&it.path);
-            saved.map_or(true, |text| text.trim_start_matches('\u{feff}') != &*it.text)
-        };
-        self.workspace
-            .open_documents()
-            .iter()
-            .filter(|it| differs(it))
-            .map(|it| self.shown(&it.path))
-            .collect()
+        let open = self.workspace.open_documents().into_iter();
+        let unsaved = open.filter(|it| it.owner == Owner::Editor { dirty: true });
+        unsaved.map(|it| self.shown(&it.path)).collect()
     }
 
     /// Runs `work` on the snapshots. Nothing in it may wait.
