@@ -38,7 +38,7 @@ impl Debug {
         let debug = &self.kit.debug;
         let root = debug.root_of(session);
         for it in debug.tree(&root).iter().filter(|it| !matches!(it.state(), State::Terminated(_))) {
-            it.may_run("restart")?;
+            it.in_control("restart")?;
         }
         // One that only launches (js-debug 1.105) answers no restart while its program is stopped.
         let alone = !root.adapter_launches_only() && !matches!(root.state(), State::Terminated(_));

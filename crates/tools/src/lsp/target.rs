@@ -58,7 +58,7 @@ pub(crate) async fn resolve(kit: &Kit, args: &Arguments, cx: &RequestCx) -> Resu
         (Some(file), symbol) => {
             let (document, args) = carried::along(kit, file, args)?;
             match (symbol, args.line) {
-                (Some(symbol), Some(line)) => on_line(document, symbol, line, args.column),
+                (Some(symbol), Some(line)) => on_line(kit, document, symbol, line, args.column),
                 (Some(symbol), None) => in_file(kit, document, symbol, cx).await,
                 (None, Some(line)) => at(document, line, args.column),
                 (None, None) => Err(Failure::new(
@@ -169,6 +169,7 @@ fn line_bytes(document: &Document, index: &LineIndex, line: u64) -> Result<Range
 
 /// `name` or `name#2` on a line.
 fn on_line(
+    kit: &Kit,
     document: Document,
     symbol: &str,
     line: u64,
