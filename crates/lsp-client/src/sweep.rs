@@ -129,7 +129,7 @@ impl Sweep {
                 Some(before) if before != known => changes.push((path.clone(), CHANGED)),
                 Some(_) => {}
                 // One that was beyond those looked at is new only if it was written since.
-                None if before.cut && !before.at.is_some_and(|at| known.1.is_some_and(|it| it >= at)) => {}
+                None if before.cut && before.at.is_none_or(|at| known.1.is_none_or(|it| it < at)) => {}
                 None => changes.push((path.clone(), CREATED)),
             }
         }
