@@ -104,7 +104,7 @@ fn a_method_of_the_same_name_is_another_symbol() {
     });
     let start = sandbox.tree();
     rename("no_such_name", "x").fails("not_found");
-    let keyword = rename("Machine", "class").fails("not_found");
+    let keyword = rename("Machine", "class").fails("invalid_arguments");
     assert!(keyword.contains("is \"class\" a name"), "{keyword}");
     assert_eq!(sandbox.tree(), start);
     // A name that stands beside it already: done as asked, and said.

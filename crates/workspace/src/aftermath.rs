@@ -9,14 +9,15 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use ignore::{WalkBuilder, WalkState};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::content::{Content, Image};
 use crate::disk::{self, Found};
-use crate::git_index::Index;
+use crate::git_index::{Index, Look};
 use crate::journal::{Entry, Journal, Pack, StoredFolder, StoredStep};
 use crate::process::lock;
 use crate::transaction::LOCK;
@@ -62,6 +63,8 @@ pub struct Before {
     /// What git has, and as which blob.
     clean: HashMap<PathBuf, [u8; 20]>,
     git: Option<PathBuf>,
+    /// When the look began, by the clock that stamps files.
+    began: SystemTime,
 }
 
 /// What a command changed.
@@ -85,6 +88,10 @@ impl Stamp {
             mode: disk::mode(meta),
             is_link: meta.is_symlink(),
         }
+    }
+
+    fn look(&self) -> Look {
+        Look { size: self.size, ctime: self.ctime, mtime: self.mtime, inode: self.inode }
     }
 }
 
@@ -115,12 +122,16 @@ impl Aftermath {
 
     /// Notes what is there. Blocks: some 100 ms for 50,000 files.
     pub fn before(&self) -> Before {
+        let began = file_clock();
         let Seen { files, folders } = look(self.root());
         let index = Index::of(self.root().as_path());
+        let filtered = filtered(self.root(), index.as_ref(), &files);
         let (mut images, mut clean, mut left) = (HashMap::new(), HashMap::new(), MOST_BYTES);
         let mut read = std::mem::take(&mut *lock(&self.read));
         for (path, stamp) in &files {
-            let blob = index.as_ref().and_then(|it| it.clean(path, stamp.size, stamp.mtime, stamp.inode));
+            let is_filtered =
+                filtered.as_ref().is_none_or(|it| it.matched_path_or_any_parents(path, false).is_ignore());
+            let blob = index.as_ref().filter(|_| !is_filtered).and_then(|it| it.clean(path, stamp.look()));
             if let Some(blob) = blob {
                 clean.insert(path.clone(), blob);
                 continue;
@@ -135,7 +146,7 @@ impl Aftermath {
         }
         let kept = images.iter().map(|(path, image)| (path.clone(), (files[path], image.clone())));
         *lock(&self.read) = kept.collect();
-        Before { files, folders, images, clean, git: index.map(|index| index.git) }
+        Before { files, folders, images, clean, git: index.map(|index| index.git), began }
     }
 
     /// Finds what changed since, and puts it into the journal for `run`. Not to be dropped halfway.
@@ -151,10 +162,11 @@ impl Aftermath {
     ) -> Result<Wrote, StateError> {
         let this = Arc::clone(self);
         let work = move || {
-            let after = look(this.root());
-            (before, after)
+            let mut after = look(this.root());
+            let unsure = settle(this.root(), &before, &mut after);
+            (before, after, unsure)
         };
-        let Ok((mut before, after)) = tokio::task::spawn_blocking(work).await else {
+        let Ok((mut before, after, unsure)) = tokio::task::spawn_blocking(work).await else {
             return Ok(Wrote::default());
         };
         let changed: BTreeSet<PathBuf> = changed(&before.files, &after.files).into_iter().collect();
@@ -175,7 +187,12 @@ impl Aftermath {
             }
         }
         let (this, run, label) = (Arc::clone(self), run.clone(), label.to_owned());
-        let work = move || this.record(&before, &after, changed, run, label);
+        let work = move || {
+            let mut wrote = this.record(&before, &after, changed, run, label)?;
+            let why = "it was there, or came from where nobody looked";
+            wrote.lost.extend(unsure.into_iter().map(|path| (this.root().join(path), why.to_owned())));
+            Ok(wrote)
+        };
         tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Ok(Wrote::default()))
     }
 
@@ -352,6 +369,100 @@ fn changed(before: &BTreeMap<PathBuf, Stamp>, after: &BTreeMap<PathBuf, Stamp>) 
     let differs = before.iter().filter(|(path, stamp)| after.get(*path) != Some(*stamp));
     let new = after.keys().filter(|path| !before.contains_key(*path));
     differs.map(|(path, _)| path).chain(new).cloned().collect()
+}
+
+/// Puts right what was met only before or only after because an ignore file changed between: a file that
+/// is still there is not gone, and one that was there is not new. Gives those of which it is not known
+/// what they held. Blocks.
+fn settle(root: &AbsPath, before: &Before, after: &mut Seen) -> Vec<PathBuf> {
+    let there = |path: &Path| std::fs::symlink_metadata(root.join(path).as_path()).ok();
+    for path in before.files.keys() {
+        if !after.files.contains_key(path)
+            && let Some(meta) = there(path)
+            && (meta.is_file() || meta.is_symlink())
+        {
+            after.files.insert(path.clone(), Stamp::of(&meta));
+        }
+    }
+    for (path, mode) in &before.folders {
+        if !after.folders.contains_key(path) && there(path).is_some_and(|meta| meta.is_dir()) {
+            after.folders.insert(path.clone(), *mode);
+        }
+    }
+    let is_older = |time: std::io::Result<SystemTime>| time.is_ok_and(|time| time < before.began);
+    after.folders.retain(|path, _| {
+        before.folders.contains_key(path) || !there(path).is_some_and(|meta| is_older(meta.created()))
+    });
+    let known: std::collections::HashSet<u64> = before.files.values().map(|stamp| stamp.inode).collect();
+    let mut unsure = Vec::new();
+    after.files.retain(|path, stamp| {
+        // What was moved keeps its inode, and its content is kept under the old name.
+        if before.files.contains_key(path) || known.contains(&stamp.inode) {
+            return true;
+        }
+        let nanos = u64::try_from(stamp.ctime.1).unwrap_or_default();
+        let seconds = u64::try_from(stamp.ctime.0).unwrap_or_default();
+        let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_nanos(nanos);
+        if changed < before.began {
+            return false;
+        }
+        let was_there = there(path).is_some_and(|meta| is_older(meta.created()));
+        if was_there {
+            unsure.push(path.clone());
+        }
+        !was_there
+    });
+    unsure
+}
+
+/// The time that a file made now would have.
+#[cfg(target_os = "linux")]
+pub(crate) fn file_clock() -> SystemTime {
+    use rustix::time::{ClockId, clock_gettime};
+    let now = clock_gettime(ClockId::RealtimeCoarse);
+    let (seconds, nanos) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
+    let since =
+        Duration::from_secs(seconds.unwrap_or_default()) + Duration::from_nanos(nanos.unwrap_or_default());
+    SystemTime::UNIX_EPOCH + since
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn file_clock() -> SystemTime {
+    SystemTime::now()
+}
+
+/// The files whose content on the disk git turns into another for itself, which it may do without
+/// changing the size. `None`: it cannot be told which.
+fn filtered(root: &AbsPath, index: Option<&Index>, files: &BTreeMap<PathBuf, Stamp>) -> Option<Gitignore> {
+    let mut builder = GitignoreBuilder::new("");
+    let own = index.map(|index| (String::new(), index.git.join("info/attributes")));
+    let named = files.keys().filter(|path| path.file_name().is_some_and(|name| name == ".gitattributes"));
+    let named = named.map(|path| {
+        let folder = path.parent().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+        (folder, root.join(path).as_path().to_owned())
+    });
+    for (folder, path) in own.into_iter().chain(named) {
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
+            let mut words = line.split_whitespace();
+            let pattern = words.next().unwrap_or_default();
+            let turns = |word: &str| {
+                word.starts_with("filter=") || word.starts_with("working-tree-encoding=") || word == "ident"
+            };
+            if !words.any(turns) {
+                continue;
+            }
+            if pattern.starts_with(['"', '[']) {
+                return None;
+            }
+            let below = match pattern.trim_end_matches('/').contains('/') {
+                true => format!("/{folder}/{}", pattern.trim_start_matches('/')),
+                false => format!("/{folder}/**/{pattern}"),
+            };
+            builder.add_line(None, &below.replace("//", "/")).ok()?;
+        }
+    }
+    builder.build().ok()
 }
 
 /// Every file, link and folder below `root` that no ignore file of git's names.

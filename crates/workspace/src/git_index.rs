@@ -13,9 +13,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tracked {
     pub blob: [u8; 20],
+    ctime: (u32, u32),
     mtime: (u32, u32),
     inode: u32,
     size: u32,
+}
+
+/// How a file is now.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Look {
+    pub size: u64,
+    /// Of its last change of any kind, in seconds and nanoseconds.
+    pub ctime: (i64, i64),
+    /// Of its content's last change.
+    pub mtime: (i64, i64),
+    pub inode: u64,
 }
 
 /// The index of the repository that a folder is in.
@@ -29,18 +41,23 @@ pub(crate) struct Index {
 }
 
 impl Tracked {
-    /// Whether a file of this size, time and inode is surely as git has it. `written` is when the index
-    /// was: a file changed in the same moment may have been changed after it was seen.
-    fn is(&self, size: u64, mtime: (i64, i64), inode: u64, written: Option<SystemTime>) -> bool {
+    /// Whether a file of this size, times and inode is surely as git has it. `written` is when the index
+    /// was: a file changed in the same moment may have been changed after it was seen. The time of its
+    /// last change of any kind is looked at too, for a program may set the other back.
+    fn is(&self, seen: Look, written: Option<SystemTime>) -> bool {
+        let Look { size, ctime, mtime, inode } = seen;
         // What git keeps is cut to 32 bits.
         let cut = |n: u64| u32::try_from(n & 0xffff_ffff).unwrap_or_default();
+        let same = |(seconds, nanos): (i64, i64), kept: (u32, u32)| {
+            u32::try_from(seconds).ok() == Some(kept.0)
+                && (kept.1 == 0 || u32::try_from(nanos).ok() == Some(kept.1))
+        };
         let (seconds, nanos) = mtime;
-        let same_nanos = self.mtime.1 == 0 || u32::try_from(nanos).ok() == Some(self.mtime.1);
         let changed = u64::try_from(seconds).ok().zip(u32::try_from(nanos).ok());
         let changed = changed.map(|(seconds, nanos)| UNIX_EPOCH + Duration::new(seconds, nanos));
         cut(size) == self.size
-            && u32::try_from(seconds).ok() == Some(self.mtime.0)
-            && same_nanos
+            && same(mtime, self.mtime)
+            && same(ctime, self.ctime)
             && (self.inode == 0 || cut(inode) == self.inode)
             && changed.zip(written).is_some_and(|(changed, written)| changed < written)
     }
@@ -71,9 +88,9 @@ impl Index {
     }
 
     /// The blob of a file that is surely as git has it.
-    pub fn clean(&self, path: &Path, size: u64, mtime: (i64, i64), inode: u64) -> Option<[u8; 20]> {
+    pub fn clean(&self, path: &Path, seen: Look) -> Option<[u8; 20]> {
         let tracked = self.files.get(path)?;
-        tracked.is(size, mtime, inode, self.written).then_some(tracked.blob)
+        tracked.is(seen, self.written).then_some(tracked.blob)
     }
 }
 
@@ -93,6 +110,7 @@ fn parse(bytes: &[u8]) -> Option<Vec<(PathBuf, Tracked)>> {
         let start = at;
         let tracked = Tracked {
             blob: bytes.get(start + 40..start + 60)?.try_into().ok()?,
+            ctime: (word(start)?, word(start + 4)?),
             mtime: (word(start + 8)?, word(start + 12)?),
             inode: word(start + 20)?,
             size: word(start + 36)?,
@@ -179,9 +197,12 @@ mod tests {
                 let tracked = index.files[Path::new(name)];
                 let later = Some(SystemTime::now() + Duration::from_secs(5));
                 let mtime = (meta.mtime(), meta.mtime_nsec());
-                assert!(tracked.is(meta.len(), mtime, meta.ino(), later), "{version} {name}");
-                assert!(!tracked.is(meta.len() + 1, mtime, meta.ino(), later));
-                assert!(!tracked.is(meta.len(), mtime, meta.ino(), Some(UNIX_EPOCH)), "too close to be sure");
+                let ctime = (meta.ctime(), meta.ctime_nsec());
+                let seen = Look { size: meta.len(), ctime, mtime, inode: meta.ino() };
+                assert!(tracked.is(seen, later), "{version} {name}");
+                assert!(!tracked.is(Look { size: meta.len() + 1, ..seen }, later));
+                assert!(!tracked.is(Look { ctime: (ctime.0 + 1, ctime.1), ..seen }, later), "set back");
+                assert!(!tracked.is(seen, Some(UNIX_EPOCH)), "too close to be sure");
             }
             assert_eq!(Index::of(&root.join("sub")).unwrap().files.len(), 3);
         }

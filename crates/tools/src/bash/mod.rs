@@ -180,7 +180,7 @@ impl Bash {
     /// Puts what the command changed where `undo` finds it, whoever still waits for the answer.
     async fn compare(&self, before: Before, line: &str, cx: &ToolCx) -> Result<Wrote, Failure> {
         let (shell, run) = (Arc::clone(&self.kit.shell), cx.run.clone());
-        let label = format!("bash: {}", shell.redactor().redact(&short(line)));
+        let label = format!("bash: {}", short(&shell.redactor().redact(line)));
         let work = async move { shell.aftermath.after(before, &run, &label, &shell.processes).await };
         let failed = |error| Failure::new(ErrorCode::Internal, format!("{error}; please report this"));
         let wrote = self.kit.shell.spawn(work).await.map_err(failed)?;

@@ -5,6 +5,8 @@ use workspace::Redactor;
 
 /// A line longer than this is cut, and a key that is longer is none.
 const MOST_HELD: usize = 64 << 10;
+/// Held back of such a line: what may be the beginning of a secret.
+const MOST_TAIL: usize = 4 << 10;
 
 /// Takes bytes, gives text.
 pub(super) struct Scrubber {
@@ -26,9 +28,18 @@ impl Scrubber {
             ready = at;
         }
         if self.held.len() - ready > MOST_HELD {
-            ready = self.held.len();
+            ready = self.before_last_word();
         }
         self.take(ready)
+    }
+
+    /// Where the last word begins; of a very long one, a part of its end.
+    fn before_last_word(&self) -> usize {
+        let from = self.held.len().saturating_sub(MOST_TAIL);
+        let space = self.held[from..].iter().rposition(u8::is_ascii_whitespace);
+        // No character is parted: bytes that go on with one begin with the bits 10.
+        let starts = || (from..self.held.len()).find(|at| self.held[*at] & 0xc0 != 0x80);
+        space.map_or_else(|| starts().unwrap_or(from), |at| from + at)
     }
 
     /// The line that is being written, as it stands: for who waits for more of it.
@@ -72,6 +83,11 @@ mod tests {
         assert_eq!(out, "a\n[redacted:MY_TOKEN] b\n[redacted:private-key]\n");
         assert_eq!(scrubber.rest(), "c é");
         let long = "x".repeat(MOST_HELD + 1);
-        assert_eq!(scrubber.push(long.as_bytes()).len(), long.len(), "nothing is held for ever");
+        let out = scrubber.push(long.as_bytes()).len();
+        assert!(out >= long.len() - MOST_TAIL, "nothing is held for ever");
+        scrubber.rest();
+        let mut out = scrubber.push(format!("{long} hunter2-").as_bytes());
+        out.push_str(&scrubber.push(b"hunter2 and on\n"));
+        assert!(out.ends_with("x [redacted:MY_TOKEN] and on\n"), "{}", &out[out.len() - 60..]);
     }
 }

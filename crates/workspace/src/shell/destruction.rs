@@ -58,10 +58,25 @@ pub(super) fn recursive_delete(seen: &Seen<'_>, tell: Tell<'_>) {
                                 | "-empty"
                                 | "-size"
                                 | "-mmin"
+                                | "-amin"
+                                | "-atime"
+                                | "-cmin"
+                                | "-ctime"
+                                | "-group"
+                                | "-inum"
+                                | "-ipath"
+                                | "-iregex"
+                                | "-nogroup"
+                                | "-nouser"
+                                | "-perm"
+                                | "-user"
+                                | "-wholename"
+                                | "-xtype"
                         )
                     });
                     for start in starts {
-                        if narrowed && !start.text.starts_with(['/', UNKNOWN]) {
+                        let is_home = seen.places.home.as_ref() == Some(&start.text);
+                        if narrowed && (is_home || !start.text.starts_with(['/', UNKNOWN])) {
                             continue;
                         }
                         all_of(&start.text);

@@ -48,9 +48,11 @@ pub(super) fn reverse_shell(seen: &Seen<'_>, tell: Tell<'_>) {
         let args = || command.args().iter().map(|word| word.text.as_str());
         let runs = match name {
             "nc" | "ncat" | "netcat" => {
-                command.has('e', "exec")
-                    || command.has('c', "")
-                    || args().any(|arg| arg.starts_with("--sh-exec"))
+                // With `-z` it only looks whether somebody listens.
+                !command.has('z', "")
+                    && (command.has('e', "exec")
+                        || command.has('c', "")
+                        || args().any(|arg| arg.starts_with("--sh-exec")))
             }
             "socat" => args().any(|arg| {
                 let arg = arg.to_ascii_uppercase();

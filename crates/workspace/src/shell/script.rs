@@ -155,6 +155,9 @@ impl Script {
             self.doubt("a script that cannot be parsed to its end");
             self.guess(&text);
         }
+        if hides_substitution(tree.root_node(), &text) {
+            self.doubt("a substitution where the grammar sees none");
+        }
         self.node(tree.root_node(), &text, &Around::default());
         self.fed(before);
         self.nested -= 1;
@@ -218,7 +221,9 @@ impl Script {
                 children(node).into_iter().for_each(|child| self.node(child, src, around));
                 let name = node.child_by_field_name("name").map(|name| text(name, src)).unwrap_or_default();
                 let calls = self.commands[before..].iter().filter(|it| it.name() == name).count();
-                if calls > 1 {
+                // One after the other they are a recursion, as over a tree.
+                let body = text(node, src).replace("&&", "").replace("||", "").replace(">&", "");
+                if calls > 1 && body.contains(['&', '|']) {
                     self.bombs.push(name.to_owned());
                 }
             }
@@ -261,9 +266,12 @@ impl Script {
             self.inside(child, src, around);
         }
         let before = self.commands.len();
-        match body {
-            Some(body) => self.node(body, src, &inner),
-            None => self.bare(&inner),
+        if let Some(body) = body {
+            self.node(body, src, &inner);
+        }
+        // A test or an assignment is no command, and its redirection writes all the same.
+        if self.commands.len() == before {
+            self.bare(&inner);
         }
         for (statement, is_piped) in then {
             let input = if is_piped { Input::Pipe(before..self.commands.len()) } else { Input::None };
@@ -546,4 +554,45 @@ fn separates(gap: &str) -> bool {
         escaped = c == '\\' && !escaped;
     }
     false
+}
+
+/// Whether a command stands in a text without being seen there: the grammar takes backquotes in
+/// here-documents and in `${x:=…}` for text.
+fn hides_substitution(root: Node<'_>, src: &str) -> bool {
+    let mut shown = std::collections::HashSet::new();
+    let mut silent: Vec<std::ops::Range<usize>> = Vec::new();
+    let mut quoted: Vec<std::ops::Range<usize>> = Vec::new();
+    let mut waiting = vec![root];
+    while let Some(node) = waiting.pop() {
+        let range = node.byte_range();
+        match node.kind() {
+            "command_substitution" => {
+                shown.extend([range.start, range.end.saturating_sub(1)]);
+                if src.as_bytes().get(range.start) == Some(&b'`') {
+                    quoted.push(range);
+                }
+            }
+            "raw_string" | "ansi_c_string" | "comment" => silent.push(range),
+            "heredoc_redirect" => {
+                let parts = children(node);
+                let literal = parts
+                    .iter()
+                    .any(|it| it.kind() == "heredoc_start" && text(*it, src).contains(['\'', '"', '\\']));
+                let body = parts.iter().find(|it| it.kind() == "heredoc_body").filter(|_| literal);
+                silent.extend(body.map(|it| it.byte_range()));
+            }
+            _ => {}
+        }
+        let mut cursor = node.walk();
+        waiting.extend(node.named_children(&mut cursor));
+    }
+    let bytes = src.as_bytes();
+    let opens =
+        |at: usize| bytes[at] == b'`' || (bytes[at..].starts_with(b"$(") && !bytes[at..].starts_with(b"$(("));
+    (0..bytes.len()).filter(|at| opens(*at) && !shown.contains(at)).any(|at| {
+        let slashes = bytes[..at].iter().rev().take_while(|byte| **byte == b'\\').count();
+        let is_in = |ranges: &[std::ops::Range<usize>]| ranges.iter().any(|range| range.contains(&at));
+        let is_escaped = slashes % 2 == 1 && !(bytes[at] == b'`' && is_in(&quoted));
+        !is_escaped && !is_in(&silent)
+    })
 }

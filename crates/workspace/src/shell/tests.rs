@@ -51,6 +51,9 @@ fn doubts(line: &str, worst: &str) {
 fn what_a_search_for_words_would_miss() {
     for line in [
         "find / -delete",
+        "setsid -f rm -rf /",
+        "strace -c rm -rf /",
+        "[ a ] > /dev/sda",
         "rm -r /",
         r"r\m -rf /",
         r#""rm" '-rf' "/""#,
@@ -141,6 +144,11 @@ fn what_a_search_for_words_would_miss() {
 fn what_a_search_for_words_would_find() {
     for line in [
         "rm -rf -- node_modules",
+        "find . -xtype l -delete",
+        "find . -type f -user root -delete",
+        "find ~ -name .DS_Store -delete",
+        "nc -zvc localhost 80",
+        "fib() { if [ $1 -lt 2 ]; then echo $1; else echo $(( $(fib $(($1-1))) + $(fib $(($1-2))) )); fi; }; fib 9",
         "cargo test websocket_connect_should_push",
         "dd of=./test.img",
         "git log --grep=mkfs",
@@ -230,7 +238,8 @@ fn what_surely_changes_nothing() {
         "ls -l | head",
         "git status; git log -3",
         "cd x && cat a 2>/dev/null",
-        "echo \"$(wc -l < x)\"",
+        "echo \"$(wc -l < x)\" `pwd` '`a`' \\`",
+        "cat <<'E' # `a`\n`touch a`\nE",
         "grep -r a . | sort -u | wc -l",
     ] {
         assert_eq!(may_write(line), line.contains("sort"), "{line}");
@@ -245,6 +254,12 @@ fn what_surely_changes_nothing() {
         "git checkout x",
         "ls; touch a",
         "sh x",
+        "[ a ] > f",
+        "unset x > f",
+        "(( 1 )) > f",
+        "for i in 1; do [ a ]; done > f",
+        "cat <<E\n`touch r`\nE",
+        "ls; echo ${x:=`touch r`}",
     ] {
         assert!(may_write(line), "{line}");
     }

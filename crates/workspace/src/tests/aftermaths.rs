@@ -118,3 +118,63 @@ async fn what_cannot_come_back_is_said() {
     let (wrote, _) = run(&fixture, |_| {}).await;
     assert!(wrote.commit.is_none() && wrote.files.is_empty() && wrote.lost.is_empty());
 }
+
+#[tokio::test]
+async fn what_an_ignore_file_hid_before_is_not_taken_for_new() {
+    let fixture = Fixture::new(&[(".gitignore", ".env\nkept/\n"), (".env", "mine\n"), ("kept/x", "x\n")]);
+    let root = fixture.workspace.root().as_path().to_owned();
+    std::fs::create_dir(root.join(".git")).unwrap();
+    later_than(&root.join(".env"));
+    let (wrote, _) = run(&fixture, |root| {
+        std::fs::write(root.join(".gitignore"), "new.txt\n").unwrap();
+        std::fs::write(root.join("made"), "made\n").unwrap();
+        std::fs::write(root.join("kept/x"), "y\n").unwrap();
+    })
+    .await;
+    assert_eq!(names(&fixture, &wrote), [".gitignore", "made"]);
+    let lost: Vec<String> = wrote.lost.iter().map(|(path, _)| fixture.workspace.relative(path)).collect();
+    assert_eq!(lost, ["kept/x"]);
+    undo(&fixture).await;
+    assert_eq!(std::fs::read_to_string(root.join(".env")).unwrap(), "mine\n");
+    assert!(root.join("kept/x").exists() && !root.join("made").exists());
+}
+
+#[tokio::test]
+async fn what_an_ignore_file_hides_now_is_not_taken_for_gone() {
+    let fixture = Fixture::new(&[("a.txt", "a\n"), ("sub/b.txt", "b\n")]);
+    let (wrote, _) = run(&fixture, |root| {
+        std::fs::write(root.join(".gitignore"), "*.txt\nsub/\n").unwrap();
+        std::fs::write(root.join("a.txt"), "other\n").unwrap();
+    })
+    .await;
+    assert_eq!(names(&fixture, &wrote), [".gitignore", "a.txt"]);
+    undo(&fixture).await;
+    let root = fixture.workspace.root().as_path();
+    assert_eq!(std::fs::read_to_string(root.join("a.txt")).unwrap(), "a\n");
+    assert!(root.join("sub/b.txt").exists() && !root.join(".gitignore").exists());
+}
+
+#[tokio::test]
+async fn what_a_filter_of_git_turns_is_not_taken_from_git() {
+    let fixture = Fixture::new(&[("a.cfg", "a\n"), ("b.txt", "b\n"), ("sub/c.x", "c\n")]);
+    let root = fixture.workspace.root().as_path().to_owned();
+    std::fs::write(root.join(".gitattributes"), "*.cfg filter=local\n*.txt text\n").unwrap();
+    std::fs::write(root.join("sub/.gitattributes"), "*.x ident\n").unwrap();
+    git(&root, &["init", "-q"]);
+    age(&root);
+    age(&root.join("sub"));
+    git(&root, &["add", "."]);
+    let before = Aftermath::new(fixture.workspace.clone()).before();
+    assert!(before.is_from_git("b.txt"));
+    assert!(!before.is_from_git("a.cfg") && !before.is_from_git("sub/c.x"));
+}
+
+/// Waits until a file made now is later than this one.
+fn later_than(path: &Path) {
+    let made = std::fs::metadata(path).unwrap().created().unwrap();
+    let begun = std::time::Instant::now();
+    while crate::aftermath::file_clock() <= made {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20));
+        std::thread::yield_now();
+    }
+}
