@@ -24,6 +24,18 @@ pub(crate) enum Verb {
     Rename(String),
 }
 
+/// The normal form of a path without blanks at its ends, which a line of this dialect cannot say.
+fn destination(path: &str) -> String {
+    let mut path = path.to_owned();
+    loop {
+        let normal = normal_path(path.trim());
+        if normal == path {
+            return path;
+        }
+        path = normal;
+    }
+}
+
 /// Reads one line that is not a header or a row; `None` when its first word is no verb.
 pub(crate) fn parse(line: &str) -> Option<Result<Operation, Kind>> {
     let line = line.trim();
@@ -36,8 +48,10 @@ pub(crate) fn parse(line: &str) -> Option<Result<Operation, Kind>> {
         "CUT" => cut(rest, &mut repairs),
         "REM" if rest.is_empty() => Ok(Verb::Remove),
         "REM" => Err(Kind::Trailing(excerpt(rest))),
-        "MV" if normal_path(rest).is_empty() => Err(Kind::NoDestination),
-        "MV" => Ok(Verb::Rename(normal_path(rest))),
+        "MV" => match destination(rest) {
+            to if to.is_empty() => Err(Kind::NoDestination),
+            to => Ok(Verb::Rename(to)),
+        },
         _ => return None,
     };
     if word != upper {

@@ -194,3 +194,11 @@ fn the_examples_of_the_manuals_are_patches() {
         }
     }
 }
+
+#[test]
+fn a_destination_prints_as_what_is_read_again() {
+    for to in ["b /", "./ b", "a/ /.", "a/b /../ "] {
+        let (patch, _) = hashline::Patch::parse(&format!("[a#3F2A]\nMV {to}\n")).unwrap();
+        assert_eq!(hashline::Patch::parse(&patch.to_string()).unwrap().0, patch, "{to:?}");
+    }
+}
