@@ -1,0 +1,51 @@
+//! A few words of a text around those that were looked for, in one line.
+
+const BEFORE: usize = 6;
+const WORDS: usize = 28;
+const CHARS: usize = 200;
+
+/// The words around the first place with as many of `wanted` as any other place has.
+pub(crate) fn of(text: &str, wanted: &[&str]) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let marks: Vec<u64> = words
+        .iter()
+        .map(|word| {
+            let mut mark = 0;
+            agent::each_word(word, |token| {
+                if let Some(at) = wanted.iter().position(|it| *it == token) {
+                    mark |= 1 << (at % 64);
+                }
+            });
+            mark
+        })
+        .collect();
+    let count = |at: usize| {
+        let end = (at + WORDS - BEFORE).min(words.len());
+        marks[at..end].iter().fold(0, |all, mark| all | mark).count_ones()
+    };
+    // The earliest of the best.
+    let best = (0..words.len()).filter(|at| marks[*at] != 0).rev().max_by_key(|at| count(*at)).unwrap_or(0);
+    let from = best.saturating_sub(BEFORE);
+    let to = (from + WORDS).min(words.len());
+    let line = words[from..to].join(" ");
+    let cut: String = line.chars().take(CHARS).collect();
+    let before = if from > 0 { "… " } else { "" };
+    let after = if to < words.len() || cut.len() < line.len() { " …" } else { "" };
+    format!("{before}{cut}{after}")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_first_place_with_the_most_words_is_shown() {
+        let filler = "lorem ipsum ".repeat(40);
+        let text = format!("alpha {filler} beta\n\tAlpha gamma {filler} alpha beta");
+        let excerpt = super::of(&text, &["alpha", "beta"]);
+        assert!(excerpt.contains("ipsum beta Alpha gamma lorem"), "{excerpt}");
+        assert!(excerpt.starts_with("… ") && excerpt.ends_with(" …"), "{excerpt}");
+        assert_eq!(super::of("short", &["absent"]), "short");
+        assert_eq!(super::of("", &["absent"]), "");
+        let long = super::of(&"ä".repeat(5_000), &["a"]);
+        assert_eq!(long.chars().count(), 202);
+    }
+}

@@ -1,0 +1,278 @@
+//! The index itself: one document an entry of a session. What it knows of each file is kept with its own commits, so that
+//! both are of one moment.
+
+use std::collections::{BTreeMap, HashMap};
+
+use agent::SessionStore;
+use agent::store::StoreError;
+use serde::{Deserialize, Serialize};
+use tantivy::collector::TopDocs;
+use tantivy::query::{BooleanQuery, Occur, PhraseQuery, TermQuery};
+use tantivy::schema::{
+    Field, IndexRecordOption, STORED, STRING, Schema, TextFieldIndexing, TextOptions, Value as _,
+};
+use tantivy::tokenizer::{BoxTokenStream, Token, TokenStream, Tokenizer};
+use tantivy::{Index, IndexWriter, ReloadPolicy, TantivyDocument, Term};
+use workspace::StateDir;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::directory::Files;
+use crate::query::Query;
+use crate::{Failed, texts};
+
+/// Of what is indexed and how; another one is made again.
+const FORMAT: u32 = 2;
+/// Memory of the one thread that indexes.
+const HEAP: usize = 50_000_000;
+const WORDS: &str = "words";
+
+/// What the index knows, written with each of its commits.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Known {
+    format: u32,
+    files: BTreeMap<String, KnownFile>,
+}
+
+/// A session's file, as far as it is indexed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct KnownFile {
+    modified_ms: u64,
+    size: u64,
+    /// Of its text, whole lines of the newest version: how many bytes, and what they hash to.
+    bytes: usize,
+    hash: String,
+    /// Its session, and the one that this was forked from.
+    session: String,
+    parent: Option<String>,
+}
+
+pub(crate) struct SessionIndex {
+    index: Index,
+    fields: Fields,
+    known: Known,
+}
+
+#[derive(Clone, Copy)]
+struct Fields {
+    file: Field,
+    entry: Field,
+    timestamp: Field,
+    text: Field,
+}
+
+/// Entries that fit, in no order.
+pub(crate) struct Found {
+    pub entries: Vec<FoundEntry>,
+    pub only_some_words: bool,
+}
+
+pub(crate) struct FoundEntry {
+    pub file: String,
+    pub entry: String,
+    pub timestamp: String,
+    pub score: f32,
+    /// How many sessions that are there its own descends from, by forks.
+    pub forks: usize,
+}
+
+impl SessionIndex {
+    /// Opens what is in the folder, or begins there. `Err` when what is there is damaged or of another format.
+    pub fn open(dir: StateDir) -> Result<SessionIndex, Failed> {
+        let mut schema = Schema::builder();
+        let words = TextFieldIndexing::default()
+            .set_tokenizer(WORDS)
+            .set_index_option(IndexRecordOption::WithFreqsAndPositions);
+        let fields = Fields {
+            file: schema.add_text_field("file", STRING | STORED),
+            entry: schema.add_text_field("entry", STORED),
+            timestamp: schema.add_text_field("timestamp", STORED),
+            text: schema.add_text_field("text", TextOptions::default().set_indexing_options(words)),
+        };
+        let index = Index::open_or_create(Files(dir), schema.build())?;
+        let damaged = index.validate_checksum()?;
+        if !damaged.is_empty() {
+            return Err(Failed::Index(format!("damaged files: {damaged:?}")));
+        }
+        index.tokenizers().register(WORDS, Words);
+        let known = match index.load_metas()?.payload {
+            None => Known { format: FORMAT, files: BTreeMap::new() },
+            Some(known) => {
+                serde_json::from_str(&known).map_err(|error| Failed::Index(format!("its state: {error}")))?
+            }
+        };
+        if known.format != FORMAT {
+            return Err(Failed::Index(format!("it is of format {}", known.format)));
+        }
+        Ok(SessionIndex { index, fields, known })
+    }
+
+    /// Takes what changed in the sessions' files since. `Err` when one is gone, so that nothing of it stays: the index is then
+    /// to be made again.
+    pub fn update(&mut self, store: &SessionStore, warnings: &mut Vec<String>) -> Result<(), Failed> {
+        let files = store.files()?;
+        if let Some(gone) = self.known.files.keys().find(|name| files.iter().all(|file| file.name != **name))
+        {
+            return Err(Failed::Index(format!("{gone} was deleted")));
+        }
+        let mut writer: Option<IndexWriter> = None;
+        for file in files {
+            let known = self.known.files.get(&file.name);
+            if known.is_some_and(|it| (it.modified_ms, it.size) == (file.modified_ms, file.size)) {
+                continue;
+            }
+            let session = match store.load_file(&file.name) {
+                Ok(session) => session,
+                Err(error @ StoreError::Unreadable { .. }) => {
+                    warnings.push(error.to_string());
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let writer = match &mut writer {
+                Some(writer) => writer,
+                none => none.insert(self.index.writer_with_num_threads(1, HEAP)?),
+            };
+            let text = session.text();
+            // What follows the last line break is still being written, or was cut by a crash.
+            let whole = text.rfind('\n').map_or(0, |at| at + 1);
+            // Files are only appended to; one that begins otherwise than it did is indexed anew.
+            let from = match known {
+                Some(it) if text.get(..it.bytes).is_some_and(|text| hash(text) == it.hash) => it.bytes,
+                Some(_) => {
+                    writer.delete_term(Term::from_field_text(self.fields.file, &file.name));
+                    0
+                }
+                None => 0,
+            };
+            for entry in session.entries.iter().filter(|it| it.line.start >= from && it.line.end < whole) {
+                let Some((_, text)) = texts::of(&session, entry) else { continue };
+                let mut document = TantivyDocument::new();
+                document.add_text(self.fields.file, &file.name);
+                document.add_text(self.fields.entry, &entry.id);
+                document.add_text(self.fields.timestamp, &entry.timestamp);
+                document.add_text(self.fields.text, &text);
+                writer.add_document(document)?;
+            }
+            let known = KnownFile {
+                modified_ms: file.modified_ms,
+                size: file.size,
+                bytes: whole,
+                hash: hash(&text[..whole]),
+                session: session.header.id.clone(),
+                parent: session.header.parent_session.clone(),
+            };
+            self.known.files.insert(file.name, known);
+        }
+        if let Some(mut writer) = writer {
+            let known =
+                serde_json::to_string(&self.known).map_err(|error| Failed::Index(error.to_string()))?;
+            let mut commit = writer.prepare_commit()?;
+            commit.set_payload(&known);
+            commit.commit()?;
+            writer.wait_merging_threads()?;
+        }
+        Ok(())
+    }
+
+    pub fn search(&self, query: &Query, limit: usize) -> Result<Found, Failed> {
+        let reader = self.index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
+        let searcher = reader.searcher();
+        let forks = self.forks();
+        let ask = |wanted: Occur| -> Result<Vec<FoundEntry>, Failed> {
+            let mut parts: Vec<(Occur, Box<dyn tantivy::query::Query>)> = Vec::new();
+            parts.extend(query.wanted.iter().map(|words| (wanted, self.part(words))));
+            parts.extend(query.unwanted.iter().map(|words| (Occur::MustNot, self.part(words))));
+            let top = TopDocs::with_limit(limit).order_by_score();
+            let found = searcher.search(&BooleanQuery::new(parts), &top)?;
+            let entry = |(score, address)| {
+                let document: TantivyDocument = searcher.doc(address)?;
+                let text = |field| {
+                    let value = document.get_first(field);
+                    value.and_then(|value| value.as_str()).unwrap_or_default().to_owned()
+                };
+                let Fields { file, entry, timestamp, .. } = self.fields;
+                let file = text(file);
+                let forks = forks.get(file.as_str()).copied().unwrap_or_default();
+                Ok(FoundEntry { file, entry: text(entry), timestamp: text(timestamp), score, forks })
+            };
+            found.into_iter().map(entry).collect()
+        };
+        let entries = ask(Occur::Must)?;
+        if !entries.is_empty() || query.wanted.len() < 2 {
+            return Ok(Found { entries, only_some_words: false });
+        }
+        let entries = ask(Occur::Should)?;
+        Ok(Found { only_some_words: !entries.is_empty(), entries })
+    }
+
+    /// By file, how many of the sessions here it descends from.
+    fn forks(&self) -> HashMap<&str, usize> {
+        let parents: HashMap<&str, Option<&str>> =
+            self.known.files.values().map(|it| (it.session.as_str(), it.parent.as_deref())).collect();
+        let count = |file: &KnownFile| {
+            let ancestors =
+                std::iter::successors(file.parent.as_deref().filter(|id| parents.contains_key(id)), |id| {
+                    parents.get(id).copied().flatten().filter(|id| parents.contains_key(id))
+                });
+            // Files that name each other in a ring do not keep us.
+            ancestors.take(parents.len()).count()
+        };
+        self.known.files.iter().map(|(name, file)| (name.as_str(), count(file))).collect()
+    }
+
+    fn part(&self, words: &[String]) -> Box<dyn tantivy::query::Query> {
+        let mut terms: Vec<Term> =
+            words.iter().map(|word| Term::from_field_text(self.fields.text, word)).collect();
+        match terms.len() {
+            1 => Box::new(TermQuery::new(terms.remove(0), IndexRecordOption::WithFreqs)),
+            _ => Box::new(PhraseQuery::new(terms)),
+        }
+    }
+}
+
+fn hash(text: &str) -> String {
+    format!("{:032x}", xxh3_128(text.as_bytes()))
+}
+
+/// The words of the tools' index, so that `parseHeader` is found by `header`.
+#[derive(Clone)]
+struct Words;
+
+/// Longer ones are data.
+const LONGEST: usize = 200;
+
+impl Tokenizer for Words {
+    type TokenStream<'a> = BoxTokenStream<'a>;
+
+    fn token_stream<'a>(&'a mut self, text: &'a str) -> BoxTokenStream<'a> {
+        let mut words = Vec::new();
+        agent::each_word(text, |word| words.push(word.to_owned()));
+        BoxTokenStream::new(Stream { words: words.into_iter(), token: Token::default() })
+    }
+}
+
+struct Stream {
+    words: std::vec::IntoIter<String>,
+    token: Token,
+}
+
+impl TokenStream for Stream {
+    fn advance(&mut self) -> bool {
+        loop {
+            let Some(word) = self.words.next() else { return false };
+            self.token.position = self.token.position.wrapping_add(1);
+            if word.len() <= LONGEST {
+                self.token.text = word;
+                return true;
+            }
+        }
+    }
+
+    fn token(&self) -> &Token {
+        &self.token
+    }
+
+    fn token_mut(&mut self) -> &mut Token {
+        &mut self.token
+    }
+}

@@ -1,0 +1,64 @@
+//! What somebody looks for. Every text is a query: nothing in it can be wrong.
+
+/// What somebody looks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Query {
+    /// Each a word, or several that stand beside each other.
+    pub wanted: Vec<Vec<String>>,
+    /// The same, of what must not be there.
+    pub unwanted: Vec<Vec<String>>,
+}
+
+impl Query {
+    pub fn parse(text: &str) -> Query {
+        let mut query = Query::default();
+        let mut rest = text.trim_start();
+        while !rest.is_empty() {
+            let (is_unwanted, from) = match rest.strip_prefix('-') {
+                Some(after) => (true, after),
+                None => (false, rest),
+            };
+            let (part, after) = match from.strip_prefix('"') {
+                // A quote that nothing ends goes to the end.
+                Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
+                None => from.split_at(from.find(char::is_whitespace).unwrap_or(from.len())),
+            };
+            let mut words = Vec::new();
+            agent::each_word(part, |word| words.push(word.to_owned()));
+            if !words.is_empty() {
+                if is_unwanted { &mut query.unwanted } else { &mut query.wanted }.push(words);
+            }
+            rest = after.trim_start();
+        }
+        query
+    }
+
+    /// Every word that is wanted.
+    pub fn words(&self) -> Vec<&str> {
+        self.wanted.iter().flatten().map(String::as_str).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_names_quotes_and_what_must_not_be_there() {
+        let parsed = |text: &str| {
+            let Query { wanted, unwanted } = Query::parse(text);
+            let join =
+                |all: Vec<Vec<String>>| all.iter().map(|it| it.join(" ")).collect::<Vec<_>>().join("|");
+            format!("{} - {}", join(wanted), join(unwanted))
+        };
+        for (text, expected) in [
+            ("rename parseHeader", "rename|parse header - "),
+            ("\"two words\" -not -\"nor these\"", "two words - not|nor these"),
+            ("\"open", "open - "),
+            ("a:b^2 (c AND d)~ é", "a b 2|c|and|d|e - "),
+            (" - -- \"\" ", " - "),
+        ] {
+            assert_eq!(parsed(text), expected, "{text}");
+        }
+    }
+}
