@@ -100,6 +100,25 @@ fn reading_leaves_the_project_as_it_is() {
 }
 
 #[test]
+fn a_file_is_named_from_the_current_folder() {
+    let sandbox = Sandbox::with(&[
+        (".git/HEAD", "ref: refs/heads/main\n"),
+        ("a.txt", "root\n"),
+        ("sub/a.txt", "below\n"),
+    ]);
+    for (file, header, text) in [
+        ("a.txt", "[sub/a.txt#", "below"),
+        ("./a.txt", "[sub/a.txt#", "below"),
+        ("../a.txt", "[a.txt#", "root"),
+    ] {
+        let mut command = sandbox.command_anywhere(&["read", file]);
+        let output = command.current_dir(sandbox.project().join("sub")).output().unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert!(shown.starts_with(header) && shown.contains(text), "{file}: {shown}");
+    }
+}
+
+#[test]
 fn a_project_configuration_that_nobody_trusts_is_not_used() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n"), (".pilcrow/config.toml", "no_such_key = 1\n")]);
     sandbox.run(&["read", "a.txt"]).expect(0);

@@ -95,10 +95,13 @@ fn an_agent_has_its_own_words_tools_and_files() {
     put(&person(&sandbox, "agents/reviewer/resources/rules.md"), "No tabs.\n");
     put(&person(&sandbox, "agents/reviewer/tools.toml"), "disable = ['write', 'edit']\ndiscovery = 'off'\n");
     let rules = person(&sandbox, "agents/reviewer/resources/rules.md");
+    // The words name a file by a relative path; where that is they are followed by.
+    let resources = rules.parent().expect("a folder").display().to_string();
+    let told = format!("Paths above that begin with resources/ are in {resources}: read them there.");
     let model = script(
         &sandbox,
         &[
-            json!({"expect": {"system_contains": ["You review;"], "tools_include": ["read", "undo"], "tools_exclude": ["write", "edit", "search_tools"]},
+            json!({"expect": {"system_contains": ["You review;", told], "tools_include": ["read", "undo"], "tools_exclude": ["write", "edit", "search_tools"]},
                 "tool_calls": [{"name": "read", "arguments": {"path": rules}}]}),
             json!({"expect": {"last_is_error": false, "last_contains": ["No tabs."]},
                 "tool_calls": [{"name": "read", "arguments": {"path": "a.txt"}}]}),
@@ -106,6 +109,26 @@ fn an_agent_has_its_own_words_tools_and_files() {
         ],
     );
     sandbox.run(&["run", "review", "--agent", "reviewer", "--model", &model]).expect(0);
+    // What it is made of is shown, and an editor can work as it.
+    let shown = sandbox.run(&["config", "show", "--agent", "reviewer"]).expect(0).stdout;
+    assert!(shown.contains("\"write\",  # ") && shown.contains("tools.toml:1"), "{shown}");
+    assert!(!sandbox.run(&["config", "show"]).expect(0).stdout.contains("tools.toml"));
+    let ran = sandbox.run(&["config", "show", "--agent", "reviwer"]).expect(1);
+    assert!(ran.stderr.contains("there are reviewer"), "{ran:?}");
+    let mut sandbox = sandbox;
+    let asked = script(
+        &sandbox,
+        &[
+            json!({"expect": {"system_contains": ["You review;"], "tools_exclude": ["write", "edit"]}, "text": "Looked."}),
+        ],
+    );
+    sandbox.variables.insert("PILCROW_MODEL".to_owned(), asked);
+    let mut editor = Editor::start_as(&sandbox, &["--agent", "reviewer"]);
+    let session = editor.run("pilcrow.prompt", json!({"text": "review"}));
+    assert_eq!(editor.ended(&session), "done");
+    editor.told("Looked.");
+    editor.shut_down();
+    sandbox.variables.remove("PILCROW_MODEL");
     for (name, part) in [("reviwer", "there are reviewer"), ("../agents/reviewer", "there is no agent")] {
         let ran = sandbox.run(&["run", "review", "--agent", name, "--model", &model]).expect(2);
         assert!(ran.stderr.contains(part), "{ran:?}");
@@ -116,6 +139,32 @@ fn an_agent_has_its_own_words_tools_and_files() {
         ran.stderr.contains("tools.toml:2: there is no key `tools.disabel`; the nearest is `tools.disable`"),
         "{ran:?}"
     );
+}
+
+#[test]
+fn a_setting_that_changes_during_a_run_counts_from_the_next_turn() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    let write = |path: &str, text: &str| json!({"tool_calls": [{"name": "write", "arguments": {"path": path, "content": text, "overwrite": true}}]});
+    let model = script(
+        &sandbox,
+        &[
+            write("b.txt", "allowed\n"),
+            write(
+                ".pilcrow/config.toml",
+                "policy.rules = ['deny write c.txt']\nrun.turn_limit = 4\nlsp.max_warm = 2\n[tools]\ndiscovery = 'off'\n",
+            ),
+            json!({"expect": {"tools_include": ["undo"]}, "tool_calls": [{"name": "write", "arguments": {"path": "c.txt", "content": "x"}}]}),
+            json!({"expect": {"last_is_error": true, "last_contains": ["deny write c.txt"]}, "tool_calls": [{"name": "read", "arguments": {"path": "a.txt"}}]}),
+            json!({"text": "never asked"}),
+        ],
+    );
+    let ran = sandbox.run(&["run", "go", "--yes", "--json", "--model", &model]).expect(1);
+    assert!(
+        ran.stdout.contains("\"reason\":\"turn_limit\"") && !ran.stdout.contains("never asked"),
+        "{ran:?}"
+    );
+    assert!(ran.stdout.contains("lsp.max_warm (from the next run on)"), "{ran:?}");
+    assert!(!sandbox.project().join("c.txt").exists());
 }
 
 #[test]
@@ -156,6 +205,37 @@ fn what_changes_during_a_run_counts_from_the_next_turn() {
 }
 
 #[test]
+fn what_was_said_is_found_in_every_conversation_until_it_is_deleted() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    let say = |prompt: &str, answer: &str| {
+        let model = script(&sandbox, &[json!({"text": answer})]);
+        sandbox.run(&["run", prompt, "--model", &model]).expect(0);
+    };
+    let none = sandbox.run(&["sessions", "search", "frobnicate"]).expect(0);
+    assert!(none.stdout.is_empty() && none.stderr.contains("no entry"), "{none:?}");
+    say("please frobnicate it", "Done with parseHeader.");
+    say("and this too", "It was frobnicated before.");
+    let found = |args: &[&str]| -> Vec<Value> {
+        let args = [&["sessions", "search", "--json"], args].concat();
+        let lines = sandbox.run(&args).expect(0).stdout;
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let one = found(&["frobnicate"]);
+    assert_eq!((one.len(), &one[0]["text"]), (1, &json!("please frobnicate it")), "{one:?}");
+    assert_eq!(found(&["header", "--limit", "1"])[0]["type"], "assistant");
+    assert_eq!(found(&["header", "--all"])[0]["text"], "Done with parseHeader.");
+    let place = sandbox.project().canonicalize().unwrap();
+    assert_eq!(found(&["--all", "header"])[0]["cwd"], place.display().to_string());
+    let shown = sandbox.run(&["sessions", "search", "was", "frobnicated"]).expect(0).stdout;
+    assert!(shown.contains("It was frobnicated before."), "{shown}");
+    sandbox.run(&["sessions", "search", "\"\""]).expect(2);
+    let id = one[0]["session"].as_str().unwrap();
+    sandbox.run(&["sessions", "delete", id]).expect(0);
+    assert_eq!(found(&["frobnicate"]), [Value::Null; 0]);
+    assert_eq!(found(&["frobnicated"]).len(), 1);
+}
+
+#[test]
 fn a_conversation_is_put_into_fewer_words_by_hand() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     // Far more than what stays as it is.
@@ -179,6 +259,20 @@ fn a_conversation_is_put_into_fewer_words_by_hand() {
     let mut editor = Editor::start(&sandbox);
     editor.run("pilcrow.compact", json!({}));
     editor.told("short as it is");
+    editor.shut_down();
+    // One that goes on is stopped first.
+    let mut sandbox = sandbox;
+    let waits = json!({"text": long, "wait_for_cancel": true});
+    let model = script(&sandbox, &[waits]);
+    sandbox.variables.insert("PILCROW_MODEL".to_owned(), model);
+    let mut editor = Editor::start(&sandbox);
+    let session = editor.run("pilcrow.prompt", json!({"text": "go on for ever"}));
+    let there = || sandbox.run(&["sessions", "list", "--json"]).expect(0).stdout.contains(&session);
+    assert!(tests::wait_for(Duration::from_secs(30), there), "no file of the conversation");
+    editor.run("pilcrow.compact", json!({ "session": session }));
+    assert_eq!(editor.ended(&session), "stopped");
+    editor.told("words");
+    assert!(!editor.all("window/showMessage").iter().any(|it| it.to_string().contains("being written")));
     editor.shut_down();
     sandbox.mark().none_left(Duration::from_secs(20));
 }

@@ -9,7 +9,7 @@ use tests::{Batch, Sandbox};
 const SOURCE: &str = "one\ntwo\nthree\nfour\n";
 
 /// A person's adapter for `*.txt` that follows this script.
-fn with_adapter(script: &Value) -> Sandbox {
+pub fn with_adapter(script: &Value) -> Sandbox {
     let sandbox = Sandbox::with(&[("a.txt", SOURCE)]);
     let file = sandbox.beside("script.json");
     let mut script = script.clone();
@@ -18,21 +18,34 @@ fn with_adapter(script: &Value) -> Sandbox {
     std::fs::write(&file, script.to_string()).expect("the script");
     let folder = sandbox.home().join("config/adapters/debuggers");
     std::fs::create_dir_all(&folder).expect("the person's folder");
-    let definition = format!(
-        "format = 1\nname = \"scripted\"\npatterns = [\"*.txt\"]\nverified = false\n\
-         command.candidates = [{:?}]\ncommand.args = [{file:?}]\n[launch]\nprogram = \"${{program}}\"\n\
-         [install]\nhow = \"page\"\npage = \"x\"\n",
-        scripted_debug_adapter()
-    );
-    std::fs::write(folder.join("scripted.toml"), definition).expect("the definition");
+    std::fs::write(folder.join("scripted.toml"), definition(&file, "")).expect("the definition");
     sandbox
 }
 
-fn stopped() -> Value {
+/// The definition of an adapter that follows a script, with what is peculiar to it.
+fn definition(script: &std::path::Path, quirks: &str) -> String {
+    format!(
+        "format = 1\nname = \"scripted\"\npatterns = [\"*.txt\"]\nverified = false\n\
+         command.candidates = [{:?}]\ncommand.args = [{script:?}]\n[launch]\nprogram = \"${{program}}\"\n\
+         [quirks]\n{quirks}\n[install]\nhow = \"page\"\npage = \"x\"\n",
+        scripted_debug_adapter()
+    )
+}
+
+/// As `with_adapter`, and the adapter has these peculiarities.
+fn peculiar(quirks: &str) -> Sandbox {
+    let sandbox = with_adapter(&json!({}));
+    let text = definition(&sandbox.beside("script.json"), quirks);
+    let file = sandbox.home().join("config/adapters/debuggers/scripted.toml");
+    std::fs::write(file, text).expect("the definition");
+    sandbox
+}
+
+pub fn stopped() -> Value {
     json!({"event": {"event": "stopped", "body": {"reason": "breakpoint", "threadId": 1, "allThreadsStopped": true}}})
 }
 
-fn stops(sandbox_path: &str) -> Value {
+pub fn stops(sandbox_path: &str) -> Value {
     json!({"commands": {
         "configurationDone": [[{"body": {}}, stopped()]],
         "stackTrace": [[{"body": {"totalFrames": 2, "stackFrames": [
@@ -242,14 +255,14 @@ fn what_is_missing_is_named_with_the_way_to_get_it() {
 }
 
 /// As `with_adapter`, with more that the adapter can and where the script may name files of the project.
-fn follows(sandbox: &Sandbox, can: &Value, script: &Value) {
+pub fn follows(sandbox: &Sandbox, can: &Value, script: &Value) {
     let mut script = script.clone();
     script["record"] = json!(sandbox.beside("record.jsonl"));
     script["capabilities"] = can.clone();
     std::fs::write(sandbox.beside("script.json"), script.to_string()).expect("the script");
 }
 
-fn asked(sandbox: &Sandbox, command: &str) -> Vec<Value> {
+pub fn asked(sandbox: &Sandbox, command: &str) -> Vec<Value> {
     let record = std::fs::read_to_string(sandbox.beside("record.jsonl")).expect("the record");
     let all = record.lines().map(|line| serde_json::from_str::<Value>(line).expect("a message"));
     all.filter(|it| it["command"] == command).map(|it| it["arguments"].clone()).collect()
@@ -360,16 +373,37 @@ fn a_trace_ends_with_the_call_that_it_began_in() {
         json!([{"body": {"totalFrames": count, "stackFrames": (1..=count).map(one).collect::<Vec<_>>()}}])
     };
     let n = |value: &str| json!([{"body": {"result": value, "variablesReference": 0}}]);
-    // The snapshot of the launch, and two looks at the beginning; then the call has returned to its own kind.
+    // The snapshot of the launch, and a look at the beginning; then the call has returned to its own kind.
     let script = json!({"commands": {
         "configurationDone": [[{"body": {}}, stopped()]],
-        "stackTrace": [frames(2), frames(2), frames(2), frames(1)],
+        "stackTrace": [frames(2), frames(2), frames(1)],
         "evaluate": [n("1"), n("2")]}});
     follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &script);
     let mut batch = Batch::start(&sandbox);
     batch.call("debug", &launch()).ok();
     let said = batch.call("debug", &json!({"action": "trace", "expression": "n"})).ok();
     assert!(said.contains("this call of f returned (1 step)") && !said.contains("1 -> 2"), "{said}");
+    batch.end();
+}
+
+#[test]
+fn a_configuration_that_cannot_start_says_why() {
+    let sandbox = with_adapter(&json!({}));
+    let folder = sandbox.project().join(".vscode");
+    std::fs::create_dir(&folder).expect("a folder");
+    let one = |name: &str, kind: &str, program: &str| json!({"name": name, "type": kind, "request": "launch", "program": program});
+    let configs = json!({"configurations": [one("good", "scripted", "a.txt"),
+        one("not built", "scripted", "${workspaceFolder}/out/a"), one("other", "cobol", "a.txt")]});
+    std::fs::write(folder.join("launch.json"), configs.to_string()).expect("the file");
+    let mut batch = Batch::start(&sandbox);
+    let answer = batch.call("debug", &json!({"action": "configs"}));
+    let said = answer.ok();
+    let line = |name: &str| said.lines().find(|it| it.starts_with(name)).expect("its line").to_owned();
+    assert_eq!(line("good:"), "good: launch scripted (scripted)");
+    assert!(line("not built:").contains("its program ") && line("not built:").contains("out/a is not there"));
+    assert!(line("other:").contains("no debug adapter is known for the type `cobol`"), "{said}");
+    let lacks = &answer.value["details"]["configs"];
+    assert!(lacks[0]["lacks"].is_null() && lacks[1]["lacks"].is_string(), "{lacks}");
     batch.end();
 }
 
@@ -386,5 +420,162 @@ fn a_compound_with_a_configuration_that_is_not_there_starts_nothing() {
     let said = batch.call("debug", &json!({"action": "launch", "config": "both"})).fails("not_found");
     assert!(said.contains("there is no configuration `two`"), "{said}");
     assert!(!sandbox.beside("record.jsonl").exists(), "one was started");
+    batch.end();
+}
+
+/// The answers of a program that a signal stops, and that then ends well.
+fn signalled(text: &str, pid: u32) -> Value {
+    let stop =
+        json!({"event": {"event": "stopped", "body": {"reason": "signal", "threadId": 1, "text": text}}});
+    json!({"commands": {
+        "configurationDone": [[{"body": {}},
+            {"event": {"event": "process", "body": {"name": "a", "systemProcessId": pid}}}, stop]],
+        "evaluate": [[{"body": {"result": "It stopped with signal SIGUSR2, User defined signal 2.\n", "variablesReference": 0}}]],
+        "continue": [[{"body": {}}, {"event": {"event": "exited", "body": {"exitCode": 0}}},
+            {"event": {"event": "terminated"}}]]}})
+}
+
+#[test]
+fn a_signal_after_which_a_program_goes_on_is_no_failure_of_its_test() {
+    let nobody = 0;
+    for (text, pid, said) in [
+        ("SIGUSR1", nobody, "test a.txt (executable) passed"),
+        ("SIGSEGV", nobody, "stopped here; `continue` tells whether it fails by this"),
+        // The number of this test's own process, which does not handle it.
+        ("SIGABRT", std::process::id(), "fails here"),
+        // Asked for by the adapter's command.
+        ("", nobody, "test a.txt (executable) passed"),
+    ] {
+        if pid != nobody && !cfg!(target_os = "linux") {
+            continue;
+        }
+        let sandbox = peculiar("tells_signal = \"info program\"\n[tests.executable]");
+        follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &signalled(text, pid));
+        let mut batch = Batch::start(&sandbox);
+        let test = json!({"action": "test", "program": "a.txt", "adapter": "scripted"});
+        let answer = batch.call("debug", &test).ok();
+        assert!(answer.contains(said), "{text}: {answer}");
+        let passed = answer.contains("1 stop that something waits for passed over");
+        assert_eq!(passed, said.contains("passed"), "{text}: {answer}");
+        batch.end();
+    }
+}
+
+#[test]
+fn a_signal_that_the_stop_does_not_name_is_asked_for() {
+    let sandbox = peculiar("tells_signal = \"info program\"");
+    follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &signalled("", 0));
+    let mut batch = Batch::start(&sandbox);
+    let answer = batch.call("debug", &launch());
+    assert!(answer.ok().contains("stopped: signal, SIGUSR2 (thread 1)"), "{}", answer.ok());
+    assert_eq!(answer.value["details"]["signal"], "SIGUSR2");
+    batch.end();
+}
+
+#[test]
+fn what_cannot_be_read_of_a_stop_leaves_the_rest() {
+    let stack = |path: &std::path::Path| {
+        json!([[{"body": {"stackFrames": [{"id": 1, "name": "inner", "line": 2,
+        "column": 1, "source": {"path": path}}]}}]])
+    };
+    let fails = json!([[{"fail": "Cannot access memory"}]]);
+    for what in ["variables", "scopes", "stackTrace"] {
+        let sandbox = with_adapter(&json!({}));
+        let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
+        let mut script = json!({"commands": {"configurationDone": [[{"body": {}}, stopped()]],
+            "stackTrace": stack(&path)}});
+        script["commands"][what] = fails.clone();
+        follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &script);
+        let mut batch = Batch::start(&sandbox);
+        let said = batch.call("debug", &launch()).ok();
+        assert!(said.contains("stopped: breakpoint (thread 1)"), "{what}: {said}");
+        assert!(said.contains("Cannot access memory"), "{what}: {said}");
+        assert_eq!(said.contains("in inner at a.txt:2"), what != "stackTrace", "{said}");
+        batch.end();
+    }
+}
+
+#[test]
+fn locals_of_another_call_are_not_told_as_changed() {
+    for (thread, depth) in [(2, 1), (1, 2)] {
+        let sandbox = with_adapter(&json!({}));
+        let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
+        let frame =
+            |id: u64| json!({"id": id, "name": "f", "line": 2, "column": 1, "source": {"path": path}});
+        let stack =
+            |count: u64| json!([{"body": {"stackFrames": (1..=count).map(frame).collect::<Vec<_>>()}}]);
+        let locals = |n: &str| {
+            json!([{"body": {"variables": [{"name": "n", "value": n, "variablesReference": 0},
+            {"name": "m", "value": "1", "variablesReference": 0}]}}])
+        };
+        let mut other = stopped();
+        other["event"]["body"]["threadId"] = json!(thread);
+        let script = json!({"commands": {
+            "configurationDone": [[{"body": {}}, stopped()]],
+            "continue": [[{"body": {}}, other]],
+            "stackTrace": [stack(1), stack(depth)],
+            "variables": [locals("3"), locals("4")]}});
+        follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &script);
+        let mut batch = Batch::start(&sandbox);
+        assert!(batch.call("debug", &launch()).ok().contains("n = 3"));
+        let said = batch.call("debug", &json!({"action": "continue"})).ok();
+        assert!(said.contains("n = 4") && said.contains("m = 1") && !said.contains("was 3"), "{said}");
+        batch.end();
+    }
+}
+
+#[test]
+fn a_trace_stays_in_its_thread_and_tells_a_return_of_its_own_call_only() {
+    for (thread, names, ended) in [
+        (2, &["f", "main"][..], "thread 2 stopped: breakpoint"),
+        (1, &["g", "f", "main"], "the program stopped in g, which f called"),
+        (1, &["main"], "f returned"),
+    ] {
+        let sandbox = with_adapter(&json!({}));
+        let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
+        let stack = |names: &[&str]| {
+            let one = |(id, name): (usize, &&str)| {
+                json!({"id": id + 1, "name": name, "line": 2, "column": 1,
+                "source": {"path": path}})
+            };
+            json!([{"body": {"stackFrames": names.iter().enumerate().map(one).collect::<Vec<_>>()}}])
+        };
+        let n = |value: &str| json!([{"body": {"result": value, "variablesReference": 0}}]);
+        let mut next = stopped();
+        next["event"]["body"]["threadId"] = json!(thread);
+        let begin = || stack(&["f", "main"]);
+        let script = json!({"commands": {
+            "configurationDone": [[{"body": {}}, stopped()]],
+            "next": [[{"body": {}}, next]],
+            "stackTrace": [begin(), begin(), stack(names)],
+            "evaluate": [n("1"), n("2")]}});
+        follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &script);
+        let mut batch = Batch::start(&sandbox);
+        batch.call("debug", &launch()).ok();
+        let said = batch.call("debug", &json!({"action": "trace", "expression": "n"})).ok();
+        assert!(said.contains(ended) && !said.contains("1 -> 2"), "{said}");
+        batch.end();
+    }
+}
+
+#[test]
+fn a_probe_writes_nothing_to_a_programs_own_output() {
+    let sandbox = peculiar("logs_in_program = true");
+    let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
+    let script = json!({"commands": {
+        "configurationDone": [[{"body": {}}, stopped()]],
+        "stackTrace": [[{"body": {"stackFrames": [{"id": 1, "name": "f", "line": 2, "column": 1,
+            "source": {"path": path}}]}}]],
+        "evaluate": [[{"body": {"result": "7", "variablesReference": 0}}]],
+        "continue": [[{"body": {}}, stopped()],
+            [{"body": {}}, {"event": {"event": "exited", "body": {"exitCode": 0}}}, {"event": {"event": "terminated"}}]]}});
+    follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true, "supportsLogPoints": true}), &script);
+    let mut batch = Batch::start(&sandbox);
+    let probe = json!({"action": "probe", "program": "a.txt",
+        "points": [{"file": "a.txt", "line": 2, "expressions": ["n"]}]});
+    let said = batch.call("debug", &probe).ok();
+    assert!(said.contains("a.txt:2: 2 passes\n") && said.contains("| 2 | a.txt:2 | n = 7 |"), "{said}");
+    assert!(said.contains("it was held at each pass"), "{said}");
+    assert!(asked(&sandbox, "setBreakpoints").iter().all(|it| it["breakpoints"][0]["logMessage"].is_null()));
     batch.end();
 }

@@ -1,5 +1,6 @@
-//! Whole sessions with every real adapter, each asked the same: a breakpoint with a condition before the
-//! start, a log point, a step, an expression, a changed variable, threads, an exception, a restart, the end.
+//! Whole sessions with every real adapter, each asked the same: a breakpoint with a condition or a hit count
+//! before the start, a log point, a step, an expression, a changed variable, threads and a chosen one, an
+//! exception, a restart, the end.
 //! Slow: real debuggers.
 //!
 //! What each passed is written where `PILCROW_DEBUGGER_RESULTS` says, for the table in
@@ -40,6 +41,66 @@ int main(void) {
   printf(\"total %d\\n\", total);
   if (getenv(\"FAIL\")) abort();
   return 3;
+}
+";
+
+/// An exception that is caught, and a thread that another one waits for.
+const CPP: &str = "\
+#include <atomic>
+#include <cstdio>
+#include <stdexcept>
+#include <thread>
+static std::atomic<bool> started;
+static void work(int n) {
+  while (!started) std::this_thread::yield();
+  int twice = n * 2;
+  std::printf(\"twice %d\\n\", twice);
+}
+int main(int count, char **) {
+  if (count > 1) {
+    std::thread worker(work, 21);
+    started = true;
+    worker.join();
+    return 0;
+  }
+  try {
+    throw std::runtime_error(\"no more\");
+  } catch (const std::exception &error) {
+    std::printf(\"caught %s\\n\", error.what());
+  }
+  return 3;
+}
+";
+
+const PYTHON_THREADS: &str = "\
+import threading
+
+
+def work(n):
+    twice = n * 2
+    print('twice', twice)
+
+
+worker = threading.Thread(target=work, args=(21,))
+worker.start()
+worker.join()
+";
+
+const GO_THREADS: &str = "\
+package main
+
+import \"fmt\"
+
+func work(n int, done chan bool) {
+	twice := n * 2
+	fmt.Println(\"twice\", twice)
+	done <- true
+}
+
+func main() {
+	done := make(chan bool)
+	go work(21, done)
+	<-done
 }
 ";
 
@@ -126,6 +187,16 @@ fn action(name: &str) -> Value {
 /// One adapter with its program: where it stops, and what it says there.
 struct Flow {
     adapter: &'static str,
+    /// The language, of an adapter that is tried with several.
+    with: Option<&'static str>,
+    /// The pass of the line with the condition at which that is true, where hits can be counted.
+    hit: Option<&'static str>,
+    /// A program that throws what it catches, and the filter that stops it; where the program itself has
+    /// no exception.
+    throws: Option<(&'static str, &'static str)>,
+    /// A program with a thread that waits for another, the line at which that one is stopped, and where the
+    /// first one waits.
+    threads: Option<(&'static str, (&'static str, u64), &'static str)>,
     program: &'static str,
     file: &'static str,
     /// The line with the condition.
@@ -198,24 +269,92 @@ impl Flow {
             let parts: Vec<&str> = ["stopped: exception"].iter().chain(self.exception).copied().collect();
             go(&mut batch, &parts);
         }
-        passed.insert("exception stop", !self.exception.is_empty());
         go(&mut batch, self.end);
         passed.insert("end", true);
         if let Some((_, _, written)) = self.log {
             assert!(wrote.contains(written), "the log point wrote nothing: {wrote}");
         }
         passed.insert("log point", self.log.is_some());
+        passed.insert("hit count", self.counts(&mut batch));
+        passed.insert("exception stop", self.throws(&mut batch) || !self.exception.is_empty());
+        passed.insert("a chosen thread", self.chooses(&mut batch));
         assert!(batch.end().0.success());
         sandbox.mark().none_left(Duration::from_secs(20));
-        leave(self.adapter, &passed);
+        leave(self.adapter, self.with, &passed);
+    }
+
+    fn launch(&self, program: &str, more: Value) -> Value {
+        let mut launch = json!({"action": "launch", "program": program, "adapter": self.adapter});
+        for (name, value) in more.as_object().expect("parameters") {
+            launch[name] = value.clone();
+        }
+        launch
+    }
+
+    /// Stops at the pass that is asked for, as with the condition.
+    #[track_caller]
+    fn counts(&self, batch: &mut Batch) -> bool {
+        let point = |hit: &str| json!([{"file": self.file, "line": self.stop.0, "hit": hit}]);
+        let Some(hit) = self.hit else {
+            let launch = self.launch(self.program, json!({"breakpoints": point("2"), "timeout": 120}));
+            batch.call("debug", &launch).fails("unsupported");
+            return false;
+        };
+        let launch = self.launch(self.program, json!({"breakpoints": point(hit)}));
+        let at = format!("{}:{}", self.file, self.stop.0);
+        let parts: Vec<&str> = ["stopped: breakpoint", &at].iter().chain(self.shows).copied().collect();
+        says(batch, &launch, &parts);
+        says(batch, &action("terminate"), &["ended"]);
+        true
+    }
+
+    #[track_caller]
+    fn throws(&self, batch: &mut Batch) -> bool {
+        let Some((program, filter)) = self.throws else { return false };
+        says(
+            batch,
+            &self.launch(program, json!({"exceptions": [filter]})),
+            &["stopped: exception", "in main at t.cpp:19"],
+        );
+        says(batch, &action("continue"), &["ended with exit code 3", "caught no more"]);
+        true
+    }
+
+    /// Looks at the stack of a thread that did not stop by itself, and steps the one that did.
+    #[track_caller]
+    fn chooses(&self, batch: &mut Batch) -> bool {
+        let Some((program, (file, line), waits)) = self.threads else { return false };
+        let points = json!([{"file": file, "line": line}]);
+        let launch = self.launch(program, json!({"breakpoints": points, "args": ["x"]}));
+        let stopped = says(batch, &launch, &["stopped: breakpoint", &format!("{file}:{line}")]);
+        let threads = says(batch, &action("threads"), &["thread "]);
+        let threads: Vec<i64> = threads["threads"].as_array().expect("a list").iter().map(number).collect();
+        assert!(threads.len() > 1, "{threads:?}");
+        let stack = |batch: &mut Batch, thread: i64| {
+            let answer = batch
+                .call("debug", &json!({"action": "stack", "thread": thread, "timeout": 120, "count": 50}));
+            answer.ok().to_owned()
+        };
+        let others: Vec<i64> = threads.into_iter().filter(|it| json!(it) != stopped["thread"]).collect();
+        let stacks: Vec<String> = others.iter().map(|thread| stack(batch, *thread)).collect();
+        assert!(stacks.iter().any(|it| it.contains(waits)), "{waits} is in none of {stacks:?}");
+        let step = json!({"action": "step_over", "thread": stopped["thread"]});
+        says(batch, &step, &["stopped: step", &format!("{file}:{}", line + 1)]);
+        says(batch, &action("terminate"), &["ended"]);
+        true
     }
 }
 
+fn number(thread: &Value) -> i64 {
+    thread["thread"].as_i64().expect("a number")
+}
+
 /// Writes what an adapter passed, where the results are wanted.
-fn leave(adapter: &str, passed: &BTreeMap<&str, bool>) {
+fn leave(adapter: &str, with: Option<&str>, passed: &BTreeMap<&str, bool>) {
     let Some(folder) = std::env::var_os("PILCROW_DEBUGGER_RESULTS").map(PathBuf::from) else { return };
-    let result = json!({ "server": adapter, "version": version(adapter), "passed": passed });
-    std::fs::write(folder.join(format!("{adapter}.json")), result.to_string()).expect("the results");
+    let result = json!({ "server": adapter, "with": with, "version": version(adapter), "passed": passed });
+    let name = format!("{adapter}-{}.json", with.unwrap_or("one"));
+    std::fs::write(folder.join(name), result.to_string()).expect("the results");
 }
 
 /// What the tested adapter says of itself, else what is installed for the tests.
@@ -251,14 +390,20 @@ fn build(sandbox: &Sandbox, program: &str, args: &[&str]) {
     assert!(built.expect("it starts").success());
 }
 
-fn c() -> Sandbox {
-    let sandbox = Sandbox::with(&[("c.c", C)]);
+fn native() -> Sandbox {
+    let sandbox = Sandbox::with(&[("c.c", C), ("t.cpp", CPP), ("r.rs", RUST)]);
     build(&sandbox, "gcc", &["-g", "-O0", "-o", "c", "c.c"]);
+    build(&sandbox, "g++", &["-g", "-O0", "-pthread", "-o", "t", "t.cpp"]);
+    build(&sandbox, "rustc", &["-g", "-o", "r", "r.rs"]);
     sandbox
 }
 
 const NATIVE: Flow = Flow {
     adapter: "",
+    with: Some("C, C++"),
+    hit: Some("3"),
+    throws: Some(("t", "cpp_throw")),
+    threads: Some(("t", ("t.cpp", 8), "main at t.cpp:1")),
     program: "c",
     file: "c.c",
     stop: (4, "b == 2"),
@@ -271,15 +416,34 @@ const NATIVE: Flow = Flow {
     restarts: true,
 };
 
+const NATIVE_RUST: Flow = Flow {
+    with: Some("Rust"),
+    throws: None,
+    threads: None,
+    program: "r",
+    file: "r.rs",
+    stop: (2, "b == 2"),
+    shows: &["a = 1", "b = 2"],
+    log: Some((11, "it is {total} now", "it is 6 now")),
+    // `sum` is also a name of the standard library's, which LLDB takes first.
+    evaluate: ("a + b", "= 3"),
+    set: Ok("a"),
+    ..NATIVE
+};
+
 #[test]
 fn debugpy() {
     if !slow("debugpy") {
         return;
     }
-    let sandbox = Sandbox::with(&[("a.py", PYTHON)]);
+    let sandbox = Sandbox::with(&[("a.py", PYTHON), ("t.py", PYTHON_THREADS)]);
     let start = sandbox.tree();
     let flow = Flow {
         adapter: "debugpy",
+        with: None,
+        hit: Some("2"),
+        throws: None,
+        threads: Some(("t.py", ("t.py", 5), "<module> at t.py:1")),
         program: "a.py",
         file: "a.py",
         stop: (4, "item == 2"),
@@ -298,38 +462,44 @@ fn debugpy() {
 #[test]
 fn gdb() {
     if slow("gdb") {
-        Flow { adapter: "gdb", ..NATIVE }.run(&c());
+        Flow { adapter: "gdb", throws: Some(("t", "throw")), ..NATIVE }.run(&native());
+    }
+}
+
+#[test]
+fn gdb_rust() {
+    if slow("gdb_rust") {
+        Flow { adapter: "gdb", ..NATIVE_RUST }.run(&native());
     }
 }
 
 #[test]
 fn lldb_dap() {
     if slow("lldb_dap") {
-        Flow { adapter: "lldb-dap", ..NATIVE }.run(&c());
+        Flow { adapter: "lldb-dap", ..NATIVE }.run(&native());
+    }
+}
+
+#[test]
+fn lldb_dap_rust() {
+    if slow("lldb_dap_rust") {
+        Flow { adapter: "lldb-dap", ..NATIVE_RUST }.run(&native());
     }
 }
 
 #[test]
 fn codelldb() {
-    if !slow("codelldb") {
-        return;
+    if slow("codelldb") {
+        Flow { adapter: "codelldb", ..NATIVE }.run(&native());
     }
-    let sandbox = Sandbox::with(&[("r.rs", RUST)]);
-    build(&sandbox, "rustc", &["-g", "-o", "r", "r.rs"]);
-    let flow = Flow {
-        adapter: "codelldb",
-        program: "r",
-        file: "r.rs",
-        stop: (2, "b == 2"),
-        shows: &["a = 1", "b = 2"],
-        log: Some((11, "it is {total} now", "it is 6 now")),
-        // `sum` is also a name of the standard library's, which the debugger takes first.
-        evaluate: ("a + b", "= 3"),
+}
+
+#[test]
+fn codelldb_rust() {
+    if slow("codelldb_rust") {
         // It cannot set a number of Rust's.
-        set: Err("not_applied"),
-        ..NATIVE
-    };
-    flow.run(&sandbox);
+        Flow { adapter: "codelldb", set: Err("not_applied"), ..NATIVE_RUST }.run(&native());
+    }
 }
 
 #[test]
@@ -339,6 +509,10 @@ fn js_debug() {
     }
     let flow = Flow {
         adapter: "js-debug",
+        with: None,
+        hit: Some("3"),
+        throws: None,
+        threads: None,
         program: "a.js",
         file: "a.js",
         stop: (2, "b === 2"),
@@ -358,10 +532,16 @@ fn delve() {
     if !slow("delve") {
         return;
     }
-    let sandbox = Sandbox::with(&[("main.go", GO), ("go.mod", "module example.org/tested\n\ngo 1.19\n")]);
+    let module = "module example.org/tested\n\ngo 1.19\n";
+    let files = [("main.go", GO), ("threads/main.go", GO_THREADS), ("go.mod", module)];
+    let sandbox = Sandbox::with(&files);
     let start = sandbox.tree();
     let flow = Flow {
         adapter: "delve",
+        with: None,
+        hit: None,
+        throws: None,
+        threads: Some(("threads", ("threads/main.go", 6), "main.main at threads/main.go:1")),
         program: "main.go",
         file: "main.go",
         stop: (6, "b == 2"),
@@ -384,6 +564,10 @@ fn bash_dap() {
     }
     let flow = Flow {
         adapter: "bash-dap",
+        with: None,
+        hit: None,
+        throws: None,
+        threads: None,
         program: "s.sh",
         file: "s.sh",
         stop: (4, "(( sum == 3 ))"),

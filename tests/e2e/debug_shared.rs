@@ -432,6 +432,24 @@ fn what_the_person_started_is_looked_into() {
 }
 
 #[test]
+fn a_program_that_is_not_saved_is_asked_about_where_the_person_wants_that() {
+    let mut sandbox = stopping();
+    sandbox.variables.insert("PILCROW_RUN_ON_UNSAVED".to_owned(), "ask".to_owned());
+    let mut editor = Editor::start(&sandbox);
+    let file = tests::editor::uri(&sandbox, "a.txt");
+    editor.open(&file, "plaintext", "one\ntwo\nthree\nfour\n");
+    editor.replace(&file, 0..3, "ONE");
+    editor.answers.push_back(Some("Yes"));
+    editor.answers.push_back(Some("Deny"));
+    let run = editor.run("pilcrow.prompt", json!({"text": "debug a.txt stopping at a.txt:2"}));
+    editor.ended(&run);
+    let asked = editor.told("Run it although a file is not saved?");
+    assert!(asked.contains("debug launch a.txt") && asked.contains("not saved: a.txt"), "{asked}");
+    assert!(!sandbox.beside("record.jsonl").exists(), "its adapter was started all the same");
+    editor.shut_down();
+}
+
+#[test]
 fn a_plugin_joins_over_the_language_server() {
     let sandbox = stopping();
     let mut editor = Editor::start(&sandbox);
@@ -475,4 +493,71 @@ fn a_plugin_joins_over_the_language_server() {
     batch.call("debug", &json!({"action": "terminate"})).ok();
     assert!(batch.end().0.success());
     editor.shut_down();
+}
+
+const GO: &str = "\
+package main
+
+import \"fmt\"
+
+func main() {
+	total := 0
+	for i := 0; i < 4; i++ {
+		total += i
+	}
+	fmt.Println(total)
+}
+";
+
+const NODE: &str = "\
+let total = 0;
+for (let i = 0; i < 4; i++) {
+  total += i;
+}
+console.log(total);
+";
+
+/// Two conditions on one line: either of them stops.
+#[test]
+fn conditions_of_both_on_one_line() {
+    if !slow("conditions_of_both_on_one_line") {
+        return;
+    }
+    for (adapter, program, file, source, first, line) in [
+        ("js-debug", "a.js", "a.js", NODE, 1, 3),
+        ("delve", "main.go", "main.go", GO, 6, 8),
+        ("lldb-dap", "c", "c.c", C, 7, 9),
+        ("codelldb", "c", "c.c", C, 7, 9),
+    ] {
+        let sandbox = Sandbox::with(&[(file, source), ("go.mod", "module example.org/a\n\ngo 1.19\n")]);
+        if program == "c" {
+            let mut gcc = Command::new("gcc");
+            gcc.current_dir(sandbox.project()).args(["-g", "-O0", "-o", "c", "c.c"]);
+            assert!(gcc.status().expect("gcc starts").success());
+        }
+        let mut batch = Batch::start(&sandbox);
+        let launch = json!({"action": "launch", "program": program, "adapter": adapter, "breakpoints": [
+            {"file": file, "line": first}, {"file": file, "line": line, "condition": "i == 3"}]});
+        let stopped = says(&mut batch, &launch, "stopped: ");
+        let session = stopped["session"].as_str().expect("its session");
+
+        let mut person = Scripted::start(&sandbox, session);
+        let about = json!({"adapterID": "pilcrow", "pathFormat": "path", "linesStartAt1": true, "columnsStartAt1": true});
+        assert_eq!(person.ask("initialize", about)["success"], true);
+        person.send("attach", json!({}));
+        person.wait("event", "initialized");
+        let path = sandbox.project().join(file).canonicalize().expect("the file");
+        let set = json!({"source": {"path": path}, "breakpoints": [{"line": line, "condition": "i == 1"}]});
+        let placed = person.ask("setBreakpoints", set);
+        assert_eq!(placed["body"]["breakpoints"][0]["verified"], true, "{adapter}: {placed}");
+        assert_eq!(person.ask("configurationDone", json!({}))["success"], true);
+
+        let more = |action: &str| json!({"action": action, "session": session, "expression": "i"});
+        for i in ["i = 1", "i = 3"] {
+            says(&mut batch, &more("continue"), "stopped: breakpoint");
+            says(&mut batch, &more("evaluate"), i);
+        }
+        says(&mut batch, &more("terminate"), "ended");
+        assert!(batch.end().0.success());
+    }
 }

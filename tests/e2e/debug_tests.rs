@@ -96,6 +96,9 @@ class TestSum(unittest.TestCase):
 
     def test_nothing(self):
         self.assertEqual(sum([]), 0)
+
+    def test_nothing_more(self):
+        self.assertEqual(sum([]), 1)
 ";
 
 #[test]
@@ -216,6 +219,8 @@ test('adds up', () => {
 });
 
 test('nothing', () => {});
+
+test('nothing more', () => expect(1).toBe(2));
 ";
 
 #[test]
@@ -239,6 +244,8 @@ test('adds up', () => {
 });
 
 test('nothing', () => {});
+
+test('nothing more', () => expect(1).toBe(2));
 ";
 
 #[test]
@@ -322,6 +329,34 @@ fn a_probe_changes_nothing_and_a_trace_tells_changes() {
     assert_eq!(changes, ["1", "3", "6"]);
     assert!(batch.end().0.success());
     sandbox.mark().none_left(Duration::from_secs(20));
+}
+
+/// `exceptions: ["panic"]`, and what an adapter has beside it where another name is given.
+#[test]
+fn a_rust_panic() {
+    if !slow("a_rust_panic") {
+        return;
+    }
+    let program = "fn half(n: i32) -> i32 {\n    if n % 2 == 1 {\n        panic!(\"{} is odd\", n);\n    }\n    n / 2\n}\n\nfn main() {\n    half(3);\n}\n";
+    for adapter in ["codelldb", "lldb-dap", "gdb"] {
+        let sandbox = Sandbox::with(&[("r.rs", program)]);
+        let mut rustc = Command::new("rustc");
+        rustc.current_dir(sandbox.project()).args(["-g", "r.rs"]);
+        assert!(rustc.status().expect("rustc starts").success());
+        let mut batch = Batch::start(&sandbox);
+        let launch = json!({"action": "launch", "program": "r", "adapter": adapter, "exceptions": ["panic"]});
+        let stopped = says(&mut batch, &launch, &["stopped: ", " at r.rs:3\n", "n = 3"]);
+        let ended = says(&mut batch, &json!({"action": "continue"}), &["ended"]);
+        // Rust tells of a panic before it runs into it.
+        let wrote = format!("{}{}", stopped["output"], ended["output"]);
+        assert!(wrote.contains("3 is odd"), "{wrote}");
+        let unknown =
+            json!({"action": "launch", "program": "r", "adapter": adapter, "exceptions": ["nonsense"]});
+        let refused = batch.call("debug", &unknown).fails("unsupported");
+        assert!(refused.contains("panic"), "{refused}");
+        assert!(batch.end().0.success());
+        sandbox.mark().none_left(Duration::from_secs(20));
+    }
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn json_is_shown_and_the_arguments_are_the_patch() {
 
     let refused = batch.call("edit", &edit("3", json!(["x"]))).fails("invalid_patch");
     assert!(refused.contains("\"3\" has no check"), "{refused}");
-    let refused = batch.call("edit", &edit("2#ZZ", json!(["x"]))).fails("stale_text");
+    let refused = batch.call("edit", &edit("2#ZZ", json!(["x"]))).fails("invalid_patch");
     batch.call("edit", &edit(anchor(&refused, "three"), json!("[\"not an array\"]"))).ok();
     assert_eq!(sandbox.read("a.txt"), "one\n\n[\"not an array\"]\nfour\n");
 }

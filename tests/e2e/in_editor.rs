@@ -87,6 +87,7 @@ fn a_rename_by_command_goes_through_the_editor_and_back() {
     let path = transcript.as_str().unwrap().strip_prefix("file://").unwrap().replace("%20", " ");
     let text = std::fs::read_to_string(path).unwrap();
     assert!(text.starts_with("> rename greet to welcome in a.py\n"), "{text}");
+    assert!(!text.contains("there is no argument"), "{text}");
     let asked = editor.all("window/showMessageRequest");
     let offers = |message: &Value| message["actions"][0]["title"] == "Open transcript";
     assert_eq!(asked.iter().filter(|message| !offers(message)).count(), 1, "{asked:#?}");
@@ -189,6 +190,34 @@ fn an_open_question_holds_up_its_run_only_and_a_late_answer_changes_nothing() {
     assert_eq!(editor.ended(&other), "failed");
     assert_eq!((editor.text(&file), sandbox.read("b.py").as_str()), (A, B));
     assert!(editor.all("workspace/applyEdit").is_empty());
+    editor.shut_down();
+}
+
+/// A client that sends its whole text (a file read anew, a formatter) does not say what it changed.
+#[test]
+fn the_place_of_a_command_goes_along_with_a_whole_text() {
+    let text = "def f(value):\n    return value\ndef g(value):\n    return value\n";
+    let mut sandbox = Sandbox::with(&[("a.py", text)]);
+    let answers = json!([[{"result": null}]]);
+    let scripted = Scripted::install(&mut sandbox, &[json!({"methods": {"textDocument/rename": answers}})]);
+    let mut editor = Editor::start_with(&sandbox, trusted);
+    let file = uri(&sandbox, "a.py");
+    editor.open(&file, "python", text);
+    let position = json!({"line": 2, "character": 6});
+    let arguments = json!({"kind": "rename", "uri": file, "position": position, "new_name": "other"});
+    let command = json!({"command": "pilcrow.refactor", "arguments": [arguments]});
+    let id = editor.ask("workspace/executeCommand", command);
+    editor.send_whole(&file, &format!("#\n#\n{text}"));
+    let session = editor.answer(id)["result"]["session"].as_str().unwrap().to_owned();
+    assert_eq!(editor.ended(&session), "failed", "the server renames nothing");
+    // Whichever of both the server was given, the place is the one that was meant.
+    let asked = scripted.sent("textDocument/rename").pop().unwrap();
+    let mut had = scripted.sent("textDocument/didOpen").pop().unwrap()["textDocument"]["text"].clone();
+    if let Some(changed) = scripted.sent("textDocument/didChange").pop() {
+        had = changed["contentChanges"][0]["text"].clone();
+    }
+    let line = asked["position"]["line"].as_u64().and_then(|line| usize::try_from(line).ok()).unwrap();
+    assert_eq!(had.as_str().unwrap().lines().nth(line), Some("def g(value):"), "{asked} in {had}");
     editor.shut_down();
 }
 

@@ -279,3 +279,25 @@ fn a_name_path_and_a_number_choose_among_things_of_one_name() {
     ask("run#4", Some(2)).fails("ambiguous");
     ask("C.run", None).fails("not_found");
 }
+
+/// What a server wants changed with a file that is made is part of the same edit.
+#[test]
+fn a_new_file_is_made_with_what_a_server_wants_changed_for_it() {
+    let filters = json!({"filters": [{"pattern": {"glob": "**/*.py"}}]});
+    let listed = json!({"changes": {"${root}/a.py": [{"range": range(0, 0, 0), "newText": "import b\n"}]}});
+    let (sandbox, scripted) = project(
+        json!({"workspace": {"fileOperations": {"willCreate": filters}}}),
+        json!({"workspace/willCreateFiles": [[{"result": listed}]]}),
+    );
+    let mut batch = Batch::start(&sandbox);
+    batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
+    let said = batch.call("write", &json!({"path": "b.py", "content": "b = 1\n"})).ok().to_owned();
+    assert!(said.contains("changed with it, as basedpyright wants: a.py"), "{said}");
+    assert_eq!(sandbox.read("a.py"), format!("import b\n{FILE}"));
+    let asked = scripted.sent("workspace/willCreateFiles");
+    assert!(asked[0]["files"][0]["uri"].as_str().is_some_and(|uri| uri.ends_with("/b.py")), "{asked:?}");
+    drop(batch);
+    // One edit, so one undo.
+    sandbox.run(&["undo"]).expect(0);
+    assert!(sandbox.read("a.py") == FILE && !sandbox.project().join("b.py").exists());
+}

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::json;
-use tests::sandbox::finish;
+use tests::sandbox::{Answer, finish};
 use tests::{Sandbox, slow};
 
 use crate::languages::lab::give;
@@ -81,7 +81,7 @@ fn refactor(sandbox: &mut Sandbox, project: &Project) {
     let ask = json!({
         "action": "rename", "file": file, "line": line, "symbol": old, "new_name": new, "timeout": 300,
     });
-    let said = sandbox.tool("lsp", &ask).ok();
+    let said = harmless(&sandbox.tool("lsp", &ask));
     let renamed = code(sandbox, project.code);
     let mut files = 0;
     for (path, text) in &sources {
@@ -100,9 +100,8 @@ fn refactor(sandbox: &mut Sandbox, project: &Project) {
     assert_eq!(run(sandbox, "tests after the rename"), passed, "{said}");
 
     if let Some((from, to, user, holds)) = project.moved {
-        let said = sandbox
-            .tool("lsp", &json!({"action": "rename_file", "file": from, "to": to, "timeout": 300}))
-            .ok();
+        let ask = json!({"action": "rename_file", "file": from, "to": to, "timeout": 300});
+        let said = harmless(&sandbox.tool("lsp", &ask));
         assert!(sandbox.read(user).contains(holds), "{holds:?} is missing in {user}\n{said}");
         assert!(!sandbox.project().join(from).exists() && sandbox.project().join(to).exists(), "{said}");
         assert_eq!(run(sandbox, "tests after the move"), passed, "{said}");
@@ -114,6 +113,16 @@ fn refactor(sandbox: &mut Sandbox, project: &Project) {
         assert_eq!(after.get(path), Some(bytes), "{path} is not as it was");
     }
     sandbox.mark().none_left(Duration::from_secs(10));
+}
+
+/// What is said of an edit that is right: that it brought no problem, as far as that is known.
+#[track_caller]
+fn harmless(answer: &Answer) -> String {
+    let said = answer.ok();
+    let introduced = &answer.value["details"]["diagnostics"]["introduced"];
+    assert_eq!(*introduced, json!([]), "{said}");
+    eprintln!("{said}");
+    said
 }
 
 /// Every whole word `old` replaced.

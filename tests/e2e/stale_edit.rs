@@ -82,3 +82,55 @@ fn what_one_process_showed_the_next_one_can_edit() {
     sandbox.run_with_input(&["edit"], &fresh).expect(0);
     assert_eq!(sandbox.read("a.txt"), "one\nzwei\nthree\n");
 }
+
+#[test]
+fn a_refusal_is_the_details_of_the_call() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\nthree\n")]);
+    let mut batch = Batch::start(&sandbox);
+    let shown = batch.view("a.txt");
+    // Nobody changed the file: the edit does not fit it, and the file is not said to be stale.
+    let wrong = format!("[{}]\nPUT 2zz:\n+zwei\n", shown.header);
+    let answer = batch.edit(&wrong);
+    answer.fails("invalid_patch");
+    let details = &answer.value["details"];
+    assert_eq!(details["reason"], "check_mismatch", "{details}");
+    assert_eq!(details["sections"][0]["path"], "a.txt", "{details}");
+    assert_eq!(details["sections"][0]["anchors"][0]["anchor"], "2zz", "{details}");
+    sandbox.write("a.txt", "one\nzwo\nthree\n");
+    let answer = batch.edit(&wrong);
+    answer.fails("stale_text");
+    assert_eq!(answer.value["details"]["reason"], "check_mismatch");
+}
+
+#[test]
+fn a_file_is_not_deleted_unread_nor_through_a_link() {
+    let long: String = (1..=100).map(|line| format!("line {line}\n")).collect();
+    let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\n"), ("long.txt", &long)]);
+    std::os::unix::fs::symlink("a.txt", sandbox.project().join("link.txt")).expect("a link");
+    let mut batch = Batch::start(&sandbox);
+    let start = sandbox.tree();
+    let some = batch.call("read", &json!({"path": "long.txt", "limit": 3})).ok();
+    let header = some.lines().next().expect("a header");
+    let said = batch.edit(&format!("{header}\nREM\n")).fails("unseen_lines");
+    assert!(said.contains("read them first"), "{said}");
+    let shown = batch.view("link.txt");
+    let through = shown.header.replace("a.txt", "link.txt");
+    for operation in ["REM", "MV b.txt"] {
+        let said = batch.edit(&format!("[{through}]\n{operation}\n")).fails("ambiguous");
+        assert!(said.contains("a link to `a.txt`"), "{said}");
+    }
+    assert_eq!(sandbox.tree(), start);
+    batch.edit(&format!("[{}]\nREM\n", shown.header)).ok();
+    assert!(!sandbox.project().join("a.txt").exists());
+}
+
+#[test]
+fn a_path_has_one_spelling_in_every_command() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\n")]);
+    let mut batch = Batch::start(&sandbox);
+    let shown = batch.view("x/../a.txt");
+    assert!(shown.header.starts_with("a.txt#"), "{}", shown.header);
+    let other = shown.put("two", "zwei").replace("[a.txt#", "[./x/../a.txt#");
+    batch.edit(&other).ok();
+    assert_eq!(sandbox.read("a.txt"), "one\nzwei\n");
+}

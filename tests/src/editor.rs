@@ -46,9 +46,20 @@ impl Editor {
     /// The same with other parameters of `initialize`.
     #[track_caller]
     pub fn start_with(sandbox: &Sandbox, change: impl FnOnce(&mut Value)) -> Editor {
-        let mut editor = Editor::spawn(sandbox);
         let mut params = parameters(sandbox);
         change(&mut params);
+        Editor::spawn(sandbox).introduced(params)
+    }
+
+    /// Starts `pilcrow lsp` with further arguments and introduces itself.
+    #[track_caller]
+    pub fn start_as(sandbox: &Sandbox, args: &[&str]) -> Editor {
+        Editor::spawn_with(sandbox, args).introduced(parameters(sandbox))
+    }
+
+    #[track_caller]
+    fn introduced(self, mut params: Value) -> Editor {
+        let mut editor = self;
         editor.settings = params["settings"].take();
         let answer = editor.request("initialize", params);
         assert_eq!(answer["result"]["capabilities"]["positionEncoding"], "utf-8", "{answer}");
@@ -59,7 +70,13 @@ impl Editor {
     /// Starts the process only.
     #[track_caller]
     pub fn spawn(sandbox: &Sandbox) -> Editor {
-        let mut command = sandbox.command_anywhere(&["lsp", "--stdio"]);
+        Editor::spawn_with(sandbox, &[])
+    }
+
+    /// The same with further arguments.
+    #[track_caller]
+    pub fn spawn_with(sandbox: &Sandbox, args: &[&str]) -> Editor {
+        let mut command = sandbox.command_anywhere(&[&["lsp", "--stdio"], args].concat());
         let mut child =
             command.stdin(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("pilcrow starts");
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take().expect("its output"));
@@ -236,6 +253,17 @@ impl Editor {
             "contentChanges": [{ "range": lsp, "text": new_text }],
         });
         json!({ "jsonrpc": "2.0", "method": "textDocument/didChange", "params": params })
+    }
+
+    /// Sends a new text as clients do that do not say what changed.
+    #[track_caller]
+    pub fn send_whole(&mut self, uri: &str, new_text: &str) {
+        let (text, version) = self.documents.get_mut(uri).expect("an open document");
+        new_text.clone_into(text);
+        *version += 1;
+        let document = json!({ "uri": uri, "version": *version });
+        let changes = json!([{ "text": new_text }]);
+        self.notify("textDocument/didChange", json!({ "textDocument": document, "contentChanges": changes }));
     }
 
     /// The text of an open document.

@@ -55,7 +55,7 @@ impl EventSink for Silent {
 
 fn session(script: &str) -> Session {
     let limits = Limits { turns: u32::MAX, ..Limits::default() };
-    let model = Arc::new(ScriptModel::parse("bench", script).unwrap());
+    let model = Arc::new(ScriptModel::parse("bench", script).unwrap().forgetful());
     Session::builder(model, tools()).sink(Arc::new(Silent)).limits(limits).build()
 }
 

@@ -1,7 +1,6 @@
 //! The task that owns a session's transcript and serves its operations, one after the other.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::{Approver, Policy, Redactor, RunId};
+use workspace::{Approver, Redactor, RunId};
 
 use crate::compaction;
 use crate::cx::Gate;
@@ -20,7 +19,7 @@ use crate::event::{Event, MessageRole, TerminationReason};
 use crate::hooks::Hooks;
 use crate::messages::Messages;
 use crate::queues::{Queue, Queues};
-use crate::run::{self, Limits, Opening, RunCx, RunError, RunOutcome, wait_for_stragglers};
+use crate::run::{self, Had, Opening, RunCx, RunError, RunOutcome, wait_for_stragglers};
 use crate::session::SessionError;
 use crate::settings::{Current, Settings};
 use crate::store::{ContextItem, StoreError};
@@ -47,9 +46,7 @@ pub(crate) struct Actor {
     /// What the last turn worked with.
     pub last: Current,
     pub hooks: Arc<dyn Hooks>,
-    pub policy: Option<Arc<Policy>>,
     pub approver: Arc<dyn Approver>,
-    pub limits: Limits,
     pub invoked: bool,
     pub surroundings: Option<Arc<dyn Surroundings>>,
     pub transcript: Transcript,
@@ -57,6 +54,8 @@ pub(crate) struct Actor {
     pub queues: Arc<Queues>,
     pub redactor: Arc<Redactor>,
     pub resumed_from: Option<String>,
+    /// What the session's file says of what it goes on with, until a run has looked at it.
+    pub had: Option<Had>,
     pub current: Arc<Mutex<Option<CancellationToken>>>,
     pub disconnected: CancellationToken,
     pub end: CancellationToken,
@@ -218,17 +217,13 @@ impl Actor {
             hooks: self.hooks.clone(),
             surroundings: self.surroundings.clone(),
             events: self.events.clone(),
-            gate: Arc::new(Gate {
-                policy: self.policy.clone(),
-                approver: self.approver.clone(),
-                invoked: self.invoked,
-                nobody_to_ask: AtomicBool::new(false),
-            }),
+            gate: Arc::new(Gate::new(self.last.policy.clone(), self.approver.clone(), self.invoked)),
             queues: self.queues.clone(),
-            limits: self.limits,
             tracker: TaskTracker::new(),
             redactor: self.redactor.clone(),
             resumed_from: self.resumed_from.clone(),
+            had: Mutex::default(),
+            spent: Mutex::default(),
             cancel: CancellationToken::new(),
         }
     }
@@ -238,7 +233,7 @@ impl Actor {
             let tools = self.settings.get().tools;
             opening.messages.iter().for_each(|message| tools.activate_for(&message.text()));
         }
-        let cx = self.cx();
+        let cx = RunCx { had: Mutex::new(self.had.take()), ..self.cx() };
         // Three ways to abort: this run's token, `abort` of the session, and the session's own end.
         let outer = self.end.child_token();
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(outer.clone());

@@ -40,9 +40,9 @@ pub(crate) fn validate(tool: &str, schema: &Schema, mut args: Value) -> Result<V
     Err(failure(tool, &problems.concat(), &received))
 }
 
-/// What is said of arguments that the schema does not name, which a tool does not see; `None` where
-/// there are none, or the schema names none or lets others in.
-pub(crate) fn unknown(schema: &Value, args: &Value) -> Option<String> {
+/// What is said of arguments that neither the schema nor `unnamed` names, which a tool does not see; `None`
+/// where there are none, or the schema names none or lets others in.
+pub(crate) fn unknown(schema: &Value, unnamed: &[&str], args: &Value) -> Option<String> {
     let (named, given) = (schema["properties"].as_object()?, args.as_object()?);
     let is_open = |word: &str| schema.get(word).is_some_and(|it| *it != Value::Bool(false));
     if ["additionalProperties", "patternProperties"].into_iter().any(is_open) {
@@ -51,7 +51,8 @@ pub(crate) fn unknown(schema: &Value, args: &Value) -> Option<String> {
     let quoted = |names: Vec<&String>| {
         names.iter().map(|name| format!("`{}`", name.escape_debug())).collect::<Vec<_>>().join(", ")
     };
-    let unknown: Vec<&String> = given.keys().filter(|name| !named.contains_key(*name)).collect();
+    let is_known = |name: &str| named.contains_key(name) || unnamed.contains(&name);
+    let unknown: Vec<&String> = given.keys().filter(|name| !is_known(name)).collect();
     if unknown.is_empty() {
         return None;
     }
@@ -193,11 +194,11 @@ mod tests {
     #[test]
     fn arguments_that_nobody_reads_are_named() {
         let open = json!({"type": "object", "properties": {"a": {}}, "additionalProperties": true});
-        assert_eq!(unknown(&open, &json!({"b": 1})), None);
-        assert_eq!(unknown(&json!({"type": "object"}), &json!({"b": 1})), None);
+        assert_eq!(unknown(&open, &[], &json!({"b": 1})), None);
+        assert_eq!(unknown(&json!({"type": "object"}), &[], &json!({"b": 1})), None);
         let schema = json!({"type": "object", "properties": {"a": {}}});
-        assert_eq!(unknown(&schema, &json!({"a": 1})), None);
-        let said = unknown(&schema, &json!({"a": 1, "b": 2})).unwrap();
+        assert_eq!(unknown(&schema, &[], &json!({"a": 1})), None);
+        let said = unknown(&schema, &["c"], &json!({"a": 1, "b": 2, "c": 3})).unwrap();
         assert_eq!(said, "note: there is no argument `b`, it was ignored; there are `a`\n");
     }
 

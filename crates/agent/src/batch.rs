@@ -89,7 +89,7 @@ pub(crate) async fn run_all(
             .get(&call.name)
             .is_some_and(|tool| tool.execution_mode() == ExecutionMode::Sequential)
     };
-    if cx.limits.sequential_tools || calls.iter().any(is_sequential) {
+    if cx.limits().sequential_tools || calls.iter().any(is_sequential) {
         for call in calls {
             if cx.cancel.is_cancelled() {
                 break;
@@ -201,7 +201,7 @@ async fn admit(
         Hooked::GivenUp => return Some(ToolResult::error(ErrorCode::Cancelled, ABORTED)),
     }
     // Stage one of the policy: what a rule denies is refused before anything is done for it. What asks, asks when the plan is known.
-    let verdict = cx.gate.policy.as_ref()?.judge(effects);
+    let verdict = cx.gate.policy()?.judge(effects);
     (verdict.decision == Decision::Deny).then(|| ToolResult::error(ErrorCode::Denied, verdict.reason))
 }
 
@@ -240,7 +240,7 @@ async fn run(cx: &RunCx, prepared: Prepared) -> (ToolCall, ToolResult) {
     let mut task = cx.tracker.spawn(async move { execute(tool.as_ref(), for_tool, &tool_cx).await });
     let grace = async {
         cx.cancel.cancelled().await;
-        sleep(cx.limits.cancel_grace).await;
+        sleep(cx.limits().cancel_grace).await;
     };
     let result = tokio::select! {
         // The task is not dropped with this branch: it is aborted in the other.

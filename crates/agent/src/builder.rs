@@ -11,16 +11,17 @@ use workspace::{Approver, Nobody, Policy, Redactor};
 
 use crate::actor::Actor;
 use crate::discovery::Toolset;
+use crate::embedding::{AgentDirectory, ModelRegistry, SessionSettings};
 use crate::emitter::Emitter;
 use crate::event::EventSink;
 use crate::hooks::{Hooks, NoHooks};
 use crate::queues::Queues;
 use crate::registry::{Registry, RegistryError};
-use crate::run::Limits;
+use crate::run::{Had, Limits};
 use crate::session::{Inner, Session};
 use crate::settings::{Current, Settings};
 use crate::state::SessionState;
-use crate::store::{LoadedSession, NewSession, SessionStore};
+use crate::store::{LoadedSession, NewSession, SessionFile, SessionStore};
 use crate::surroundings::Surroundings;
 use crate::told::ToldApprover;
 use crate::tool::Tool;
@@ -45,10 +46,11 @@ pub struct SessionBuilder {
     approver: Arc<dyn Approver>,
     hooks: Arc<dyn Hooks>,
     cancel: CancellationToken,
-    limits: Limits,
+    settings: SessionSettings,
+    agent: Option<AgentDirectory>,
+    models: ModelRegistry,
     id: Option<String>,
     invoked: bool,
-    searches: bool,
     surroundings: Option<Arc<dyn Surroundings>>,
 }
 
@@ -69,10 +71,11 @@ impl SessionBuilder {
             approver: Arc::new(Nobody),
             hooks: Arc::new(NoHooks),
             cancel: CancellationToken::new(),
-            limits: Limits::default(),
+            settings: SessionSettings::default(),
+            agent: None,
+            models: ModelRegistry::default(),
             id: None,
             invoked: false,
-            searches: false,
             surroundings: None,
         }
     }
@@ -146,8 +149,24 @@ impl SessionBuilder {
     }
 
     /// The bounds of each run.
-    pub fn limits(self, limits: Limits) -> Self {
-        SessionBuilder { limits, ..self }
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.settings.limits = limits;
+        self
+    }
+
+    /// All settings at once; those that are set one by one after it count over it.
+    pub fn settings(self, settings: SessionSettings) -> Self {
+        SessionBuilder { settings, ..self }
+    }
+
+    /// The folder of an agent: its words, its tools and what it may read count over the settings.
+    pub fn agent_directory(self, agent: AgentDirectory) -> Self {
+        SessionBuilder { agent: Some(agent), ..self }
+    }
+
+    /// The models that can be chosen by name; a resumed session goes on with the one of them that it had.
+    pub fn models(self, models: ModelRegistry) -> Self {
+        SessionBuilder { models, ..self }
     }
 
     /// The id of a new session, for surfaces that tell it before the session is made; one is chosen otherwise.
@@ -161,8 +180,9 @@ impl SessionBuilder {
     }
 
     /// The model is told of few tools and finds the others; see [`Toolset`]. Otherwise it is told of all.
-    pub fn searches_tools(self, searches: bool) -> Self {
-        SessionBuilder { searches, ..self }
+    pub fn searches_tools(mut self, searches: bool) -> Self {
+        self.settings.searches_tools = searches;
+        self
     }
 
     /// What may change outside of the session while it lives, looked at before each turn.
@@ -171,20 +191,34 @@ impl SessionBuilder {
     }
 
     /// Starts the session's task in the current tokio runtime. Writes nothing yet: the file begins with the first message.
-    pub fn build(self) -> Session {
+    pub fn build(mut self) -> Session {
+        if let Some(agent) = &self.agent {
+            agent.lay_over(&mut self.settings);
+            self.instructions = agent.instructions(&self.instructions);
+        }
+        let SessionSettings { limits, searches_tools, tools: filter, sync } = self.settings;
+        self.tools = filter.sifted(&self.tools);
+        if sync {
+            self.store = self.store.map(|store| store.sync(true));
+        }
+        let had = self.resume.as_ref().map(LoadedSession::last_settings).unwrap_or_default();
+        let had = Had { model: had.0, thinking_level: had.1 };
+        let known =
+            had.model.as_ref().and_then(|(provider, id)| self.models.find(&format!("{provider}/{id}")));
+        self.model = known.cloned().unwrap_or(self.model);
         let resumed_from = self.resume.as_ref().map(|loaded| loaded.file.clone());
         let (id, items) = match &self.resume {
             Some(loaded) => (loaded.header.id.clone(), loaded.context_items()),
             None => (self.id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string()), Vec::new()),
         };
         let registry = Arc::new(self.tools);
-        let tools = if self.searches { Toolset::searched(registry) } else { Toolset::whole(registry) };
+        let tools = if searches_tools { Toolset::searched(registry) } else { Toolset::whole(registry) };
         let mut thinking_level = self.thinking_level;
         if let Some(loaded) = &self.resume {
             tools.activate(loaded.activated().iter().map(String::as_str));
             // The file knows them.
             tools.take_new();
-            thinking_level = thinking_level.or(loaded.last_settings().1);
+            thinking_level = thinking_level.or(had.thinking_level);
         }
         let (parent_session, branch_point) = self.parent.map_or((None, None), |(id, at)| (Some(id), at));
         let file = self.store.map(|store| match &self.resume {
@@ -197,6 +231,10 @@ impl SessionBuilder {
             }),
         });
         tracing::debug!(session = id, resumed = resumed_from.is_some(), "session");
+        // What a result was cut of is read there.
+        let outputs = file.as_ref().map(SessionFile::outputs);
+        let readable = outputs.into_iter().chain(self.agent.as_ref().and_then(AgentDirectory::resources));
+        let readable = readable.collect();
         let transcript = Transcript::new(items, file);
         let tracker = TaskTracker::new();
         let mut state = SessionState::default();
@@ -211,21 +249,22 @@ impl SessionBuilder {
             thinking_level,
             instructions: self.instructions,
             tools: Arc::new(tools),
+            limits,
+            policy: self.policy,
         };
         let events = Emitter::start(id.clone(), self.sinks, state, &tracker);
         let queues = Arc::new(Queues::default());
         let running = Arc::new(Mutex::new(None));
         let disconnected = CancellationToken::new();
-        let settings = Arc::new(Settings::new(current.clone(), self.searches));
+        let settings = Arc::new(Settings::new(current, searches_tools, readable));
+        let current = settings.get();
         let (operations, incoming) = mpsc::channel(OPERATIONS);
         let end = self.cancel.child_token();
         let actor = Actor {
             settings: settings.clone(),
             last: current,
             hooks: self.hooks,
-            policy: self.policy,
             approver: Arc::new(ToldApprover { approver: self.approver, events: events.clone() }),
-            limits: self.limits,
             invoked: self.invoked,
             surroundings: self.surroundings,
             transcript,
@@ -233,6 +272,7 @@ impl SessionBuilder {
             queues: queues.clone(),
             redactor: Arc::new(Redactor::from_env()),
             resumed_from,
+            had: Some(had),
             current: running.clone(),
             disconnected: disconnected.clone(),
             end: end.clone(),
@@ -244,6 +284,7 @@ impl SessionBuilder {
                 operations,
                 queues,
                 settings,
+                models: self.models,
                 state: events.state(),
                 events,
                 current: running,

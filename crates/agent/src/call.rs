@@ -50,7 +50,7 @@ pub(crate) fn resolve(
 
 /// Runs a tool; a panic becomes an error result.
 pub(crate) async fn execute(tool: &dyn Tool, args: Value, cx: &ToolCx) -> ToolResult {
-    let ignored = arguments::unknown(&tool.definition().parameters, &args);
+    let ignored = arguments::unknown(&tool.definition().parameters, tool.unnamed_arguments(), &args);
     // The call that makes the future may panic as well, so it happens inside.
     let run = AssertUnwindSafe(async { tool.execute(args, cx).await }).catch_unwind();
     match run.await {

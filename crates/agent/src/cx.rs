@@ -1,7 +1,7 @@
 //! What a call is given: its ids, its cancellation, the way to ask for permits, and the way to show progress.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
@@ -12,7 +12,7 @@ use workspace::{
 
 use crate::discovery::Toolset;
 use crate::emitter::Emitter;
-use crate::event::{Event, Update};
+use crate::event::{Event, PlanStep, Update};
 
 /// The surroundings of one call.
 pub struct ToolCx {
@@ -34,11 +34,27 @@ enum Updates {
 
 /// Where permits come from in one run.
 pub(crate) struct Gate {
-    pub policy: Option<Arc<Policy>>,
+    policy: RwLock<Option<Arc<Policy>>>,
     pub approver: Arc<dyn Approver>,
     /// The person's own command named what is done, so only a denying rule stops it.
     pub invoked: bool,
     pub nobody_to_ask: AtomicBool,
+}
+
+impl Gate {
+    pub fn new(policy: Option<Arc<Policy>>, approver: Arc<dyn Approver>, invoked: bool) -> Gate {
+        Gate { policy: RwLock::new(policy), approver, invoked, nobody_to_ask: AtomicBool::new(false) }
+    }
+
+    /// The policy of the turn that goes on.
+    pub fn policy(&self) -> Option<Arc<Policy>> {
+        self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Another one, between turns.
+    pub fn set_policy(&self, policy: Option<Arc<Policy>>) {
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = policy;
+    }
 }
 
 /// What a call without a model is given; see [`ToolCx::standalone`].
@@ -68,12 +84,7 @@ impl ToolCx {
             call_id: standalone.call_id,
             run: standalone.run,
             cancel: standalone.cancel,
-            gate: Arc::new(Gate {
-                policy: Some(standalone.policy),
-                approver: standalone.approver,
-                invoked: standalone.invoked,
-                nobody_to_ask: AtomicBool::new(false),
-            }),
+            gate: Arc::new(Gate::new(Some(standalone.policy), standalone.approver, standalone.invoked)),
             tools: standalone.tools,
             updates: Updates::Call(standalone.on_update),
         }
@@ -95,7 +106,7 @@ impl ToolCx {
     /// Asks for the permit to commit this plan; waits for the person's answer, at most until `cancel` fires.
     /// `Err` says why not; [`crate::ToolResult::denied`] makes a result of it.
     pub async fn permit(&self, plan: &Plan) -> Result<Permit, Denied> {
-        let permit = match &self.gate.policy {
+        let permit = match &self.gate.policy() {
             None => Err(no_policy()),
             Some(policy) if self.gate.invoked => {
                 policy.permit_invoked_asking(plan, self.gate.approver.as_ref(), &self.cancel).await
@@ -107,13 +118,13 @@ impl ToolCx {
 
     /// Whether the text of `path`, which is canonical, may be shown to the model without asking anybody.
     pub fn may_read(&self, path: &AbsPath) -> bool {
-        self.gate.policy.as_ref().is_some_and(|policy| policy.may_read(path))
+        self.gate.policy().is_some_and(|policy| policy.may_read(path))
     }
 
     /// Asks for the permit to read this file, where a rule or its place needs one; waits and fails as
     /// [`ToolCx::permit`] does.
     pub async fn permit_read(&self, path: &AbsPath) -> Result<(), Denied> {
-        let permit = match &self.gate.policy {
+        let permit = match &self.gate.policy() {
             None => Err(no_policy()),
             Some(policy) if self.gate.invoked => policy.permit_read(path, &Invoked, &self.cancel).await,
             Some(policy) => policy.permit_read(path, self.gate.approver.as_ref(), &self.cancel).await,
@@ -123,7 +134,7 @@ impl ToolCx {
 
     /// Asks for the grant to start this process; waits and fails as [`ToolCx::permit`] does.
     pub async fn grant_spawn(&self, request: &SpawnRequest) -> Result<SpawnGrant, Denied> {
-        let grant = match &self.gate.policy {
+        let grant = match &self.gate.policy() {
             None => Err(no_policy()),
             Some(policy) => policy.grant_spawn(request, self.gate.approver.as_ref(), &self.cancel).await,
         };
@@ -133,7 +144,7 @@ impl ToolCx {
     /// Asks whether a program of the person's may be run under the tool `by`; waits and fails as
     /// [`ToolCx::permit`] does.
     pub async fn permit_run(&self, by: &str, command: &CommandLine) -> Result<(), Denied> {
-        let permit = match &self.gate.policy {
+        let permit = match &self.gate.policy() {
             None => Err(no_policy()),
             Some(policy) if self.gate.invoked => policy.permit_run(by, command, &Invoked, &self.cancel).await,
             Some(policy) => policy.permit_run(by, command, self.gate.approver.as_ref(), &self.cancel).await,
@@ -144,7 +155,7 @@ impl ToolCx {
     /// Asks for the grant to run a shell's command line under the tool `by`; waits and fails as
     /// [`ToolCx::permit`] does. What the line does is judged whoever named it.
     pub async fn grant_line(&self, by: &str, command: &CommandLine) -> Result<SpawnGrant, Denied> {
-        let grant = match &self.gate.policy {
+        let grant = match &self.gate.policy() {
             None => Err(no_policy()),
             Some(policy) if self.gate.invoked => policy.grant_line(by, command, &Invoked, &self.cancel).await,
             Some(policy) => policy.grant_line(by, command, self.gate.approver.as_ref(), &self.cancel).await,
@@ -160,7 +171,7 @@ impl ToolCx {
 
     /// Asks whether this may be done to a debugged program; waits and fails as [`ToolCx::permit`] does.
     pub async fn permit_debug(&self, what: &str) -> Result<(), Denied> {
-        let permit = match &self.gate.policy {
+        let permit = match &self.gate.policy() {
             None => Err(no_policy()),
             Some(policy) if self.gate.invoked => policy.permit_debug(what, &Invoked, &self.cancel).await,
             Some(policy) => policy.permit_debug(what, self.gate.approver.as_ref(), &self.cancel).await,
@@ -180,14 +191,24 @@ impl ToolCx {
         }
     }
 
+    /// Shows the steps of the work. Waits only while the queue of events is full; ignored once the call has its result, and where no
+    /// session is.
+    pub async fn show_plan(&self, steps: Vec<PlanStep>) {
+        if let Updates::Events { events, open } = &self.updates
+            && open.load(Ordering::Acquire)
+        {
+            events.send(Event::Plan { steps }).await;
+        }
+    }
+
     /// The tools of the session, those that its model has not heard of too.
     pub fn tools(&self) -> &Toolset {
         &self.tools
     }
 
     /// The policy, if there is one.
-    pub fn policy(&self) -> Option<&Arc<Policy>> {
-        self.gate.policy.as_ref()
+    pub fn policy(&self) -> Option<Arc<Policy>> {
+        self.gate.policy()
     }
 
     /// Who is asked.
@@ -223,7 +244,7 @@ impl Asker {
         command: &CommandLine,
         cancel: &CancellationToken,
     ) -> Result<SpawnGrant, Denied> {
-        match &self.gate.policy {
+        match &self.gate.policy() {
             None => Err(no_policy()),
             Some(policy) if self.gate.invoked => policy.grant_run(by, command, &Invoked, cancel).await,
             Some(policy) => policy.grant_run(by, command, self.gate.approver.as_ref(), cancel).await,

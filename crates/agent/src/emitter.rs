@@ -2,7 +2,6 @@
 //! order: one task owns the sinks, everybody else sends. A sink that does not take an event in time, or panics, is let go with a
 //! warning, so that no surface can hold up a run.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use workspace::Redactor;
 
+use crate::deltas::Deltas;
 use crate::event::{Envelope, Event, EventSink};
 use crate::messages::Messages;
 use crate::redact::redacted;
@@ -68,6 +68,7 @@ impl Emitter {
             sinks: sinks.into_iter().enumerate().map(|(at, sink)| (at as u64, sink)).collect(),
             next_sink: u64::MAX / 2,
             redactor: Redactor::from_env(),
+            deltas: Deltas::default(),
             kept: Kept::default(),
             seq: 0,
             state_version: 0,
@@ -221,6 +222,7 @@ struct Delivery {
     sinks: Vec<(u64, Arc<dyn EventSink>)>,
     next_sink: u64,
     redactor: Redactor,
+    deltas: Deltas,
     kept: Kept,
     seq: u64,
     state_version: u64,
@@ -245,6 +247,16 @@ impl Delivery {
     }
 
     async fn event(&mut self, event: Event, messages: Option<Messages>) {
+        let (before, event) = self.deltas.pass(&self.redactor, event);
+        for event in before {
+            self.one(event, None).await;
+        }
+        if let Some(event) = event {
+            self.one(event, messages).await;
+        }
+    }
+
+    async fn one(&mut self, event: Event, messages: Option<Messages>) {
         self.state.send_modify(|state| match messages {
             Some(messages) => {
                 state.apply_but_messages(&event);
@@ -265,14 +277,10 @@ impl Delivery {
         self.seq += 1;
         self.state_version += u64::from(event.changes_state());
         let event = match &event {
-            // Most of all events by far, and quickly looked at.
-            Event::MessageUpdate { update: StreamEvent::TextDelta { delta, .. }, .. }
-            | Event::MessageUpdate { update: StreamEvent::ThinkingDelta { delta, .. }, .. }
-            | Event::MessageUpdate { update: StreamEvent::ToolCallDelta { delta, .. }, .. }
-                if matches!(self.redactor.redact(delta), Cow::Borrowed(_)) =>
-            {
-                event
-            }
+            // Most of all events by far, and looked at already.
+            Event::MessageUpdate { update: StreamEvent::TextDelta { .. }, .. }
+            | Event::MessageUpdate { update: StreamEvent::ThinkingDelta { .. }, .. }
+            | Event::MessageUpdate { update: StreamEvent::ToolCallDelta { .. }, .. } => event,
             _ => redacted(&self.redactor, &event).unwrap_or(event),
         };
         let envelope = Arc::new(Envelope {

@@ -125,6 +125,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
+    /// The steps of the work and how far they are, all of them each time.
+    Plan { steps: Vec<PlanStep> },
     /// The transcript is another one: cleared, or of another branch.
     TranscriptReplaced { messages: Vec<Message> },
     /// How many messages wait in the queues.
@@ -151,6 +153,27 @@ impl MessageRole {
             Message::ToolResult(_) => MessageRole::ToolResult,
         }
     }
+}
+
+/// A step of the work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanStep {
+    /// What is to be done.
+    pub text: String,
+    /// How far it is.
+    #[serde(default)]
+    pub status: StepStatus,
+}
+
+/// How far a step is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum StepStatus {
+    #[default]
+    Pending,
+    Active,
+    Done,
 }
 
 /// How a question to the person was answered.
@@ -235,6 +258,7 @@ impl Event {
             | Event::CustomMessage { .. }
             | Event::CompactionStart { .. }
             | Event::CompactionEnd { .. }
+            | Event::Plan { .. }
             | Event::TranscriptReplaced { .. } => true,
             Event::ToolExecutionUpdate { .. }
             | Event::TurnEnd { .. }

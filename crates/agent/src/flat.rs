@@ -292,6 +292,7 @@ pub fn remote_name(event: &Event) -> Remote {
         Event::ModelChange { .. } | Event::ThinkingLevelChange { .. } | Event::Reloaded { .. } => {
             Remote::Told("session.settings.changed")
         }
+        Event::Plan { .. } => Remote::Told("session.plan.changed"),
         Event::CustomMessage { .. } => Remote::Dropped("it is for who embeds the session"),
         Event::TranscriptReplaced { .. } => Remote::Told("session.transcript.replaced"),
         Event::QueueUpdate { .. } => Remote::Told("session.queue.changed"),

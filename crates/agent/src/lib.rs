@@ -11,7 +11,9 @@ mod call;
 mod compaction;
 mod context;
 mod cx;
+mod deltas;
 mod discovery;
+mod embedding;
 mod emitter;
 mod event;
 mod flat;
@@ -39,10 +41,12 @@ pub use call::call_tool;
 pub use compaction::{Limits as CompactionLimits, extract};
 pub use context::{Context, ContextFile, ContextSources, ExpandError, Skill, Stamps, Template};
 pub use cx::{Asker, Standalone, ToolCx};
-pub use discovery::{Found, Match, ToolDocument, ToolIndex, ToolSource, Toolset};
+pub use discovery::{Found, Match, ToolDocument, ToolIndex, ToolSource, Toolset, each_word};
+pub use embedding::{AgentDirectory, AgentDirectoryError, ModelRegistry, SessionSettings};
 pub use emitter::Attached;
 pub use event::{
-    Envelope, Event, EventSink, MessageRole, PermissionAnswer, TerminationReason, Update, UpdateKind,
+    Envelope, Event, EventSink, MessageRole, PermissionAnswer, PlanStep, StepStatus, TerminationReason,
+    Update, UpdateKind,
 };
 pub use flat::{Flat, FlatStop, Flattener, Remote, flat_reason, flatten, remote_name};
 pub use hooks::{Before, Finish, Hooks, NextTurn, NoHooks, TurnReport};

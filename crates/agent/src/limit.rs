@@ -24,10 +24,9 @@ pub(crate) fn fitting(
     if bytes / 4 <= LEAST {
         return content;
     }
-    let limits = &cx.limits.compaction;
-    let window = cx.current().model.info().context_window.unwrap_or(limits.window);
-    let room = window.saturating_sub(limits.reserve).saturating_sub(transcript.tokens());
-    let most = usize::try_from((window / 4).min(room).max(LEAST) * 4).unwrap_or(usize::MAX);
+    let limits = crate::compaction::limits(cx);
+    let room = limits.threshold().saturating_sub(transcript.tokens());
+    let most = usize::try_from((limits.window / 4).min(room).max(LEAST) * 4).unwrap_or(usize::MAX);
     let whole = joined(&content);
     let count = whole.chars().count();
     if count <= most {

@@ -150,6 +150,12 @@ impl Pipeline {
 }
 
 impl Filter {
+    /// The tools that are let through, in their order.
+    pub fn sifted(&self, tools: &Registry) -> Registry {
+        let through = tools.tools().filter(|tool| self.refusal(tool.as_ref()).is_none()).cloned();
+        Registry::new(through).expect("names were unique and still are")
+    }
+
     /// Why a tool is not let through, if it is not.
     fn refusal(&self, tool: &dyn Tool) -> Option<&'static str> {
         let names = called(tool);
@@ -224,6 +230,9 @@ impl Tool for Rewritten {
     fn execution_mode(&self) -> ExecutionMode {
         self.tool.execution_mode()
     }
+    fn unnamed_arguments(&self) -> &[&str] {
+        self.tool.unnamed_arguments()
+    }
     fn presence(&self) -> Presence {
         self.tool.presence()
     }
@@ -247,6 +256,9 @@ impl Tool for Guarded {
     }
     fn execution_mode(&self) -> ExecutionMode {
         self.0.execution_mode()
+    }
+    fn unnamed_arguments(&self) -> &[&str] {
+        self.0.unnamed_arguments()
     }
     fn presence(&self) -> Presence {
         self.0.presence()

@@ -32,7 +32,7 @@ pub(crate) struct Answer {
 pub(crate) async fn respond(cx: &RunCx, transcript: &mut Transcript) -> Result<Answer, RunError> {
     let message_id = transcript.new_id();
     let current = cx.current();
-    let mut open = Open { cx, message_id: &message_id, started: false, streamed: false };
+    let mut open = Open { cx, message_id: &message_id, started: false, streamed: false, attempt: None };
     let message = match request(cx, transcript, &current).await {
         Ok(request) => {
             match catch_unwind(AssertUnwindSafe(|| current.model.stream(request, cx.cancel.child_token()))) {
@@ -45,6 +45,7 @@ pub(crate) async fn respond(cx: &RunCx, transcript: &mut Transcript) -> Result<A
     // The model may have had another level than the one that was asked for, and says so.
     let thinking_level = message.thinking_level.or(current.thinking_level);
     let message = AssistantMessage { thinking_level, ..message };
+    open.retried(!message.failed()).await;
     open.start(Some(&message)).await;
     let streamed = open.streamed;
     transcript.end(cx, &message_id, Message::Assistant(message.clone())).await?;
@@ -68,20 +69,28 @@ async fn request(
     } else {
         transcript.sendable()
     };
-    let provider = &current.model.info().provider;
-    let api_key = cx.hook(async { cx.hooks.get_api_key(provider).await }).await;
-    let api_key = done(current, "get_api_key", api_key)?;
-    let watched = Watched { hooks: cx.hooks.clone(), redactor: cx.redactor.clone() };
-    Ok(Request {
+    let request = Request {
         system: current.instructions.clone(),
         messages,
         tools: current.tools.definitions(),
         thinking: current.thinking_level,
-        session_id: cx.events.session_id().to_owned(),
-        api_key,
-        tap: Some(Tap(Arc::new(watched))),
         ..Request::default()
-    })
+    };
+    as_ours(cx, current, request).await
+}
+
+/// The request with what each of the session's has: its id, the key, and the hooks that see what is sent and answered.
+pub(crate) async fn as_ours(
+    cx: &RunCx,
+    current: &Current,
+    request: Request,
+) -> Result<Request, Box<AssistantMessage>> {
+    let provider = &current.model.info().provider;
+    let api_key = cx.hook(async { cx.hooks.get_api_key(provider).await }).await;
+    let api_key = done(current, "get_api_key", api_key)?;
+    let watched = Watched { hooks: cx.hooks.clone(), redactor: cx.redactor.clone() };
+    let session_id = cx.events.session_id().to_owned();
+    Ok(Request { session_id, api_key, tap: Some(Tap(Arc::new(watched))), ..request })
 }
 
 fn done<T>(current: &Current, hook: &str, hooked: Hooked<T>) -> Result<T, Box<AssistantMessage>> {
@@ -96,7 +105,8 @@ fn done<T>(current: &Current, hook: &str, hooked: Hooked<T>) -> Result<T, Box<As
     }
 }
 
-fn failed(current: &Current, error: String) -> AssistantMessage {
+/// An answer that there is none, and why.
+pub(crate) fn failed(current: &Current, error: String) -> AssistantMessage {
     let info = current.model.info();
     AssistantMessage {
         stop_reason: StopReason::Error,
@@ -140,15 +150,24 @@ impl Wire for Watched {
     }
 }
 
-/// Whether the start of the message was told.
+/// What was told of a message before it is whole.
 struct Open<'a> {
     cx: &'a RunCx,
     message_id: &'a str,
     started: bool,
     streamed: bool,
+    /// The request is being made again, and no end of that was told yet.
+    attempt: Option<u32>,
 }
 
 impl Open<'_> {
+    /// The provider took the request that was made again, or never did.
+    async fn retried(&mut self, success: bool) {
+        if let Some(attempt) = self.attempt.take() {
+            self.cx.emit(Event::RetryEnd { attempt, success }).await;
+        }
+    }
+
     async fn start(&mut self, whole: Option<&AssistantMessage>) {
         if !std::mem::replace(&mut self.started, true) {
             let event = Event::MessageStart {
@@ -180,9 +199,11 @@ async fn receive(cx: &RunCx, mut stream: llm::MessageStream, open: &mut Open<'_>
             }
             Some(StreamEvent::Start) => {
                 open.streamed = true;
+                open.retried(true).await;
                 open.start(None).await;
             }
             Some(StreamEvent::Retrying { attempt, max, delay_ms, error }) => {
+                open.attempt = Some(attempt);
                 cx.emit(Event::RetryStart { attempt, max, delay_ms, error }).await;
             }
             // What comes before the start belongs to no message.

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use llm::{AssistantMessage, ErrorKind, Message, StopReason, Usage};
+use llm::{AssistantMessage, ErrorKind, Message, StopReason, ThinkingLevel, Usage};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -81,7 +81,7 @@ pub struct RunOutcome {
     pub messages: Vec<Message>,
     /// Requests made.
     pub turns: u32,
-    /// Tokens of all requests.
+    /// Tokens of all requests, those for summaries among them.
     pub usage: Usage,
     /// Whether something was denied because nobody could be asked.
     pub denied_for_lack_of_asker: bool,
@@ -106,13 +106,24 @@ pub(crate) struct RunCx {
     pub events: Emitter,
     pub gate: Arc<Gate>,
     pub queues: Arc<Queues>,
-    pub limits: Limits,
     pub tracker: TaskTracker,
     pub redactor: Arc<Redactor>,
     /// The file that the session goes on with, if it is one.
     pub resumed_from: Option<String>,
+    /// What the session's file says of what it goes on with, until that was looked at.
+    pub had: Mutex<Option<Had>>,
+    /// Tokens of requests that are no turns: of the whole run, and those of them that the file does not know yet.
+    pub spent: Mutex<(Usage, Usage)>,
     /// Ends this run only.
     pub cancel: CancellationToken,
+}
+
+/// What a session went on with, as its file says.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Had {
+    /// Provider and id of a model; none where no model was asked.
+    pub model: Option<(String, String)>,
+    pub thinking_level: Option<ThinkingLevel>,
 }
 
 impl RunCx {
@@ -126,9 +137,42 @@ impl RunCx {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The bounds of this turn.
+    pub fn limits(&self) -> Limits {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).limits
+    }
+
     /// The tools of this turn.
     pub fn tools(&self) -> Arc<Toolset> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).tools.clone()
+    }
+
+    /// Counts a request that is no turn.
+    pub fn spend(&self, usage: Usage) {
+        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        *spent = (spent.0.plus(usage), spent.1.plus(usage));
+    }
+
+    /// What was counted so since this was asked last.
+    pub fn take_spent(&self) -> Usage {
+        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut spent.1)
+    }
+
+    /// Writes down what the session is begun or gone on with, where its file says otherwise.
+    fn note_settings(&self, transcript: &mut Transcript) -> Result<(), RunError> {
+        let had = self.had.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (Some(had), Some(file)) = (had, transcript.file()) else { return Ok(()) };
+        let current = self.current();
+        let info = current.model.info();
+        let model = (&info.provider, &info.id);
+        if had.model.as_ref().is_some_and(|(provider, id)| (provider, id) != model) {
+            file.append_model_change(model.0, model.1)?;
+        }
+        if had.thinking_level != current.thinking_level {
+            file.append_thinking_level_change(current.thinking_level)?;
+        }
+        Ok(())
     }
 
     /// Goes on with what was set meanwhile, tells of it, and writes it down.
@@ -138,6 +182,7 @@ impl RunCx {
             &mut *self.current.write().unwrap_or_else(PoisonError::into_inner),
             new.clone(),
         );
+        self.gate.set_policy(new.policy.clone());
         if !Arc::ptr_eq(&old.model, &new.model) {
             let info = new.model.info();
             let (provider, model) = (info.provider.clone(), info.id.clone());
@@ -220,7 +265,7 @@ pub(crate) async fn run(
     {
         let body = turns(cx, transcript, opening, &progress);
         let mut body = std::pin::pin!(body);
-        let total = sleep(cx.limits.total);
+        let total = sleep(cx.limits().total);
         let mut total = std::pin::pin!(total);
         loop {
             tokio::select! {
@@ -259,9 +304,10 @@ pub(crate) async fn run(
     }
     let reason = reasons.first().copied().unwrap_or(TerminationReason::Error);
     if reason == TerminationReason::TimeoutTotal {
-        error = Some(format!("the run took longer than {} s", cx.limits.total.as_secs_f64()));
+        error = Some(format!("the run took longer than {} s", cx.limits().total.as_secs_f64()));
     }
     let Progress { turns, usage } = progress.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let usage = usage.plus(cx.spent.lock().unwrap_or_else(PoisonError::into_inner).0);
     let messages = transcript.take_made();
     let end = Event::AgentEnd {
         run_id: cx.run.clone(),
@@ -305,6 +351,7 @@ async fn turns(
     }
     let mut episode = Episode::default();
     let mut turn_index = 0;
+    cx.note_settings(transcript)?;
     loop {
         look_around(cx).await;
         cx.take_settings(transcript).await?;
@@ -330,9 +377,9 @@ async fn turns(
                 streamed,
                 !cx.settings.get().fallbacks.is_empty(),
                 episode,
-                &cx.limits.retries,
+                &cx.limits().retries,
             ) {
-                _ if cx.cancel.is_cancelled() || turn_index >= cx.limits.turns => Recovery::GiveUp,
+                _ if cx.cancel.is_cancelled() || turn_index >= cx.limits().turns => Recovery::GiveUp,
                 next => next,
             };
             if next != Recovery::GiveUp {
@@ -373,7 +420,7 @@ async fn turns(
         let done = !wanted && finish == Finish::Leave && cx.queues.lengths() == (0, 0);
         let ended = if finish == Finish::End || done {
             Some(last)
-        } else if turn_index >= cx.limits.turns {
+        } else if turn_index >= cx.limits().turns {
             Some(TerminationReason::TurnLimit)
         } else {
             None
@@ -419,7 +466,7 @@ async fn recover(
         Recovery::Wait(delay) => {
             episode.attempts += 1;
             let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-            let (attempt, max) = (episode.attempts, cx.limits.retries.max);
+            let (attempt, max) = (episode.attempts, cx.limits().retries.max);
             cx.emit(Event::RetryStart { attempt, max, delay_ms, error }).await;
             tokio::select! {
                 () = sleep(delay) => Ok(true),
@@ -433,7 +480,7 @@ async fn recover(
                 }
             });
             *episode = Episode { compacted: episode.compacted, attempts: 1 };
-            let max = cx.limits.retries.max;
+            let max = cx.limits().retries.max;
             cx.emit(Event::RetryStart { attempt: 1, max, delay_ms: 0, error }).await;
             Ok(true)
         }

@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::actor::{Operation, outcome_without_run};
 use crate::builder::SessionBuilder;
+use crate::embedding::ModelRegistry;
 use crate::emitter::{Attached, Emitter};
 use crate::event::{Event, EventSink, TerminationReason};
 use crate::queues::{Drain, Queue, Queues, Steering};
@@ -34,6 +35,7 @@ pub(crate) struct Inner {
     pub operations: mpsc::Sender<Operation>,
     pub queues: Arc<Queues>,
     pub settings: Arc<Settings>,
+    pub models: ModelRegistry,
     pub events: Emitter,
     pub state: watch::Receiver<SessionState>,
     /// Cancels the run that is going on, if any.
@@ -92,6 +94,14 @@ pub enum SessionError {
     /// The model has the last word and nothing waits.
     #[error("cannot continue from an answer of the model with nothing queued; send a prompt")]
     Answered,
+    /// No model has this name.
+    #[error("there is no model {name:?}; there are: {known}")]
+    NoModel {
+        /// What was asked for.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
     /// The session is closed.
     #[error("the session is closed")]
     Closed,
@@ -221,6 +231,17 @@ impl Session {
         let wishes = wishes.into();
         self.abort();
         self.ask(|reply| Operation::Compact { wishes, reply }).await.unwrap_or(Err(SessionError::Closed))
+    }
+
+    /// Another of the models that the session was given ([`SessionBuilder::models`]), from the next turn on.
+    pub fn choose_model(&self, name: &str) -> Result<(), SessionError> {
+        let models = &self.inner.models;
+        let model = models.find(name).ok_or_else(|| SessionError::NoModel {
+            name: name.to_owned(),
+            known: models.names().join(", "),
+        })?;
+        self.set_model(model.clone());
+        Ok(())
     }
 
     /// Another model, from the next turn on.

@@ -3,7 +3,7 @@
 
 use llm::{AssistantMessage, Message, MessageFold, ThinkingLevel};
 
-use crate::event::{Event, MessageRole};
+use crate::event::{Event, MessageRole, PlanStep};
 use crate::messages::Messages;
 
 /// What a surface shows of a session at any moment.
@@ -29,6 +29,8 @@ pub struct SessionState {
     pub pending_calls: Vec<String>,
     /// How many messages wait in the queues: steering, follow-ups.
     pub queued: (usize, usize),
+    /// The steps of the work, as they were shown last.
+    pub plan: Vec<PlanStep>,
     /// Whether the context is being put into fewer words.
     pub compacting: bool,
     /// What the last run failed with; `None` once the next begins.
@@ -105,6 +107,7 @@ impl SessionState {
                 self.pending_calls.retain(|id| id != tool_call_id);
             }
             Event::QueueUpdate { steering, follow_up } => self.queued = (*steering, *follow_up),
+            Event::Plan { steps } => self.plan.clone_from(steps),
             Event::CompactionStart { .. } => self.compacting = true,
             Event::CompactionEnd { .. } => self.compacting = false,
             Event::AgentEnd { error, .. } => {

@@ -1,11 +1,14 @@
-//! What a session works with that may change outside of it while it lives: instructions and tools. Looked at before each turn, so
+//! What a session works with that may change outside of it while it lives: instructions, tools, settings. Looked at before each turn, so
 //! that a change counts from the next turn and never inside one.
 
 use std::sync::Arc;
 
+use llm::Model;
+use workspace::Policy;
+
 use crate::event::Event;
 use crate::registry::Registry;
-use crate::run::RunCx;
+use crate::run::{Limits, RunCx};
 
 /// What lies around a session.
 pub trait Surroundings: Send + Sync {
@@ -21,6 +24,14 @@ pub struct Change {
     pub instructions: Option<String>,
     /// Other tools.
     pub tools: Option<Registry>,
+    /// Whether the model is told of few tools and finds the others, as from `tools` on.
+    pub searches: Option<bool>,
+    /// Another model.
+    pub model: Option<Arc<dyn Model>>,
+    /// Other bounds; that of the whole run's time stays as the run began.
+    pub limits: Option<Limits>,
+    /// Another policy.
+    pub policy: Option<Arc<Policy>>,
     /// What it is that changed, each in a few words, for people.
     pub changed: Vec<String>,
     /// What could not be taken and stays as it was, and where it is wrong.
@@ -37,7 +48,7 @@ pub(crate) async fn look_around(cx: &RunCx) {
         // What was looked at is asked about again before the next turn, if there is one.
         () = cx.cancel.cancelled() => return,
     };
-    let Change { instructions, tools, changed, problems } = match change {
+    let Change { instructions, tools, searches, model, limits, policy, changed, problems } = match change {
         Ok(Some(change)) => change,
         Ok(None) => return,
         Err(error) => {
@@ -48,6 +59,16 @@ pub(crate) async fn look_around(cx: &RunCx) {
     if let Some(instructions) = instructions {
         cx.events.set_instructions(&instructions);
         cx.settings.change(|current| current.instructions = instructions);
+    }
+    if let Some(searches) = searches {
+        cx.settings.set_searches(searches);
+    }
+    cx.settings.change(|current| {
+        current.model = model.unwrap_or_else(|| current.model.clone());
+        current.limits = limits.unwrap_or(current.limits);
+    });
+    if let Some(policy) = policy {
+        cx.settings.set_policy(&policy);
     }
     if let Some(tools) = tools {
         cx.settings.set_tools(Arc::new(tools));

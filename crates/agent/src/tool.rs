@@ -22,6 +22,12 @@ pub trait Tool: Send + Sync {
         ExecutionMode::Parallel
     }
 
+    /// Arguments that it takes though its definition names them to no model: who starts a call with a place
+    /// in mind gives them.
+    fn unnamed_arguments(&self) -> &[&str] {
+        &[]
+    }
+
     /// How a model comes to know of it, in sessions where tools are searched.
     fn presence(&self) -> Presence {
         Presence::default()

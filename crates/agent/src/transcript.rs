@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use llm::Message;
+use llm::{Message, Usage};
 use serde_json::Value;
 
 use crate::compaction::estimate;
@@ -26,8 +26,12 @@ pub(crate) struct Transcript {
     made: Vec<Message>,
     file: Option<SessionFile>,
     next_id: u64,
-    /// What the last request was made of: so many of the messages.
+    /// The last request.
     sent: Arc<Vec<Message>>,
+    /// So many of the messages are done with: nothing that comes later changes how they are sent …
+    done: usize,
+    /// … and they are so many of `sent`.
+    done_sent: usize,
 }
 
 impl Transcript {
@@ -41,6 +45,8 @@ impl Transcript {
             file,
             next_id: 0,
             sent: Arc::default(),
+            done: 0,
+            done_sent: 0,
         };
         transcript.set(items);
         transcript
@@ -56,7 +62,7 @@ impl Transcript {
             messages.push(message);
         }
         self.messages = messages.into();
-        self.sent = Arc::default();
+        (self.sent, self.done, self.done_sent) = (Arc::default(), 0, 0);
     }
 
     fn measure(&mut self, message: &Message, says_its_size: bool) {
@@ -81,20 +87,32 @@ impl Transcript {
         }
     }
 
+    /// Whether a model told the size of what the context begins with.
+    pub fn is_measured(&self) -> bool {
+        self.measured.is_some()
+    }
+
     pub fn messages(&self) -> &Messages {
         &self.messages
     }
 
-    /// The messages as a provider accepts them. What the last request had is not copied again, unless somebody still holds it.
+    /// The messages as a provider accepts them. What earlier requests had is neither copied nor looked at again, unless somebody still
+    /// holds the last one.
     pub fn sendable(&mut self) -> Arc<Vec<Message>> {
-        self.messages.look(|messages| match Arc::get_mut(&mut self.sent) {
-            Some(sent) => sent.extend_from_slice(&messages[sent.len()..]),
-            None => self.sent = Arc::new(messages.to_vec()),
-        });
-        if llm::transcript::is_whole(&self.sent) {
-            return Arc::clone(&self.sent);
+        if Arc::get_mut(&mut self.sent).is_none() {
+            self.sent = Arc::new(self.sent[..self.done_sent].to_vec());
         }
-        Arc::new(llm::transcript::repair(&self.sent))
+        let Some(sent) = Arc::get_mut(&mut self.sent) else { return Arc::clone(&self.sent) };
+        sent.truncate(self.done_sent);
+        self.messages.look(|messages| {
+            // An answer's calls may still get results, until another answer follows.
+            let last = messages.iter().rposition(|it| matches!(it, Message::Assistant(_)));
+            let open = last.unwrap_or(messages.len()).max(self.done);
+            sent.extend(llm::transcript::repair(&messages[self.done..open]));
+            (self.done, self.done_sent) = (open, sent.len());
+            sent.extend(llm::transcript::repair(&messages[open..]));
+        });
+        Arc::clone(&self.sent)
     }
 
     pub fn file(&mut self) -> Option<&mut SessionFile> {
@@ -195,6 +213,16 @@ impl Transcript {
             }
         });
         self.set(items);
+        Ok(())
+    }
+
+    /// Writes down the tokens of a request that is no turn.
+    pub fn note_usage(&mut self, kind: &str, usage: Usage) -> Result<(), RunError> {
+        if let Some(file) = &mut self.file
+            && usage.total_tokens > 0
+        {
+            file.append_usage(kind, &usage)?;
+        }
         Ok(())
     }
 

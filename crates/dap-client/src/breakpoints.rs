@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use workspace::AbsPath;
 
+use crate::definition::Hits;
+
 /// A breakpoint on a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceBreakpoint {
@@ -31,15 +33,25 @@ pub struct FunctionBreakpoint {
     pub name: String,
     /// Stops only where this is true.
     pub condition: Option<String>,
+    /// Stops at the n-th hit, as the adapter reads it.
+    pub hit: Option<String>,
 }
 
-/// A breakpoint on data: where it is written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A breakpoint on data.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DataBreakpoint {
     /// The adapter's name of the data.
     pub id: String,
+    /// What it was asked for as.
+    pub name: String,
     /// For people.
     pub label: String,
+    /// `read`, `write` or `readWrite`.
+    pub access: String,
+    /// Stops only where this is true.
+    pub condition: Option<String>,
+    /// Stops at the n-th hit, as the adapter reads it.
+    pub hit: Option<String>,
 }
 
 /// A breakpoint on an instruction.
@@ -49,6 +61,10 @@ pub struct InstructionBreakpoint {
     pub reference: String,
     /// Bytes from there.
     pub offset: i64,
+    /// Stops only where this is true.
+    pub condition: Option<String>,
+    /// Stops at the n-th hit, as the adapter reads it.
+    pub hit: Option<String>,
 }
 
 /// What the adapter made of one breakpoint.
@@ -123,15 +139,53 @@ impl Breakpoints {
         self
     }
 
+    /// The filter `panic` becomes a breakpoint on each of `functions`, where there are some.
+    pub fn stop_at_panics(&mut self, functions: &[String]) {
+        let Some(filters) = self.exceptions.as_mut().filter(|_| !functions.is_empty()) else { return };
+        let before = filters.len();
+        filters.retain(|it| it != "panic");
+        if filters.len() < before {
+            if filters.is_empty() {
+                self.exceptions = None;
+            }
+            functions.iter().for_each(|name| self.add_function(name));
+        }
+    }
+
     /// Adds one on a function: `NAME`, or `NAME if CONDITION`. One of that name is replaced.
     pub fn add_function(&mut self, text: &str) {
         let (name, condition) = conditional(text);
-        let point = FunctionBreakpoint { name: name.to_owned(), condition: condition.map(str::to_owned) };
-        match self.functions.iter_mut().find(|(it, _)| it.name == name) {
+        let condition = condition.map(str::to_owned);
+        self.add_function_point(FunctionBreakpoint { name: name.to_owned(), condition, hit: None });
+    }
+
+    /// Adds one on a function. One of that name is replaced.
+    pub fn add_function_point(&mut self, point: FunctionBreakpoint) {
+        match self.functions.iter_mut().find(|(it, _)| it.name == point.name) {
             Some((it, placed)) if *it != point => (*it, *placed) = (point, Placed::default()),
             Some(_) => {}
             None => self.functions.push((point, Placed::default())),
         }
+    }
+
+    /// Removes the one on a function of this name.
+    pub fn remove_function(&mut self, name: &str) {
+        self.functions.retain(|(it, _)| it.name != name);
+    }
+
+    /// Removes those on data of this name or id.
+    pub fn remove_data(&mut self, name: &str) {
+        self.data.retain(|(it, _)| it.name != name && it.id != name);
+    }
+
+    /// Removes the one on an instruction.
+    pub fn remove_instruction(&mut self, reference: &str, offset: i64) {
+        self.instructions.retain(|(it, _)| (it.reference.as_str(), it.offset) != (reference, offset));
+    }
+
+    /// How many there are of all kinds, without exception filters.
+    pub fn count(&self) -> usize {
+        self.list().count() + self.functions.len() + self.data.len() + self.instructions.len()
     }
 
     /// Adds one on data.
@@ -142,17 +196,15 @@ impl Breakpoints {
 
     /// Adds one on an instruction.
     pub fn add_instruction(&mut self, breakpoint: InstructionBreakpoint) {
-        self.instructions.retain(|(it, _)| *it != breakpoint);
+        self.remove_instruction(&breakpoint.reference, breakpoint.offset);
         self.instructions.push((breakpoint, Placed::default()));
     }
 
-    /// Removes those on functions, data and instructions; how many.
-    pub fn remove_others(&mut self) -> usize {
-        let count = self.functions.len() + self.data.len() + self.instructions.len();
+    /// Removes those on functions, data and instructions.
+    pub fn remove_others(&mut self) {
         self.functions.clear();
         self.data.clear();
         self.instructions.clear();
-        count
     }
 
     /// All on data.
@@ -165,15 +217,21 @@ impl Breakpoints {
         &self.instructions
     }
 
-    /// Arguments of `setDataBreakpoints`.
-    pub(crate) fn data_arguments(&self) -> Value {
-        let all = self.data.iter().map(|(it, _)| json!({"dataId": it.id, "accessType": "write"}));
-        json!({"breakpoints": all.collect::<Vec<_>>()})
+    /// Arguments of `setDataBreakpoints`, with hit counts as the adapter reads them.
+    pub(crate) fn data_arguments(&self, hits: Option<Hits>) -> Value {
+        let one = |it: &DataBreakpoint| {
+            json!({"dataId": it.id, "accessType": it.access, "condition": it.condition,
+                "hitCondition": sent(it.hit.as_ref(), hits)})
+        };
+        json!({"breakpoints": self.data.iter().map(|(it, _)| one(it)).collect::<Vec<_>>()})
     }
 
-    /// Arguments of `setInstructionBreakpoints`.
-    pub(crate) fn instruction_arguments(&self) -> Value {
-        let one = |it: &InstructionBreakpoint| json!({"instructionReference": it.reference, "offset": (it.offset != 0).then_some(it.offset)});
+    /// Arguments of `setInstructionBreakpoints`, with hit counts as the adapter reads them.
+    pub(crate) fn instruction_arguments(&self, hits: Option<Hits>) -> Value {
+        let one = |it: &InstructionBreakpoint| {
+            json!({"instructionReference": it.reference, "offset": (it.offset != 0).then_some(it.offset),
+                "condition": it.condition, "hitCondition": sent(it.hit.as_ref(), hits)})
+        };
         json!({"breakpoints": self.instructions.iter().map(|(it, _)| one(it)).collect::<Vec<_>>()})
     }
 
@@ -202,23 +260,20 @@ impl Breakpoints {
         &self.functions
     }
 
-    /// Arguments of `setBreakpoints` for a file.
-    pub(crate) fn source_arguments(&self, path: &AbsPath) -> Value {
+    /// Arguments of `setBreakpoints` for a file, with hit counts as the adapter reads them.
+    pub(crate) fn source_arguments(&self, path: &AbsPath, hits: Option<Hits>) -> Value {
         let one = |it: &SourceBreakpoint| {
-            json!({"line": it.line, "column": it.column, "condition": it.condition, "hitCondition": it.hit,
-                "logMessage": it.log})
+            json!({"line": it.line, "column": it.column, "condition": it.condition,
+                "hitCondition": sent(it.hit.as_ref(), hits), "logMessage": it.log})
         };
         let all: Vec<Value> = self.sources.get(path).into_iter().flatten().map(|(it, _)| one(it)).collect();
         let source = json!({"name": path.file_name(), "path": path.to_string()});
         json!({"source": source, "breakpoints": all, "sourceModified": false})
     }
 
-    /// Arguments of `setFunctionBreakpoints`.
-    pub(crate) fn function_arguments(&self) -> Value {
-        let one = |it: &FunctionBreakpoint| match &it.condition {
-            Some(condition) => json!({ "name": it.name, "condition": condition }),
-            None => json!({ "name": it.name }),
-        };
+    /// Arguments of `setFunctionBreakpoints`, with hit counts as the adapter reads them.
+    pub(crate) fn function_arguments(&self, hits: Option<Hits>) -> Value {
+        let one = |it: &FunctionBreakpoint| json!({"name": it.name, "condition": it.condition, "hitCondition": sent(it.hit.as_ref(), hits)});
         let all: Vec<Value> = self.functions.iter().map(|(it, _)| one(it)).collect();
         json!({"breakpoints": all})
     }
@@ -248,6 +303,11 @@ impl Breakpoints {
             *placed = Placed { line, ever: told.ever || placed.ever, ..told.clone() };
         }
     }
+}
+
+/// A hit count as the adapter reads it.
+fn sent(hit: Option<&String>, hits: Option<Hits>) -> Option<String> {
+    hit.and_then(|hit| hits.map_or(Some(hit.clone()), |it| it.sent(hit)))
 }
 
 fn answered<'a>(placed: impl Iterator<Item = &'a mut Placed>, body: &Value) {
@@ -284,7 +344,7 @@ mod tests {
         all.add(SourceBreakpoint { condition: Some("n == 3".into()), ..at(4) });
         all.add(SourceBreakpoint { log: Some("n {n}".into()), ..at(9) });
         let path = at(1).path;
-        let sent = crate::envelope::without_nulls(all.source_arguments(&path));
+        let sent = crate::envelope::without_nulls(all.source_arguments(&path, None));
         let expected = json!([{"line": 4, "condition": "n == 3"}, {"line": 9, "logMessage": "n {n}"}]);
         assert_eq!(sent["breakpoints"], expected);
         let answer = json!({"breakpoints": [

@@ -75,7 +75,7 @@ pub enum Executable {
 pub struct CommandRule {
     /// Names on the search path, or absolute paths; the first that is found.
     pub candidates: Vec<String>,
-    /// Its arguments; `${port}` and `${host}` where it is spoken to over TCP.
+    /// Its arguments; `${port}` and `${host}` where it is spoken to over TCP, `${socket}` where at a socket.
     #[serde(default)]
     pub args: Vec<String>,
     /// Further variables.
@@ -98,6 +98,8 @@ pub enum Transport {
     },
     /// We listen on a port of the loopback, given as `${port}`, and it connects.
     Listen,
+    /// It listens at a Unix socket, given as `${socket}`, and we connect.
+    Socket,
 }
 
 /// Departures from the protocol.
@@ -134,9 +136,28 @@ pub struct Quirks {
     /// Output that it did not send yet is lost when the program ends.
     #[serde(default)]
     pub drops_output_at_exit: bool,
+    /// What it evaluates in the context `repl` to write `${mark}` and a newline to where its program writes: it reads that in
+    /// a thread of its own, and tells stops and the end before the output that came before them.
+    #[serde(default)]
+    pub marks: Option<String>,
     /// It tells the exit code 0 of a program that a signal ended, too.
     #[serde(default)]
     pub zero_after_signal: bool,
+    /// How it reads a hit count, where not as a number, a comparison or a multiple.
+    #[serde(default)]
+    pub hits: Option<Hits>,
+    /// Functions that a panic of a program runs into: the exception filter `panic` stops there.
+    #[serde(default)]
+    pub panics: Vec<String>,
+    /// Functions in which it stops for an exception, and calls that a breakpoint.
+    #[serde(default)]
+    pub throws: Vec<String>,
+    /// Its log points write to the program's own output, which another program may read.
+    #[serde(default)]
+    pub logs_in_program: bool,
+    /// What it is asked, as a command, for the signal of a stop that names none.
+    #[serde(default)]
+    pub tells_signal: Option<String>,
     /// The session that is launched runs no program itself: its child sessions do.
     #[serde(default)]
     pub launcher: bool,
@@ -152,6 +173,27 @@ pub struct Quirks {
     /// Variables whose names match these are left out of a snapshot.
     #[serde(default)]
     pub skip_variables: Vec<String>,
+}
+
+/// How an adapter reads the hit count of a breakpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hits {
+    /// As a number: the pass from which on it stops.
+    Number,
+    /// As a number: how many passes it lets go by first.
+    Ignored,
+}
+
+impl Hits {
+    /// What is sent for a hit count that a person wrote; `None` for what the adapter would not heed.
+    pub(crate) fn sent(self, hit: &str) -> Option<String> {
+        let pass: u64 = hit.trim().parse().ok().filter(|it| *it > 0)?;
+        Some(match self {
+            Self::Number => pass.to_string(),
+            Self::Ignored => (pass - 1).to_string(),
+        })
+    }
 }
 
 impl Quirks {
@@ -455,6 +497,17 @@ mod tests {
         assert!(!quirks.is_own("total 3\n") && !quirks.is_own("No source file named /p/a.c.\ntotal 3\n"));
         assert!(!Quirks::default().is_own("\n"));
     }
+
+    #[test]
+    fn a_hit_count_is_the_pass_from_which_on_it_stops() {
+        assert_eq!(Hits::Number.sent(" 3 ").as_deref(), Some("3"));
+        assert_eq!(Hits::Ignored.sent("3").as_deref(), Some("2"));
+        assert_eq!(Hits::Ignored.sent("1").as_deref(), Some("0"));
+        for odd in [">=3", "%2", "0", "-1", ""] {
+            assert_eq!((Hits::Number.sent(odd), Hits::Ignored.sent(odd)), (None, None), "{odd}");
+        }
+    }
+
     use serde_json::json;
 
     pub(crate) const SMALL: &str = "format = 1\nname = \"a\"\npatterns = [\"*.x\"]\nverified = false\n\

@@ -13,8 +13,10 @@ mod envelope;
 mod error;
 mod handles;
 pub mod hub;
+mod marks;
 mod output;
 mod prepare;
+mod relaunch;
 mod reverse;
 mod session;
 mod sessions;
@@ -29,8 +31,8 @@ pub use breakpoints::{
 };
 pub use client::{Client, Handler, InFlight, RequestError};
 pub use definition::{
-    AdapterDefinition, CommandRule, DefinitionError, Executable, FORMAT, How, Install, Quirks, TestRule,
-    Transport, Verified, fill, merge,
+    AdapterDefinition, CommandRule, DefinitionError, Executable, FORMAT, Hits, How, Install, Quirks,
+    TestRule, Transport, Verified, fill, merge,
 };
 pub use definitions::Definitions;
 pub use envelope::{AdapterError, Malformed, Message, parse};
@@ -41,5 +43,5 @@ pub use prepare::Ran;
 pub use reverse::{NoRuns, Runs};
 pub use session::{Clock, ExceptionInfo, Frame, GotoTarget, Page, Scope, Session, Thread, Variable};
 pub use sessions::{LaunchPlan, LaunchSpec, NoPrograms, Programs, Sessions, Target};
-pub use state::{End, Ending, Input, Machine, Need, State, Stop, WrongState};
+pub use state::{End, Ending, Input, Machine, Need, State, Stop, WrongState, runs_on};
 pub use theirs::{Ask, Started, Theirs};

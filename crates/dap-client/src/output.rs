@@ -71,6 +71,8 @@ pub struct Output {
 pub struct Since {
     /// In order.
     pub pieces: Vec<Piece>,
+    /// Where each piece begins, in bytes of all output.
+    pub at: Vec<u64>,
     /// Bytes that came since then and are kept no more.
     pub dropped: u64,
     /// Where to read on.
@@ -111,16 +113,17 @@ impl Output {
     /// What came at `from` and later.
     pub fn since(&self, from: u64) -> Since {
         let first = self.pieces.front().map_or(self.total, |(at, _)| *at);
-        let mut pieces = Vec::new();
+        let (mut pieces, mut begins) = (Vec::new(), Vec::new());
         for (at, piece) in &self.pieces {
             let skip = usize::try_from(from.saturating_sub(*at)).unwrap_or(usize::MAX);
             if skip >= piece.text.len() {
                 continue;
             }
             let skip = piece.text.ceil_char_boundary(skip);
+            begins.push(at + skip as u64);
             pieces.push(Piece { category: piece.category, text: piece.text[skip..].to_owned() });
         }
-        Since { pieces, dropped: first.saturating_sub(from), next: self.total }
+        Since { pieces, at: begins, dropped: first.saturating_sub(from), next: self.total }
     }
 }
 
@@ -138,6 +141,7 @@ mod tests {
         let piece = |category, text: &str| Piece { category, text: text.to_owned() };
         assert_eq!(all.pieces, [piece(Category::Stdout, "a\nb\n"), piece(Category::Stderr, "c\n")]);
         assert_eq!(output.since(2).pieces, [piece(Category::Stdout, "b\n"), piece(Category::Stderr, "c\n")]);
+        assert_eq!(output.since(2).at, [2, 4]);
         assert_eq!((output.since(all.next).pieces.len(), all.dropped), (0, 0));
     }
 

@@ -4,7 +4,6 @@
 //! There is no terminal here: a program runs as a process of ours, with its output in that of the session.
 //! Whether it may is asked of [`Runs`]. What must stay true: what was started for a session ends with it.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -17,6 +16,7 @@ use workspace::{AbsPath, CommandLine, Process, SpawnGrant};
 use crate::output::Category;
 use crate::session::Session;
 use crate::sessions::{LaunchPlan, Sessions};
+use crate::transport::Address;
 
 /// How long a program that was run for an adapter may take to end when its session is over.
 const GRACE: Duration = Duration::from_millis(300);
@@ -45,7 +45,7 @@ pub(crate) struct Reverse {
     pub(crate) grant: Option<SpawnGrant>,
     pub(crate) runs: Arc<dyn Runs>,
     /// Where its adapter can be reached again.
-    pub(crate) address: Option<SocketAddr>,
+    pub(crate) address: Option<Address>,
     started: Mutex<Vec<Process>>,
 }
 
@@ -55,7 +55,7 @@ impl Reverse {
         plan: LaunchPlan,
         grant: Option<SpawnGrant>,
         runs: Arc<dyn Runs>,
-        address: Option<SocketAddr>,
+        address: Option<Address>,
     ) -> Arc<Self> {
         let (session, started) = (OnceLock::new(), Mutex::default());
         Arc::new(Self { sessions, session, plan, grant, runs, address, started })

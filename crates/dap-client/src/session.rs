@@ -6,22 +6,22 @@
 
 mod asks;
 mod data;
+mod end;
+mod events;
 mod more;
 mod shared;
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::{Process, RunId};
+use workspace::RunId;
 
 use crate::breakpoints::Breakpoints;
 use crate::client::{Client, Handler, RequestError};
@@ -29,14 +29,17 @@ use crate::definition::AdapterDefinition;
 use crate::error::DapError;
 use crate::handles::Handles;
 use crate::hub::{Controller, Door, Edge, Options, Shared};
+use crate::marks;
 use crate::output::{Category, Output};
 use crate::reverse::Reverse;
 use crate::sessions::LaunchPlan;
-use crate::state::{Ending, Input, Machine, Need, State, Stop};
-use crate::transport::{Connection, with_tail};
+use crate::state::{Input, Machine, Need, State};
+use crate::transport::Connection;
 
 pub use data::{Frame, Page, Scope, Thread, Variable};
 pub use more::{ExceptionInfo, GotoTarget};
+
+pub(crate) use end::OUTPUT;
 
 /// Requests that run the program, stop, change or end it: not the agent's while the person has control.
 const RUNS: [&str; 15] = [
@@ -58,11 +61,6 @@ const RUNS: [&str; 15] = [
 ];
 /// How long the process of a closed stream may take to end, and a stream after its process.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// How long an adapter may take to say goodbye, and to end after that.
-const GOODBYE: Duration = Duration::from_secs(1);
-const GRACE: Duration = Duration::from_millis(300);
-/// How long it may take to let go of a process that is not ours.
-const LET_GO: Duration = Duration::from_secs(5);
 /// Changes of state kept for one that listens.
 const CHANGES: usize = 256;
 
@@ -102,11 +100,15 @@ pub struct Session {
     pub parent: Option<String>,
     run: OnceLock<RunId>,
     door: OnceLock<Door>,
+    /// Names of sessions that this one came after, with the doors that lead here from there.
+    former: Mutex<Vec<(String, Option<Door>)>>,
     client: Client,
     /// All that is said to the adapter goes through it, so that a person can join.
     hub: Edge,
     /// How often a person had taken control when this side last ran on or looked.
     seen: AtomicU64,
+    /// Marks that were asked for.
+    asked_marks: AtomicU64,
     inner: Arc<Inner>,
     over: CancellationToken,
 }
@@ -117,6 +119,8 @@ struct Inner {
     core: Mutex<Core>,
     state: watch::Sender<State>,
     changes: broadcast::Sender<State>,
+    /// The last mark that came back.
+    marked: watch::Sender<u64>,
     /// Set by the event `terminated`, after which nothing more is to come.
     finished: CancellationToken,
     reverse: Arc<Reverse>,
@@ -127,8 +131,12 @@ struct Inner {
 struct Core {
     machine: Machine,
     output: Output,
+    /// The program's number, where the adapter tells it.
+    process: Option<i64>,
     capabilities: Value,
     breakpoints: Breakpoints,
+    /// Data that `dataBreakpointInfo` gave an id, and how it can be watched, where it is said.
+    named: HashMap<String, Vec<String>>,
     frames: Handles,
     variables: Handles,
     /// More of the frames that were handed out in one epoch, by our number.
@@ -165,83 +173,6 @@ impl Inner {
     }
 }
 
-impl Handler for Inner {
-    fn event(&self, event: &str, body: Option<&RawValue>) {
-        let body: Value = body.and_then(|body| serde_json::from_str(body.get()).ok()).unwrap_or_default();
-        let text = |name: &str| body[name].as_str().map(str::to_owned);
-        match event {
-            "initialized" => self.take(Input::Initialized),
-            "stopped" => {
-                let stop = Stop {
-                    reason: text("reason").unwrap_or_else(|| "stopped".to_owned()),
-                    description: text("description"),
-                    text: text("text"),
-                    thread: body["threadId"].as_i64(),
-                    hit: body["hitBreakpointIds"]
-                        .as_array()
-                        .into_iter()
-                        .flatten()
-                        .filter_map(Value::as_i64)
-                        .collect(),
-                };
-                self.take(Input::Stopped { stop, all: body["allThreadsStopped"] == true });
-            }
-            // Left out means all (DAP §Continued Event).
-            "continued" => self.take(Input::Continued {
-                thread: body["threadId"].as_i64(),
-                all: body["allThreadsContinued"].as_bool().unwrap_or(true),
-            }),
-            "thread" => {
-                if let Some(id) = body["threadId"].as_i64() {
-                    self.take(Input::Thread { id, alive: body["reason"] != "exited" });
-                }
-            }
-            "exited" => {
-                let says_nothing = self.adapter.quirks.zero_after_signal && self.core().machine.signalled();
-                let code = body["exitCode"].as_i64().filter(|code| *code != 0 || !says_nothing);
-                // The machine reads a negative code as a signal.
-                let by_signal = self.adapter.quirks.signals_as_codes && code == self.core().machine.signal();
-                let code = code.map(|code| if by_signal { -code } else { code });
-                self.take(Input::Exited { code });
-            }
-            "terminated" => {
-                self.take(Input::Terminated);
-                self.finished.cancel();
-            }
-            "breakpoint" => self.core().breakpoints.changed(&body),
-            "capabilities" => {
-                let told = body["capabilities"].clone();
-                crate::definition::merge(&mut self.core().capabilities, told);
-            }
-            "output" => {
-                let text = body["output"].as_str().unwrap_or_default();
-                let category = Category::parse(body["category"].as_str());
-                let quirks = &self.adapter.quirks;
-                if let Some(code) = quirks.exit_code(text).filter(|_| category != Some(Category::Stdout)) {
-                    self.take(Input::Exited { code: Some(code) });
-                    return;
-                }
-                let chatter = category == Some(Category::Console)
-                    && quirks.chatter.iter().any(|start| text.starts_with(start.as_str()));
-                if let Some(category) = category.filter(|_| !chatter && !quirks.is_own(text)) {
-                    self.core().output.push(category, text);
-                    self.ring();
-                }
-            }
-            other => tracing::trace!(event = other, "an event that changes nothing here"),
-        }
-    }
-
-    fn request(
-        &self,
-        command: &str,
-        arguments: Option<&RawValue>,
-    ) -> BoxFuture<'static, Result<Value, String>> {
-        let arguments = arguments.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default();
-        Arc::clone(&self.reverse).answer(command, arguments)
-    }
-}
-
 impl Session {
     /// A session over a connection that was just made. Its end is watched from now on.
     pub(crate) fn new(
@@ -256,8 +187,10 @@ impl Session {
         let core = Core {
             machine: Machine::default(),
             output: Output::default(),
+            process: None,
             capabilities: Value::Null,
             breakpoints: plan.breakpoints.clone(),
+            named: HashMap::new(),
             frames: Handles::new("frame", "stack"),
             variables: Handles::new("variables_reference", "scopes"),
             details: HashMap::new(),
@@ -268,6 +201,7 @@ impl Session {
             core: Mutex::new(core),
             state: watch::channel(State::Launching).0,
             changes: broadcast::channel(CHANGES).0,
+            marked: watch::channel(0).0,
             finished: CancellationToken::new(),
             reverse: Arc::clone(&reverse),
             bell,
@@ -276,6 +210,7 @@ impl Session {
         let handler: Arc<dyn Handler> = Arc::<Inner>::clone(&inner);
         let options = Options {
             or: plan.adapter.quirks.or.clone(),
+            marks: plan.adapter.quirks.marks.is_some(),
             same: Box::new(shared::real_path),
             about: json!({ "session": id, "title": plan.title, "adapter": plan.adapter.name }),
         };
@@ -291,13 +226,15 @@ impl Session {
             parent: parent.map(|it| it.id.clone()),
             run: OnceLock::new(),
             door: OnceLock::new(),
+            former: Mutex::default(),
             client,
             hub,
             seen: AtomicU64::new(0),
+            asked_marks: AtomicU64::new(0),
             inner,
             over: CancellationToken::new(),
         });
-        if let Some(mut stdout) = stdout {
+        let written = stdout.map(|mut stdout| {
             let inner = Arc::downgrade(&session.inner);
             tracker.spawn(async move {
                 while let Some(text) = stdout.recv().await {
@@ -305,11 +242,11 @@ impl Session {
                     inner.core().output.push(Category::Stdout, &text);
                     inner.ring();
                 }
-            });
-        }
+            })
+        });
         // Nobody else sets it.
         drop(reverse.session.set(Arc::downgrade(&session)));
-        tracker.spawn(Arc::clone(&session).supervise(process));
+        tracker.spawn(Arc::clone(&session).supervise(process, written));
         session
     }
 
@@ -408,6 +345,11 @@ impl Session {
         self.inner.core().machine.epoch()
     }
 
+    /// The number of the program's process, where the adapter tells it.
+    pub fn process(&self) -> Option<i64> {
+        self.inner.core().process
+    }
+
     /// Whether its program is run by its child sessions and not by itself.
     pub fn adapter_launches_only(&self) -> bool {
         self.parent.is_none() && self.adapter.quirks.launcher && !self.is_theirs()
@@ -480,6 +422,38 @@ impl Session {
         Ok(self.state())
     }
 
+    /// Waits, at most until `until`, for what its program wrote before now, where its adapter can be made to
+    /// tell when that has come.
+    pub(crate) async fn caught_up(&self, until: Instant) {
+        let code = self.adapter.quirks.marks.as_deref().filter(|_| !self.is_theirs());
+        let Some(code) = code else { return };
+        let number = self.asked_marks.fetch_add(1, Ordering::Relaxed) + 1;
+        let arguments = json!({ "expression": marks::code(code, number), "context": "repl" });
+        let mut marked = self.inner.marked.subscribe();
+        let clock = Clock { until, cancel: CancellationToken::new() };
+        let all = async {
+            self.client.request("evaluate", arguments, clock.left(), &clock.cancel).await.ok()?;
+            marked.wait_for(|marked| *marked >= number).await.ok().map(|_| ())
+        };
+        tokio::select! {
+            // What came stays; there is nothing to take back.
+            _ = self.client.closed() => {}
+            all = tokio::time::timeout_at(until, all) => {
+                let came = all.is_ok_and(|it| it.is_some());
+                tracing::debug!(session = self.id, came, "the output until now");
+            }
+        }
+    }
+
+    /// Where it is stopped beside another thread's stop, waits for that one, which is the one to look at.
+    pub(crate) async fn focused(&self, until: Instant) {
+        let mut states = self.inner.state.subscribe();
+        let other = states.wait_for(|state| !matches!(state, State::Stopped(stop) if stop.beside));
+        // One that stays alone is shown as it is.
+        let came = tokio::time::timeout_at(until, other).await.is_ok();
+        tracing::trace!(session = self.id, came, "the stop in focus");
+    }
+
     /// Whether `command`, which needs `need`, fits the state.
     ///
     /// # Errors
@@ -504,11 +478,20 @@ impl Session {
             self.in_control(command)?;
         }
         match self.client.request(command, arguments, clock.left(), &clock.cancel).await {
-            Ok(body) => serde_json::from_str(body.get()).map_err(|error| DapError::Answer {
-                adapter: self.adapter.name.clone(),
-                command: command.to_owned(),
-                reason: error.to_string(),
-            }),
+            Ok(body) => {
+                let read = serde_json::from_str(body.get()).map_err(|error| DapError::Answer {
+                    adapter: self.adapter.name.clone(),
+                    command: command.to_owned(),
+                    reason: error.to_string(),
+                });
+                let body: Value = read?;
+                if let ("dataBreakpointInfo", Some(id)) = (command, body["dataId"].as_str()) {
+                    let access = body["accessTypes"].as_array().into_iter().flatten();
+                    let access = access.filter_map(|it| it.as_str().map(str::to_owned)).collect();
+                    self.inner.core().named.insert(id.to_owned(), access);
+                }
+                Ok(body)
+            }
             Err(error) => Err(self.explain(error).await),
         }
     }
@@ -532,156 +515,5 @@ impl Session {
             _ => without.to_owned(),
         };
         DapError::Crashed { adapter: self.adapter.name.clone(), why }
-    }
-
-    /// Ends it, and its program.
-    pub async fn terminate(&self, clock: &Clock) {
-        self.leave(true, clock).await;
-    }
-
-    /// Leaves a program that was attached to; one that was launched ends with its session.
-    pub async fn disconnect(&self, clock: &Clock) {
-        if self.shared().persons > 0 {
-            // The person's goes on.
-            return self.hub.forget_agent().await;
-        }
-        self.leave(false, clock).await;
-    }
-
-    /// Ends it because we end: with its program where that is ours, else the program runs on.
-    pub(crate) async fn close(&self, clock: &Clock) {
-        if self.is_theirs() {
-            // The person's editor holds it, and goes on.
-            self.give_up("Pilcrow ends");
-            return self.over().await;
-        }
-        let patient = Clock { until: clock.until.max(Instant::now() + LET_GO), cancel: clock.cancel.clone() };
-        self.leave(self.ours, if self.ours { clock } else { &patient }).await;
-    }
-
-    /// How long [`Self::close`] may take, of `time`.
-    pub(crate) fn patience(&self, time: Duration) -> Duration {
-        if self.ours { time } else { time.max(LET_GO + LAST_WORDS) }
-    }
-
-    async fn leave(&self, end: bool, clock: &Clock) {
-        if !matches!(self.state(), State::Terminated(_)) {
-            let leaves = !end && !self.launched;
-            self.inner.take(Input::Ending(if leaves { Ending::Left } else { Ending::Terminated }));
-            // An adapter that is ended before it let go of a process ends that process too.
-            let patience = if leaves { LET_GO } else { GOODBYE };
-            let limited =
-                |time| Clock { until: clock.until.min(Instant::now() + time), cancel: clock.cancel.clone() };
-            let asks = self.launched || self.is_theirs();
-            if end && asks && self.can("supportsTerminateRequest") {
-                self.goodbye("terminate", json!({}), &limited(GOODBYE)).await;
-            }
-            let arguments =
-                if end || !self.launched { json!({ "terminateDebuggee": end }) } else { json!({}) };
-            self.goodbye("disconnect", arguments, &limited(patience)).await;
-            self.inner.take(Input::Terminated);
-            self.inner.finished.cancel();
-        }
-        if tokio::time::timeout(clock.left().max(LAST_WORDS), self.over()).await.is_err() {
-            tracing::warn!(session = self.id, "the adapter is still being ended");
-        }
-    }
-
-    async fn goodbye(&self, command: &str, arguments: Value, clock: &Clock) {
-        if let Err(error) = self.client.request(command, arguments, clock.left(), &clock.cancel).await {
-            tracing::debug!(session = self.id, %error, "the adapter is ended without its answer");
-        }
-    }
-
-    /// Gives it up, for this reason.
-    pub(crate) fn give_up(&self, failure: &str) {
-        self.inner.take(Input::Gone { failure: failure.to_owned() });
-        self.inner.finished.cancel();
-    }
-
-    /// Watches until it is over, and ends what was started. A child has no process: its adapter is its
-    /// parent's.
-    async fn supervise(self: Arc<Self>, process: Option<Process>) {
-        if let Some(process) = process.as_ref().filter(|_| !self.ours) {
-            process.end_gently();
-        }
-        let mut states = self.inner.state.subscribe();
-        let over = states.wait_for(|state| matches!(state, State::Terminated(_)));
-        // Each may be dropped: what happened stays so and is asked again below.
-        let mut shared = self.hub.shared();
-        let deaf = async {
-            if shared.wait_for(|shared| shared.deaf).await.is_err() {
-                // The hub is over, which the state tells.
-                std::future::pending::<()>().await;
-            }
-        };
-        let told = tokio::select! {
-            _ = over => true,
-            () = deaf => {
-                self.inner.take(Input::Terminated);
-                self.inner.finished.cancel();
-                true
-            }
-            _ = self.client.closed() => false,
-            _ = self.exit_status(process.as_ref()) => false,
-        };
-        if told {
-            // After `exited` some adapters (gdb 18) still have the program's last output to tell.
-            let finished = tokio::time::timeout(GOODBYE, self.inner.finished.cancelled()).await;
-            tracing::trace!(said = finished.is_ok(), "the end of the debugged program");
-            let clock = Clock::new(GOODBYE, &CancellationToken::new());
-            self.goodbye("disconnect", json!({}), &clock).await;
-        } else {
-            let both = async { (self.client.closed().await, self.exit_status(process.as_ref()).await) };
-            let ended = tokio::time::timeout(LAST_WORDS, both).await;
-            let why = match ended {
-                Ok((_, Some(status))) => format!("it ended without a word ({status})"),
-                _ => "it closed its stream".to_owned(),
-            };
-            if self.shared().ended_by_person {
-                self.inner.take(Input::Terminated);
-            }
-            // Ignored where its last messages said that it is over.
-            let tail = process.as_ref().map(Process::stderr_tail).unwrap_or_default();
-            self.give_up(&with_tail(&why, &tail));
-        }
-        self.inner.finished.cancel();
-        self.hub.close("the session is over").await;
-        self.client.close("the session is over");
-        self.inner.reverse.end(&self).await;
-        if let Some(process) = process {
-            self.outlived().await;
-            process.end(GRACE).await;
-            if self.adapter.quirks.output_of_program {
-                self.push_output(Category::Stderr, &process.stderr_tail());
-            }
-        }
-        self.over.cancel();
-        self.inner.ring();
-    }
-
-    async fn exit_status(&self, process: Option<&Process>) -> Option<std::process::ExitStatus> {
-        match process {
-            Some(process) => Some(process.exited().await),
-            None => {
-                self.client.closed().await;
-                None
-            }
-        }
-    }
-
-    /// The adapter's process serves child sessions too: it is kept while they live.
-    async fn outlived(&self) {
-        let Some(sessions) = self.inner.reverse.sessions.upgrade() else { return };
-        for child in sessions.tree(self).iter().skip(1) {
-            if self.shared().deaf {
-                // Nothing else ends them: the person wants the program ended, and its adapter says nothing.
-                child.terminate(&Clock::new(2 * GOODBYE, &CancellationToken::new())).await;
-            }
-            if !crate::tree::is_over(child) {
-                self.over.cancel();
-            }
-            child.over().await;
-        }
     }
 }

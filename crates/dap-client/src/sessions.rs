@@ -265,11 +265,13 @@ impl Sessions {
             env: spec.env.clone(),
             cwd: spec.cwd.clone(),
         });
+        let mut breakpoints = spec.breakpoints.clone();
+        breakpoints.stop_at_panics(&adapter.quirks.panics);
         Ok(LaunchPlan {
             title: spec.target.title(&spec.root),
             request: if attaches { "attach" } else { "launch" },
             root: spec.root.clone(),
-            breakpoints: spec.breakpoints.clone(),
+            breakpoints,
             adapter,
             command,
             arguments,
@@ -370,7 +372,10 @@ impl Sessions {
         let connect = async {
             match &plan.connect {
                 Some((host, port)) => transport::reach(&plan.adapter.name, host, *port, clock.until).await,
-                None => transport::open(&self.processes, plan, grant, clock.until, &self.tracker).await,
+                None => {
+                    let doors = self.doors();
+                    transport::open(&self.processes, plan, grant, doors, clock.until, &self.tracker).await
+                }
             }
         };
         let connection = tokio::select! {
@@ -419,13 +424,13 @@ impl Sessions {
     pub(crate) fn enter(
         &self,
         plan: &LaunchPlan,
-        connection: Connection,
+        mut connection: Connection,
         grant: Option<SpawnGrant>,
         runs: Arc<dyn Runs>,
         parent: Option<&Session>,
     ) -> Arc<Session> {
         let id = format!("debug-{}", self.next.fetch_add(1, Ordering::Relaxed));
-        let reverse = Reverse::new(self.me.clone(), plan.clone(), grant, runs, connection.address);
+        let reverse = Reverse::new(self.me.clone(), plan.clone(), grant, runs, connection.address.take());
         let session = Session::new(id, plan, connection, reverse, self.bell.clone(), parent, &self.tracker);
         self.add(Arc::clone(&session));
         self.bell.send_modify(|rung| *rung = rung.wrapping_add(1));

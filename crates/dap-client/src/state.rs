@@ -47,6 +47,8 @@ pub struct Stop {
     pub thread: Option<i64>,
     /// The adapter's numbers of the breakpoints that were hit.
     pub hit: Vec<i64>,
+    /// Another stop is the one to look at: DAP `preserveFocusHint`.
+    pub beside: bool,
 }
 
 /// How a session ended. All is `None` when the adapter did not say.
@@ -232,8 +234,10 @@ impl Machine {
     fn apply(&mut self, input: Input) {
         if let State::Terminated(end) = &mut self.state {
             // Adapters tell `exited` before or after `terminated`, or never; only a code that was missing
-            // is still news.
-            if let (Input::Exited { code: Some(code) }, None, None) = (&input, end.exit_code, end.signal) {
+            // is still news, unless the adapter failed: what it says then comes of our ending it.
+            if let (Input::Exited { code: Some(code) }, None, None, None) =
+                (&input, end.exit_code, end.signal, &end.failure)
+            {
                 *end = End { asked: end.asked, ..ended(Some(*code)) };
             }
             return;
@@ -300,8 +304,6 @@ impl Machine {
     }
 
     fn stopped(&mut self, stop: Stop, all: bool) {
-        self.signalled = stop.reason == "signal";
-        self.signal = named_signal(&stop);
         if let Some(thread) = stop.thread {
             self.threads.insert(thread, true);
         }
@@ -309,11 +311,17 @@ impl Machine {
             self.threads.values_mut().for_each(|stopped| *stopped = true);
         }
         self.left = None;
-        // A second thread that stops beside the first changes nothing that was handed out for that one,
-        // but a stop that was not preceded by a resume may: what it replaces is stale.
-        if matches!(self.state, State::Stopped(_)) {
-            self.epoch += 1;
+        if let State::Stopped(first) = &self.state {
+            // A second thread that stops beside the first changes nothing that was handed out for that one;
+            // a stop of the same that was not preceded by a resume may: what it replaces is stale.
+            if first.thread.is_none() || stop.thread.is_none() || first.thread == stop.thread {
+                self.epoch += 1;
+            } else if stop.beside {
+                return;
+            }
         }
+        self.signalled = stop.reason == "signal";
+        self.signal = named_signal(&stop);
         self.state = State::Stopped(stop);
     }
 
@@ -343,6 +351,22 @@ fn named_signal(stop: &Stop) -> Option<i64> {
     words.find_map(|word| FATAL.iter().find(|(name, _)| *name == word)).map(|(_, number)| *number)
 }
 
+/// Whether a request makes a stopped program run on: from then on it is not stopped, whatever is answered.
+pub fn runs_on(command: &str) -> bool {
+    matches!(
+        command,
+        "continue"
+            | "next"
+            | "stepIn"
+            | "stepOut"
+            | "stepBack"
+            | "reverseContinue"
+            | "restart"
+            | "restartFrame"
+            | "goto"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -364,6 +388,37 @@ mod tests {
         machine
     }
 
+    /// lldb-dap tells one stop of each thread, that of the step not always first.
+    #[test]
+    fn of_several_threads_that_stop_the_one_in_focus_is_shown() {
+        let beside = |thread| match stop("exception", thread) {
+            Input::Stopped { stop, all } => Input::Stopped { stop: Stop { beside: true, ..stop }, all },
+            other => other,
+        };
+        let shown = |machine: &Machine| match machine.state() {
+            State::Stopped(stop) => (stop.thread, stop.reason.clone(), machine.epoch()),
+            other => panic!("{other:?}"),
+        };
+        let (step, one) = (|| stop("step", 2), || beside(1));
+        let step_of_2 = (Some(2), "step".to_owned(), 0);
+        let first = check(
+            &[Input::Initialized, Input::Configured, one(), step()],
+            &["configuring", "running", "stopped", "stopped"],
+        );
+        assert_eq!(shown(&first), step_of_2);
+        let last = check(
+            &[Input::Initialized, Input::Configured, step(), one()],
+            &["configuring", "running", "stopped"],
+        );
+        assert_eq!(shown(&last), step_of_2);
+        // What replaces a stop of the same thread makes it stale.
+        let again = check(
+            &[Input::Initialized, Input::Configured, step(), stop("breakpoint", 2)],
+            &["configuring", "running", "stopped", "stopped"],
+        );
+        assert_eq!(shown(&again).2, 1);
+    }
+
     #[test]
     fn a_whole_session() {
         let machine = check(
@@ -378,6 +433,18 @@ mod tests {
             &["configuring", "running", "stopped", "running", "terminated"],
         );
         assert_eq!(*machine.state(), State::Terminated(End { exit_code: Some(3), ..End::default() }));
+    }
+
+    /// lldb-dap tells `exited` with 9 of a program whose launch was given up.
+    #[test]
+    fn what_is_told_after_a_failure_does_not_hide_it() {
+        let gone = Input::Gone { failure: "there is no filter `x`".into() };
+        let machine = check(
+            &[Input::Initialized, gone, Input::Exited { code: Some(9) }],
+            &["configuring", "terminated"],
+        );
+        let failure = Some("there is no filter `x`".to_owned());
+        assert_eq!(*machine.state(), State::Terminated(End { failure, ..End::default() }));
     }
 
     #[test]

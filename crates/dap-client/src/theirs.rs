@@ -60,8 +60,14 @@ pub struct Theirs {
 }
 
 impl Sessions {
-    /// Looks into a session that the editor has just started. Does not wait for its adapter.
-    pub async fn look_into(&self, started: &Started, editor: Arc<dyn Ask>) -> Theirs {
+    /// Looks into a session that the editor has just started, because the adapter of `parent` asked for it where one is
+    /// given. Does not wait for its adapter.
+    pub async fn look_into(
+        &self,
+        started: &Started,
+        parent: Option<&Session>,
+        editor: Arc<dyn Ask>,
+    ) -> Theirs {
         let (ours, hubs) = tokio::io::duplex(PIPE);
         let (reader, writer) = tokio::io::split(hubs);
         let connection = Connection {
@@ -90,7 +96,7 @@ impl Sessions {
             theirs: true,
             connect: None,
         };
-        let session = self.enter(&plan, connection, None, Arc::new(NoRuns), None);
+        let session = self.enter(&plan, connection, None, Arc::new(NoRuns), parent);
         let edge = session.hub().clone();
         let client = edge.beside().await;
         let (capabilities, told) = watch::channel(None);

@@ -1,11 +1,13 @@
 //! Starting an adapter and getting a stream to it: its standard streams, a port that it prints or that we
-//! choose, or a port at which we listen.
+//! choose, a port at which we listen, or a Unix socket that it opens.
 //!
-//! Only the loopback is used. What must stay true: a wait ends when the deadline passes or the adapter
+//! Of the network only the loopback is used. What must stay true: a wait ends when the deadline passes or the adapter
 //! ends, whichever is first; what was started is owned by the [`Process`] that is returned or dropped.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
@@ -13,14 +15,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
-use workspace::{Process, Processes, SpawnGrant};
+use wire::local;
+use workspace::{Process, Processes, SpawnGrant, StateDir};
 
 use crate::definition::Transport;
 use crate::error::DapError;
 use crate::sessions::LaunchPlan;
 
-/// Between two attempts to connect: nothing tells when a port opens.
-const RETRY: Duration = Duration::from_millis(15);
+/// Between two attempts to connect, at first and at most: nothing tells when a port opens.
+const RETRY: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(15));
 /// How much of what an adapter prints is searched for its port.
 const HEAD: usize = 64 * 1024;
 
@@ -30,9 +33,34 @@ pub(crate) struct Connection {
     /// The adapter, where it was started for this connection.
     pub process: Option<Process>,
     /// Where it is reached, and can be reached again.
-    pub address: Option<SocketAddr>,
+    pub address: Option<Address>,
     /// What it writes to its standard output, where that is the program's too.
     pub stdout: Option<mpsc::Receiver<String>>,
+}
+
+/// Where an adapter is reached.
+#[derive(Debug, Clone)]
+pub(crate) enum Address {
+    Port(SocketAddr),
+    /// The name goes with the last who may connect.
+    Socket(Arc<local::Reserved>),
+}
+
+/// Connects once more to an adapter that serves a session already.
+pub(crate) async fn again(
+    adapter: &str,
+    address: &Address,
+    deadline: Instant,
+) -> Result<Connection, DapError> {
+    match address {
+        Address::Port(address) => reach(adapter, "127.0.0.1", address.port(), deadline).await,
+        Address::Socket(name) => {
+            let why = "it takes no other connection in time";
+            let late = || DapError::Late { adapter: adapter.to_owned(), why: why.to_owned() };
+            let stream = timeout_at(deadline, open_socket(name)).await.map_err(|_| late())?;
+            Ok(over_socket(stream, None, name))
+        }
+    }
 }
 
 /// Connects to an adapter that runs already, until `deadline`: its port may still be about to open.
@@ -43,13 +71,14 @@ pub(crate) async fn reach(
     deadline: Instant,
 ) -> Result<Connection, DapError> {
     let mut last = String::new();
+    let mut pause = Pause(RETRY.0);
     let connect = async {
         loop {
             match TcpStream::connect((host, port)).await {
                 Ok(stream) => return stream,
                 Err(error) => last = error.to_string(),
             }
-            tokio::time::sleep(RETRY).await;
+            pause.wait().await;
         }
     };
     match timeout_at(deadline, connect).await {
@@ -61,20 +90,63 @@ pub(crate) async fn reach(
     }
 }
 
+/// Between two attempts.
+struct Pause(Duration);
+
+impl Pause {
+    /// Each is twice as long as the one before.
+    async fn wait(&mut self) {
+        tokio::time::sleep(self.0).await;
+        self.0 = (self.0 * 2).min(RETRY.1);
+    }
+}
+
 fn over_tcp(adapter: &str, stream: TcpStream, process: Option<Process>) -> Connection {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(adapter, %error, "small messages may wait for each other");
     }
-    let address = stream.peer_addr().ok();
+    let address = stream.peer_addr().ok().map(Address::Port);
     let (reader, writer) = stream.into_split();
     Connection { reader: Box::new(reader), writer: Box::new(writer), process, address, stdout: None }
 }
 
-/// Starts the adapter of `plan` and connects to it.
+fn over_socket(stream: local::Stream, process: Option<Process>, name: &Arc<local::Reserved>) -> Connection {
+    let (reader, writer) = stream.split();
+    let address = Some(Address::Socket(Arc::clone(name)));
+    Connection { reader: Box::new(reader), writer: Box::new(writer), process, address, stdout: None }
+}
+
+/// A name for a socket of an adapter's: in `folder`, which is ours alone, else among temporary files.
+fn reserve(folder: Option<&StateDir>) -> Result<local::Reserved, local::LocalError> {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("pilcrow-{}-{number}.adapter", std::process::id());
+    let own = folder.and_then(|folder| Some(PathBuf::from(folder.make().ok()?.join(&name).as_path())));
+    match own.map(local::Reserved::new) {
+        Some(Ok(reserved)) => Ok(reserved),
+        // Its path is too long for a socket.
+        _ => local::Reserved::new(std::env::temp_dir().join(&name)),
+    }
+}
+
+/// Ends when somebody listens there and took us.
+async fn open_socket(name: &local::Reserved) -> local::Stream {
+    let mut pause = Pause(RETRY.0);
+    loop {
+        match name.connect().await {
+            Ok(stream) => return stream,
+            Err(error) => tracing::trace!(%error, "not open yet"),
+        }
+        pause.wait().await;
+    }
+}
+
+/// Starts the adapter of `plan` and connects to it; `folder` is where its socket may be.
 pub(crate) async fn open(
     processes: &Arc<Processes>,
     plan: &LaunchPlan,
     grant: &SpawnGrant,
+    folder: Option<&StateDir>,
     deadline: Instant,
     tracker: &TaskTracker,
 ) -> Result<Connection, DapError> {
@@ -82,7 +154,7 @@ pub(crate) async fn open(
     let failed = |why: String| DapError::Crashed { adapter: adapter.clone(), why };
     let socket = |error: std::io::Error| failed(format!("no port of the loopback can be had: {error}"));
     let (listener, port) = match &plan.adapter.transport {
-        Transport::Stdio | Transport::Connect { announces: Some(_) } => (None, None),
+        Transport::Stdio | Transport::Connect { announces: Some(_) } | Transport::Socket => (None, None),
         Transport::Listen | Transport::Connect { announces: None } => {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(socket)?;
             let port = listener.local_addr().map_err(socket)?.port();
@@ -90,8 +162,17 @@ pub(crate) async fn open(
             ((plan.adapter.transport == Transport::Listen).then_some(listener), Some(port))
         }
     };
+    let reserved = match plan.adapter.transport {
+        Transport::Socket => Some(Arc::new(reserve(folder).map_err(|error| failed(error.to_string()))?)),
+        _ => None,
+    };
     let port_text = port.map(|port| port.to_string()).unwrap_or_default();
-    let later = [("${port}", port_text), ("${host}", "127.0.0.1".to_owned())];
+    let socket_text = reserved.as_ref().map(|it| it.path().to_string_lossy().into_owned());
+    let later = [
+        ("${port}", port_text),
+        ("${host}", "127.0.0.1".to_owned()),
+        ("${socket}", socket_text.unwrap_or_default()),
+    ];
     let spawned = processes.spawn_apart(&plan.command, grant, &later).await;
     let mut process = spawned.map_err(|source| DapError::Spawn { adapter: adapter.clone(), source })?;
     let (Some(stdin), Some(stdout)) = (process.take_stdin(), process.take_stdout()) else {
@@ -110,19 +191,33 @@ pub(crate) async fn open(
         Transport::Connect { announces } => {
             // It may live as long as its input is open.
             let printed = drain(stdout, stdin, announces.clone(), tell, tracker);
-            connect(&process, printed, port, deadline).await
+            connect(&process, printed, port, deadline).await.map(Reached::Port)
         }
         Transport::Listen => {
             drop(drain(stdout, stdin, None, tell, tracker));
             match listener {
-                Some(listener) => accept(&process, listener, deadline).await,
+                Some(listener) => accept(&process, listener, deadline).await.map(Reached::Port),
                 None => Err(Missed::Failed("no port is open for it".to_owned())),
+            }
+        }
+        Transport::Socket => {
+            drop(drain(stdout, stdin, None, tell, tracker));
+            match reserved {
+                Some(name) => {
+                    let reach = async { Ok(open_socket(&name).await) };
+                    let stream = first(&process, reach, deadline, "it did not open its socket in time").await;
+                    stream.map(|stream| Reached::Socket(stream, name))
+                }
+                None => Err(Missed::Failed("no socket has a name for it".to_owned())),
             }
         }
     };
     match stream {
-        Ok(stream) => {
-            let mut connection = over_tcp(adapter, stream, Some(process));
+        Ok(reached) => {
+            let mut connection = match reached {
+                Reached::Port(stream) => over_tcp(adapter, stream, Some(process)),
+                Reached::Socket(stream, name) => over_socket(stream, Some(process), &name),
+            };
             // One that connected to us is not reached at the port that it came from.
             connection.stdout = told;
             connection.address = connection.address.filter(|_| plan.adapter.transport != Transport::Listen);
@@ -138,6 +233,12 @@ pub(crate) async fn open(
             })
         }
     }
+}
+
+/// How a started adapter was reached.
+enum Reached {
+    Port(TcpStream),
+    Socket(local::Stream, Arc<local::Reserved>),
 }
 
 /// `why`, and the last lines of `stderr`.
@@ -214,12 +315,13 @@ async fn connect(
                 _ => return Err("it closed its output without printing its port".to_owned()),
             },
         };
+        let mut pause = Pause(RETRY.0);
         loop {
             match TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await {
                 Ok(stream) => return Ok(stream),
                 Err(error) => tracing::trace!(port, %error, "not open yet"),
             }
-            tokio::time::sleep(RETRY).await;
+            pause.wait().await;
         }
     };
     first(process, reach, deadline, "it did not open its port in time").await
@@ -234,12 +336,12 @@ async fn accept(process: &Process, listener: TcpListener, deadline: Instant) -> 
 }
 
 /// What `reach` gives, unless the adapter ends or the deadline passes before.
-async fn first(
+async fn first<S>(
     process: &Process,
-    reach: impl Future<Output = Result<TcpStream, String>>,
+    reach: impl Future<Output = Result<S, String>>,
     deadline: Instant,
     late: &'static str,
-) -> Result<TcpStream, Missed> {
+) -> Result<S, Missed> {
     tokio::select! {
         // Dropping either loses nothing but the attempt.
         status = process.exited() => {

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::breakpoints::Breakpoints;
 use crate::error::DapError;
 use crate::reverse::Reverse;
-use crate::session::{Clock, Session};
+use crate::session::{Clock, OUTPUT, Session};
 use crate::sessions::{LaunchPlan, Sessions};
 use crate::state::{State, Stop};
 use crate::transport;
@@ -20,6 +21,10 @@ use crate::transport;
 const BEGIN: Duration = Duration::from_secs(60);
 /// Sessions of one tree that may live at once.
 const LIVE: usize = 64;
+/// How long the stop to look at may come after one that is told beside it.
+const BESIDE: Duration = Duration::from_secs(1);
+/// How long the last of a session may take, once its program is over: longer than each of its steps together.
+const OVER: Duration = Duration::from_secs(15);
 /// How long a launcher may take to say that it is over, once the program is.
 const LAUNCHER: Duration = Duration::from_secs(3);
 
@@ -58,12 +63,15 @@ impl Sessions {
         let clock = Clock::new(BEGIN, &parent.finished());
         let named = plan.adapter.quirks.child_port.as_deref();
         let named = named.and_then(|it| plan.arguments.pointer(it)?.as_u64()?.try_into().ok());
-        let again = reverse.address.map(|it| it.port());
         let grant = reverse.grant.as_ref();
         let grant = grant.ok_or_else(|| DapError::Invalid("the person's editor starts these".to_owned()))?;
-        let connection = match named.or(again) {
-            Some(port) => transport::reach(&plan.adapter.name, "127.0.0.1", port, clock.until).await?,
-            None => transport::open(self.processes(), &plan, grant, clock.until, self.tracker()).await?,
+        let connection = match (named, &reverse.address) {
+            (Some(port), _) => transport::reach(&plan.adapter.name, "127.0.0.1", port, clock.until).await?,
+            (None, Some(address)) => transport::again(&plan.adapter.name, address, clock.until).await?,
+            (None, None) => {
+                let (processes, doors) = (self.processes(), self.doors());
+                transport::open(processes, &plan, grant, doors, clock.until, self.tracker()).await?
+            }
         };
         let child =
             self.enter(&plan, connection, Some(grant.clone()), Arc::clone(&reverse.runs), Some(parent));
@@ -79,8 +87,7 @@ impl Sessions {
                 child.open_door(&folder, &tracker);
             }
             // Whoever has joined the parent is asked to join the child.
-            let configuration = json!({ "name": child.title, "type": "pilcrow", "request": "attach",
-                "session": child.id, "pipe": child.door().map(|it| it.to_string()) });
+            let configuration = child.configuration();
             parent.hub().child(configuration.clone()).await;
             child.over().await;
             parent.hub().child_over(configuration).await;
@@ -149,11 +156,21 @@ impl Sessions {
             found = tokio::time::timeout_at(clock.until, found) => found.ok(),
         };
         let Some(found) = found else { return Ok(self.focus(&root)) };
+        found.focused(clock.until.min(Instant::now() + BESIDE)).await;
+        if is_stopped(&found) {
+            let until = clock.until.min(Instant::now() + OUTPUT);
+            tokio::select! {
+                biased;
+                () = clock.cancel.cancelled() => return Err(DapError::Cancelled),
+                () = found.caught_up(until) => {}
+            }
+        }
         if is_over(&found) {
             // The last output and the exit code may come after the word that it is over.
-            let last = Clock::new(LAUNCHER, &clock.cancel);
+            let last = Clock::new(OVER, &clock.cancel);
             found.settled(&last).await?;
             if root.id != found.id && root.adapter_launches_only() {
+                let last = Clock::new(LAUNCHER, &clock.cancel);
                 root.settled(&last).await?;
             }
         }

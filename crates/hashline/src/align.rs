@@ -36,12 +36,20 @@ pub(crate) struct Alignment {
     old: Vec<u64>,
     new: Vec<u64>,
     whole: Option<Passes>,
-    /// Lines that cut the texts, as pairs of 0-based indexes, in order; made when needed.
-    cuts: Option<Vec<(usize, usize)>>,
+    /// Made when needed.
+    landmarks: Option<Landmarks>,
     /// The last piece between cuts that was looked at.
     piece: Option<Piece>,
     /// What was found out already.
     known: HashMap<usize, Fate>,
+}
+
+/// Lines that occur once in each text, as pairs of 0-based indexes, in order of the old one.
+#[derive(Debug)]
+struct Landmarks {
+    all: Vec<(usize, usize)>,
+    /// Those that cut the texts: every longest common sequence of such lines has them.
+    cuts: Vec<(usize, usize)>,
 }
 
 #[derive(Debug)]
@@ -70,7 +78,7 @@ impl Alignment {
 
     fn of(old: Vec<u64>, new: Vec<u64>) -> Self {
         let whole = Passes::new(&old, &new, budget(&old, &new));
-        Self { old, new, whole, cuts: None, piece: None, known: HashMap::new() }
+        Self { old, new, whole, landmarks: None, piece: None, known: HashMap::new() }
     }
 
     /// What became of some lines that stand near each other: a function from line to fate, good
@@ -99,6 +107,21 @@ impl Alignment {
         (&self.old, &self.new)
     }
 
+    /// The nearest lines above and below old lines `from..to` (0-based) that occur once in each text, each
+    /// with where it stands in the new one.
+    pub(crate) fn beside_once(&mut self, from: usize, to: usize) -> [Option<(usize, usize)>; 2] {
+        nearest(&self.landmarks().all, from, to)
+    }
+
+    /// As [`beside_once`](Self::beside_once), of those that keep their order whatever moved.
+    pub(crate) fn beside_cuts(&mut self, from: usize, to: usize) -> [Option<(usize, usize)>; 2] {
+        nearest(&self.landmarks().cuts, from, to)
+    }
+
+    fn landmarks(&mut self) -> &Landmarks {
+        self.landmarks.get_or_insert_with(|| landmarks(&self.old, &self.new))
+    }
+
     /// Makes the piece around the lines, between the nearest cuts that leave a margin.
     fn cut(&mut self, (first, last): (usize, usize)) {
         let (from, to) = (first.saturating_sub(MARGIN), last + MARGIN);
@@ -110,7 +133,7 @@ impl Alignment {
             return;
         }
         let (old, new) = (&self.old, &self.new);
-        let cuts = self.cuts.get_or_insert_with(|| cuts(old, new));
+        let Landmarks { cuts, .. } = self.landmarks.get_or_insert_with(|| landmarks(old, new));
         let above = cuts.partition_point(|(line, _)| line + 1 < from);
         let below = cuts.partition_point(|(line, _)| *line <= to);
         let (old_start, new_start) = above.checked_sub(1).map_or((0, 0), |at| cuts[at]);
@@ -143,7 +166,7 @@ pub(crate) fn edits(old: &Lines, new: &Lines) -> Vec<TextEdit> {
     let start = |lines: &Lines, at: usize| if at == 0 { 0 } else { lines.start(at + 1) };
     let end =
         |lines: &Lines, at: usize| if at == lines.count() { lines.text().len() } else { start(lines, at) };
-    let mut cuts = cuts(&old_lines, &new_lines);
+    let Landmarks { mut cuts, .. } = landmarks(&old_lines, &new_lines);
     cuts.push((n, m));
     for (old_cut, new_cut) in cuts {
         if old_cut < i || new_cut < j {
@@ -352,8 +375,13 @@ impl Reach {
     }
 }
 
-/// Lines that occur once in each text and that every longest common sequence of such lines has.
-fn cuts(old: &[u64], new: &[u64]) -> Vec<(usize, usize)> {
+fn nearest(pairs: &[(usize, usize)], from: usize, to: usize) -> [Option<(usize, usize)>; 2] {
+    let above = pairs.partition_point(|(line, _)| *line < from);
+    let below = pairs.partition_point(|(line, _)| *line < to);
+    [above.checked_sub(1).map(|at| pairs[at]), pairs.get(below).copied()]
+}
+
+fn landmarks(old: &[u64], new: &[u64]) -> Landmarks {
     // How often a line occurs in each text, up to 2, and where.
     let mut places: HashMap<u64, [(u32, u8); 2], BuildHasherDefault<AsItIs>> = HashMap::default();
     places.reserve(old.len());
@@ -381,7 +409,8 @@ fn cuts(old: &[u64], new: &[u64]) -> Vec<(usize, usize)> {
     for at in (0..pairs.len()).filter(|at| on_longest(*at)) {
         alone[ends[at]] += 1;
     }
-    (0..pairs.len()).filter(|at| on_longest(*at) && alone[ends[*at]] == 1).map(|at| pairs[at]).collect()
+    let cuts = (0..pairs.len()).filter(|at| on_longest(*at) && alone[ends[*at]] == 1).map(|at| pairs[at]);
+    Landmarks { cuts: cuts.collect(), all: pairs }
 }
 
 /// For each number the length of the longest increasing sequence that ends with it.

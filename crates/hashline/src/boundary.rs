@@ -102,8 +102,17 @@ fn outside(hunk: &Hunk, lines: &Lines) -> Option<Note> {
 /// Whether a line does nothing but close.
 pub(crate) fn only_closes(line: &str) -> bool {
     let line = line.trim();
-    matches!(line, "end" | "end;" | "end," | "fi" | "done" | "esac")
-        || (line.starts_with(['}', ')', ']']) && line.chars().all(|c| "})];,".contains(c)))
+    let only = |rest: &str| rest.chars().all(|c| "})];,".contains(c));
+    let tags = line.trim_end_matches([')', '}', ']', ';', ',']);
+    matches!(line, "fi" | "done" | "esac")
+        || line.strip_prefix("end").is_some_and(only)
+        || (line.starts_with(['}', ')', ']']) && only(line))
+        // `do { … } while (…);`
+        || (line.starts_with("} while (") && line.ends_with(");"))
+        || line.strip_prefix("/>").is_some_and(only)
+        || (tags.starts_with("</")
+            && tags.ends_with('>')
+            && tags.split_inclusive('>').all(|tag| tag.trim_start().starts_with("</")))
 }
 
 fn opens(line: &str) -> bool {

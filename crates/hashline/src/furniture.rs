@@ -127,7 +127,7 @@ pub(crate) fn shortened(
         Rest::No => false,
         // An example in prose, or a statement of Python.
         Rest::Dots => shorter,
-        Rest::Comment => shorter || !is_prose(path),
+        Rest::DotsAlone | Rest::Comment => shorter || !is_prose(path),
         Rest::Words => first < last && !is_prose(path),
     };
     let row = body.iter().map(|row| row.trim()).find(|row| stands(row) && !held(row))?;
@@ -135,6 +135,28 @@ pub(crate) fn shortened(
         "the body row `{}` stands for text left out, which would be lost; write all rows out, or replace fewer lines",
         excerpt(row)
     ))
+}
+
+/// Why the rows must not be inserted; `None` when they may: one of them, of a kind that the file does not
+/// hold, says that it stands for other text. Nothing would be lost, but it would say so for good.
+pub(crate) fn stand_in(path: &str, body: &[String], lines: &Lines) -> Option<String> {
+    if is_prose(path) {
+        return None;
+    }
+    let says_so = |row: &str| match Rest::of(row) {
+        Rest::Comment => true,
+        // Alone it may be a comment on the line below.
+        Rest::Words => body.len() > 1,
+        Rest::No | Rest::Dots | Rest::DotsAlone => false,
+    };
+    let row = body.iter().map(|row| row.trim()).find(|row| says_so(row))?;
+    let held = (1..=lines.count()).any(|line| lines.content(line).trim() == row);
+    (!held).then(|| {
+        format!(
+            "the body row `{}` stands for text left out; write the rows that are meant, or leave it out: what is there already stays",
+            excerpt(row)
+        )
+    })
 }
 
 /// Whether a file is read rather than run, so that what looks like a comment may be an example.
@@ -149,7 +171,9 @@ enum Rest {
     No,
     /// `...` alone.
     Dots,
-    /// A comment such as `# ... rest of the code ...`, or of dots alone.
+    /// A comment of dots alone.
+    DotsAlone,
+    /// A comment such as `# ... rest of the code ...`.
     Comment,
     /// A comment that says nothing but that: `// existing code`.
     Words,
@@ -173,7 +197,10 @@ impl Rest {
         };
         let lower = text.to_lowercase();
         let worded = || WORDS.iter().any(|word| lower.contains(word));
-        if is_dots(text) || dots(text, false) && (dots(text, true) || worded()) {
+        if is_dots(text) {
+            return Self::DotsAlone;
+        }
+        if dots(text, false) && (dots(text, true) || worded()) {
             return Self::Comment;
         }
         // `#[…]` is no comment.
@@ -304,7 +331,7 @@ mod tests {
             "{/* ... */}",
             "-- ... remaining columns",
         ] {
-            assert!(matches!(Rest::of(row), Rest::Dots | Rest::Comment), "{row}");
+            assert!(matches!(Rest::of(row), Rest::Dots | Rest::DotsAlone | Rest::Comment), "{row}");
         }
         for row in [
             "...rest,",

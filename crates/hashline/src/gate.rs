@@ -104,20 +104,43 @@ fn warning(judgement: &Judgement, first: &Broken, before: &Arc<str>, edits: &[Te
     } else {
         "the file parsed before this edit and does not now"
     };
-    let line = text::apply(before, edits)
-        .ok()
-        .and_then(|after| {
-            let after = Lines::new(after.into());
-            let content = after.content(first.line.min(after.count())).trim().to_owned();
-            (!content.is_empty() && content.len() <= 200).then_some(format!(" (`{content}`)"))
-        })
-        .unwrap_or_default();
-    let message = format!(
-        "{what}; it was made as written. Look at line {}{line}: {}",
-        first.line,
-        places(&judgement.broken)
-    );
+    let mut look = first.line;
+    let mut line = String::new();
+    if let Ok(after) = text::apply(before, edits) {
+        let after = Lines::new(after.into());
+        if !judgement.was_broken {
+            look = culprit(&judgement.broken, first, &after, edits);
+        }
+        let content = after.content(look.min(after.count())).trim();
+        if !content.is_empty() && content.len() <= 200 {
+            line = format!(" (`{content}`)");
+        }
+    }
+    let message =
+        format!("{what}; it was made as written. Look at line {look}{line}: {}", places(&judgement.broken));
     Note::new(NoteKind::ParseRegression, message)
+}
+
+/// The line to look at, where all parsed before: a broken one that the edits wrote, or else the one of those
+/// that is nearest to where the parser noticed, which may be lines away from what a grammar lets begin there.
+fn culprit(broken: &[Broken], first: &Broken, after: &Lines, edits: &[TextEdit]) -> usize {
+    let mut shift = 0isize;
+    let written: Vec<(usize, usize)> = edits
+        .iter()
+        .map(|edit| {
+            let start = edit.range.start.saturating_add_signed(shift);
+            shift += edit.growth();
+            let end = start + edit.new_text.trim_end_matches(['\n', '\r']).len();
+            (after.line_of(start), after.line_of(end))
+        })
+        .collect();
+    let is_written = |line: usize| written.iter().any(|(from, to)| (*from..=*to).contains(&line));
+    let told = broken.iter().find(|broken| is_written(broken.line)).map(|broken| broken.line);
+    let nearest = || {
+        let lines = written.iter().map(|(from, to)| first.line.clamp(*from, *to));
+        lines.min_by_key(|line| line.abs_diff(first.line))
+    };
+    told.or_else(nearest).unwrap_or(first.line)
 }
 
 /// `edge`: what is wrong with an edge of the edit, which then is why it does not parse.

@@ -298,6 +298,7 @@ pub use plan::{Options, Plan, SectionPlan, Strategy, plan};
 pub use print::Unsayable;
 pub use recovery::Recovery;
 pub use refusal::{AnchorLines, CurrentLine, Reason, Refusal, SectionRefusal};
+pub use remap::lines_now;
 pub use render::{MOST_BYTES, Outcome, compact_diff, outcome, outcome_within, render};
 pub use snapshot::Snapshot;
 pub use store::{Limits, SnapshotStore};

@@ -53,7 +53,9 @@ fn lines(remap: &mut Remap<'_>, first: usize, last: usize) -> Option<Place> {
     }
     let above = (1..=CONTEXT).all(|by| stays(remap, near, first, start, by, true));
     let below = (1..=CONTEXT).all(|by| stays(remap, near, last, end, by, false));
-    let proven = (above || below) && !remap.run_has_twin(first, last, start);
+    let proven = (above || below)
+        && !remap.run_has_twin(first, last, start)
+        && !remap.is_elsewhere(first, last, start);
     proven.then_some(Place::Lines { first: start, last: end })
 }
 
@@ -64,7 +66,8 @@ fn point(remap: &mut Remap<'_>, gap: usize, upper: bool) -> Option<usize> {
     let Fate::At(at) = remap.fate(near, named) else { return None };
     let proven = remap.fate(near, other) != Fate::Unsure
         && (1..=CONTEXT).all(|by| stays(remap, near, named, at, by, upper))
-        && !remap.run_has_twin(named, named, at);
+        && !remap.run_has_twin(named, named, at)
+        && !remap.is_elsewhere(named, named, at);
     proven.then_some(at)
 }
 

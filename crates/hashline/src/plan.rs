@@ -201,9 +201,12 @@ fn section_plan(
     for (op, hunk) in section.ops.iter().zip(&hunks) {
         let Op::Put { .. } = op else { continue };
         let mut message = furniture::refuse(&hunk.rows, hunk.place.line(lines.count()), lines);
-        if let Place::Lines { first, last } = hunk.place {
-            message = message.or_else(|| furniture::shortened(&section.path, &hunk.rows, first, last, lines));
-        }
+        message = message.or_else(|| match hunk.place {
+            Place::Lines { first, last } => {
+                furniture::shortened(&section.path, &hunk.rows, first, last, lines)
+            }
+            _ => furniture::stand_in(&section.path, &hunk.rows, lines),
+        });
         if let Some(message) = message {
             return Err(Problem::new(Reason::InvalidPatch, message));
         }

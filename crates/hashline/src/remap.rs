@@ -4,8 +4,11 @@
 //! unchanged lines around them to tell them from their twins. Nothing is looked for by likeness,
 //! and no place is chosen among several.
 
+use std::ops::RangeInclusive;
+
 use crate::Lines;
 use crate::align::{Alignment, Fate};
+use crate::boundary::only_closes;
 use crate::surgery::Place;
 
 /// What was found out about a hunk.
@@ -17,6 +20,19 @@ pub(crate) enum Found {
     Blanks,
     /// Nothing that proves a place.
     Nowhere,
+}
+
+/// Where lines of one text (from 1, both ends included) stand in another; `None` where they changed, or no
+/// unchanged lines around them tell them from their twins. Takes time in the order of both texts.
+pub fn lines_now(old: &Lines, new: &Lines, lines: RangeInclusive<usize>) -> Option<RangeInclusive<usize>> {
+    let (first, last) = lines.into_inner();
+    if first == 0 || first > last || last > old.count() {
+        return None;
+    }
+    match Remap::new(old, new).find(Place::Lines { first, last }) {
+        Found::At(Place::Lines { first, last }) => Some(first..=last),
+        _ => None,
+    }
 }
 
 /// Both texts and what became of the old one's lines.
@@ -90,12 +106,26 @@ impl<'a> Remap<'a> {
         }
         let above = (1..first).rev().find(telling).map(|line| (line, (start + line).checked_sub(first)));
         let below = (last + 1..=old.count()).find(telling).map(|line| (line, Some(end + (line - last))));
-        let around = above.into_iter().chain(below);
-        let vanished: Vec<_> =
-            around.filter(|(line, _)| !matches!(self.fate(near, *line), Fate::At(_))).collect();
+        let vanished = above.into_iter().chain(below).filter(|(line, beside)| match self.fate(near, *line) {
+            Fate::At(_) => false,
+            // It has a twin; if it stands at its own place, no indentation changed between.
+            Fate::Unsure => !self.stands_with((first, last), start, *line, *beside),
+            Fate::Gone => true,
+        });
+        let vanished: Vec<_> = vanished.collect();
         if vanished.is_empty() {
             return true;
         }
+        // What closes belongs to what stands above it, and so it is untouched if that is.
+        let closes = tells
+            || (first..=last)
+                .map(|line| old.content(line))
+                .all(|line| line.trim().is_empty() || only_closes(line));
+        let held = closes
+            && above.is_some_and(|(line, beside)| {
+                matches!(self.fate(near, line), Fate::At(at) if Some(at) == beside)
+                    && self.stands_with((first, last), start, line, beside)
+            });
         let new = self.new;
         let unindented = self.unindented.get_or_insert_with(|| Alignment::unindented(old, new));
         if tells && !is_twice(unindented, first, last, start, &mut self.work) {
@@ -104,10 +134,27 @@ impl<'a> Remap<'a> {
         unindented.fate(near, first) == Fate::At(start)
             && unindented.fate(near, last) == Fate::At(end)
             && vanished.iter().all(|(line, beside)| match unindented.fate(near, *line) {
-                Fate::At(at) => Some(at) == *beside,
+                Fate::At(at) => Some(at) == *beside || held && *line > last && Some(at) > *beside,
                 Fate::Gone => true,
                 Fate::Unsure => false,
             })
+    }
+
+    /// Whether all lines from the hunk's, which stand at `start` now, to another `line` stand as they did,
+    /// and so that line at `place`.
+    fn stands_with(
+        &self,
+        (first, last): (usize, usize),
+        start: usize,
+        line: usize,
+        place: Option<usize>,
+    ) -> bool {
+        let (from, to, now) = match place {
+            Some(place) if line < first => (line, last, place),
+            Some(_) => (first, line, start),
+            None => return false,
+        };
+        now > 0 && self.alike(from..=to, now)
     }
 
     fn lines(&mut self, first: usize, last: usize) -> Found {
@@ -125,7 +172,13 @@ impl<'a> Remap<'a> {
             (false, false) => false,
             _ => !self.has_twin(first, last, start),
         };
-        if !enough || self.run_has_twin(first, last, start) {
+        if !enough
+            || (self.run_has_twin(first, last, start)
+                && !(above && below && self.is_alone(first - 1, last + 1, start)))
+        {
+            return Found::Nowhere;
+        }
+        if self.is_elsewhere(first, last, start) {
             return Found::Nowhere;
         }
         if (first..=last).any(|line| self.old.content(line) != self.new.content(line - first + start)) {
@@ -151,7 +204,16 @@ impl<'a> Remap<'a> {
         };
         // An end of the file has no twin.
         let at_an_end = (gap == 0 || gap == self.old.count()) && other == Fate::At(beside);
-        if !enough || (is_line && !at_an_end && self.run_has_twin(named, named, at)) {
+        let beside_other = other == Fate::At(beside);
+        if !enough
+            || (is_line
+                && !at_an_end
+                && self.run_has_twin(named, named, at)
+                && !(beside_other && self.is_alone(gap, gap + 1, if upper { at } else { beside })))
+        {
+            return Found::Nowhere;
+        }
+        if is_line && self.is_elsewhere(named, named, at) {
             return Found::Nowhere;
         }
         if is_line && self.old.content(named) != self.new.content(at) {
@@ -165,7 +227,7 @@ impl<'a> Remap<'a> {
     }
 
     /// Whether old lines and as many new ones from `start` are alike, blanks at their ends aside.
-    fn alike(&mut self, old: std::ops::RangeInclusive<usize>, start: usize) -> bool {
+    fn alike(&self, old: std::ops::RangeInclusive<usize>, start: usize) -> bool {
         let count = old.end() + 1 - old.start();
         let (old_lines, new_lines) = self.alignment.lines();
         let old = old_lines.get(old.start() - 1..*old.end());
@@ -185,6 +247,44 @@ impl<'a> Remap<'a> {
         let (from, to) = run(old, new, first - 1, last, start - 1, &mut self.work);
         let place = start - 1 - (first - 1 - from);
         occurs_elsewhere(new, &old[from..to], place, &mut self.work)
+    }
+
+    /// Whether the lines, with all from them to the nearest line that occurs once in each text, stand at
+    /// another place in the new text, too. Then that line moved, or lines like these came and went:
+    /// which, only the history knows, however much cheaper one of them is.
+    pub(crate) fn is_elsewhere(&mut self, first: usize, last: usize, start: usize) -> bool {
+        let (old, new) = self.alignment.lines();
+        if !occurs_elsewhere(new, &old[first - 1..last], start - 1, &mut self.work) {
+            return false;
+        }
+        let [above, below] = self.alignment.beside_once(first - 1, last);
+        let (old, new) = self.alignment.lines();
+        let stand = |from: usize, to: usize, at: usize| new.get(at..at + (to - from)) == Some(&old[from..to]);
+        let is_other = |line: usize, at: usize| at + first != line + start;
+        above.is_some_and(|(line, at)| is_other(line, at) && stand(line, last, at))
+            || below.is_some_and(|(line, at)| {
+                let from = at.checked_sub(line - (first - 1));
+                is_other(line, at) && from.is_some_and(|from| stand(first - 1, line + 1, from))
+            })
+    }
+
+    /// Whether lines with twins are told from them by their order. They stand, the first of them at `place`
+    /// now, between lines that occur once in each text and keep their order whatever moved; between these
+    /// there is no twin of theirs, in either text, and in all there are as many as there were.
+    fn is_alone(&mut self, from: usize, to: usize, place: usize) -> bool {
+        let (from, place) = (from.max(1), place.max(1));
+        let to = to.min(self.old.count());
+        let [above, below] = self.alignment.beside_cuts(from - 1, to);
+        let (old, new) = self.alignment.lines();
+        let lines = &old[from - 1..to];
+        let (old_from, new_from) = above.map_or((0, 0), |(old, new)| (old + 1, new + 1));
+        let (old_to, new_to) = below.unwrap_or((old.len(), new.len()));
+        let inside = new_from < place && place - 1 + lines.len() <= new_to;
+        let work = &mut self.work;
+        inside
+            && count(&old[old_from..old_to], lines, work) == Some(1)
+            && count(&new[new_from..new_to], lines, work) == Some(1)
+            && count(old, lines, work).is_some_and(|before| count(new, lines, work) == Some(before))
     }
 }
 
@@ -232,22 +332,41 @@ fn is_twice(alignment: &Alignment, first: usize, last: usize, start: usize, work
 
 /// Whether `lines` occur in `text` at another place than `here`; yes if it takes too long to say.
 fn occurs_elsewhere(text: &[u64], lines: &[u64], here: usize, work: &mut usize) -> bool {
-    let Some(first) = lines.first() else { return true };
-    if lines.len() > text.len() {
-        return false;
+    Places { text, lines, at: 0, work }.any(|place| place != Some(here))
+}
+
+/// How often `lines` occur in `text`; `None` if it takes too long to say.
+fn count(text: &[u64], lines: &[u64], work: &mut usize) -> Option<usize> {
+    Places { text, lines, at: 0, work }.try_fold(0, |count, place| place.map(|_| count + 1))
+}
+
+/// The places at which `lines`, which are not none, occur in `text`.
+struct Places<'a> {
+    text: &'a [u64],
+    lines: &'a [u64],
+    at: usize,
+    work: &'a mut usize,
+}
+
+impl Iterator for Places<'_> {
+    /// `None`: it takes too long to say.
+    type Item = Option<usize>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let Some(first) = self.lines.first() else { return Some(None) };
+        let end = (self.text.len() + 1).checked_sub(self.lines.len())?;
+        while self.at < end {
+            let at = self.at + self.text[self.at..end].iter().position(|line| line == first)?;
+            self.at = at + 1;
+            let same = self.text[at..].iter().zip(self.lines).take_while(|(a, b)| a == b).count();
+            if same == self.lines.len() {
+                return Some(Some(at));
+            }
+            *self.work = self.work.saturating_sub(same);
+            if *self.work == 0 {
+                return Some(None);
+            }
+        }
+        None
     }
-    for at in 0..=text.len() - lines.len() {
-        if text[at] != *first || at == here {
-            continue;
-        }
-        let same = text[at..].iter().zip(lines).take_while(|(a, b)| a == b).count();
-        if same == lines.len() {
-            return true;
-        }
-        *work = work.saturating_sub(same);
-        if *work == 0 {
-            return true;
-        }
-    }
-    false
 }

@@ -1,5 +1,7 @@
-//! Lines that an operation touches and that the model was never shown.
+//! Lines that an operation touches and that the model was never shown; who deletes a file touches
+//! all of them.
 
+use crate::patch::FileOp;
 use crate::recover::Way;
 use crate::refuse::{LONGEST, Problem};
 use crate::source::Source;
@@ -27,19 +29,25 @@ pub(crate) fn unseen(
         let Some(((first, last), (now, _))) = hunk.place.lines().zip(placed.place.lines()) else { continue };
         missing.extend(seen.missing(first..=last).into_iter().map(|line| (line, line - first + now)));
     }
+    if source.section.file_op == FileOp::Remove {
+        // Its text is the current one but for line ends.
+        let all = seen.missing(1..=source.snapshot.lines().count());
+        missing.extend(all.into_iter().map(|line| (line, line)));
+    }
     missing.sort_unstable();
     missing.dedup();
     let (Some((_, first)), Some((_, last))) = (missing.first(), missing.last()) else { return Ok(()) };
     let named = if first == last { format!("line {first}") } else { format!("lines {first} to {last}") };
+    let touches = if source.section.file_op == FileOp::Remove { "deletes" } else { "touches" };
     let (lines, show): (Vec<usize>, Vec<usize>) = missing.iter().copied().unzip();
     let fits = |line: &usize| source.current.content(*line).len() <= LONGEST;
     if show.len() > MAX_UNSEEN || !show.iter().all(fits) {
-        let message = format!("it touches {} of {named} that were not shown; read them first", show.len());
+        let message = format!("it {touches} {} of {named} that were not shown; read them first", show.len());
         return Err(Problem::new(Reason::UnseenLines, message));
     }
     store.see_version(&source.section.path, source.version, &lines);
     let message = format!(
-        "it touches {named}, which was not shown; look below, and send the same edit again if it is right"
+        "it {touches} {named}, which was not shown; look below, and send the same edit again if it is right"
     );
     Err(Problem { reason: Reason::UnseenLines, message, show })
 }

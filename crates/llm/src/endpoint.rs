@@ -10,6 +10,7 @@ use crate::model::Request;
 use crate::options::ThinkingLevel;
 use crate::retry::RetryPolicy;
 use crate::secret::ApiKey;
+use crate::sigv4::AwsKeys;
 
 /// Where a model is served and how to ask for it.
 #[derive(Debug, Clone)]
@@ -22,6 +23,8 @@ pub struct Endpoint {
     pub model: String,
     /// The key; local servers need none.
     pub api_key: Option<ApiKey>,
+    /// Keys that requests are signed with where no key is sent; `bedrock-converse-stream` alone signs.
+    pub aws: Option<AwsKeys>,
     /// What else must not be shown: values of the environment that stand in the address or in headers.
     pub secrets: Vec<ApiKey>,
     /// How the key is sent; as the protocol does it when `None`.
@@ -56,6 +59,7 @@ impl Endpoint {
             base_url: base_url.to_owned(),
             model: model.to_owned(),
             api_key: None,
+            aws: None,
             secrets: Vec::new(),
             auth: None,
             headers: Vec::new(),
@@ -158,6 +162,9 @@ pub struct Compat {
     pub prompt_cache_key: bool,
     /// Whether `cache_control` is understood.
     pub cache_control: bool,
+    /// `azure-openai-responses`: the deployment that serves a model, by the model's id; one that is not here is deployed
+    /// under its own name.
+    pub deployments: BTreeMap<String, String>,
 }
 
 /// The field that limits the output.
@@ -179,6 +186,7 @@ impl Default for Compat {
             non_null_assistant_content: false,
             prompt_cache_key: false,
             cache_control: true,
+            deployments: BTreeMap::new(),
         }
     }
 }

@@ -26,6 +26,9 @@ const WHOLE_LIMIT: usize = 64 * 1024 * 1024;
 const ERROR_LIMIT: usize = 64 * 1024;
 const ERROR_DEADLINE: Duration = Duration::from_secs(10);
 
+/// What every request is.
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
 /// How long a model's server is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clocks {
@@ -190,7 +193,10 @@ impl Edge {
         first_byte: Instant,
     ) -> Result<Response, Refused> {
         let client = self.client(&request.url)?;
-        let builder = client.post(&request.url).headers(headers(request)?).json(&request.body);
+        let body = serde_json::to_vec(&request.body)
+            .map_err(|error| Refused::fatal(format!("the request cannot be written: {error}")))?;
+        let headers = headers(request, &body)?;
+        let builder = client.post(&request.url).headers(headers).body(body);
         let sent = match timeout_at(first_byte, builder.send()).await {
             Ok(sent) => sent,
             Err(_) => {
@@ -237,8 +243,9 @@ impl Edge {
         let status = response.status();
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let headers = RetryHeaders::read(header, jiff::Timestamp::now());
-        let request_id =
-            ["x-request-id", "request-id", "x-amzn-requestid", "cf-ray"].iter().find_map(|name| header(name));
+        let request_id = ["x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "cf-ray"]
+            .iter()
+            .find_map(|name| header(name));
         let request_id = request_id.map(|id| format!(" (request id {id})")).unwrap_or_default();
         let body = read_some(response).await;
         let text = serde_json::from_str::<Value>(&body).ok().and_then(|body| error_message(&body));
@@ -356,8 +363,9 @@ impl Refused {
     }
 }
 
-fn headers(request: &HttpRequest) -> Result<HeaderMap, Refused> {
+fn headers(request: &HttpRequest, body: &[u8]) -> Result<HeaderMap, Refused> {
     let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, JSON);
     for (name, value) in &request.headers {
         let parsed = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(value).ok());
         let Some((header, value)) = parsed else {
@@ -375,6 +383,21 @@ fn headers(request: &HttpRequest) -> Result<HeaderMap, Refused> {
         };
         value.set_sensitive(true);
         headers.insert(name, value);
+    } else if let Some(signing) = &request.signing {
+        let signed = signing.headers(&request.url, body, std::time::SystemTime::now());
+        let signed =
+            signed.map_err(|error| Refused::fatal(format!("the request cannot be signed: {error}")))?;
+        for (name, value) in signed {
+            let parsed = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(&value).ok());
+            let Some((name, mut value)) = parsed else {
+                let error = "the AWS keys have characters that cannot be sent; check how they were copied";
+                return Err(Refused { kind: ErrorKind::Authentication, ..Refused::fatal(error.to_owned()) });
+            };
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        // It is signed too.
+        headers.insert(CONTENT_TYPE, JSON);
     }
     Ok(headers)
 }
@@ -404,6 +427,8 @@ async fn read_some(mut response: Response) -> String {
 }
 
 fn error_message(body: &Value) -> Option<String> {
+    // Google puts an error into a list of one.
+    let body = if body.is_array() { &body[0] } else { body };
     let candidates = [&body["error"]["message"], &body["error"], &body["message"], &body["detail"]];
     candidates.iter().find_map(|it| it.as_str()).map(|text| shorten(text.trim(), 2000))
 }
@@ -475,6 +500,47 @@ mod tests {
         ] {
             assert_eq!(Clocks::for_url(url).first_byte, Duration::from_secs(minutes * 60), "{url}");
         }
+    }
+
+    #[test]
+    fn a_request_is_signed_as_it_is_sent_and_its_signature_does_not_print() {
+        let keys = crate::sigv4::AwsKeys {
+            access_key_id: "AKID".to_owned(),
+            secret_access_key: crate::ApiKey::new("aws-secret").unwrap(),
+            session_token: crate::ApiKey::new("aws-token"),
+            region: Some("us-east-1".to_owned()),
+        };
+        let mut endpoint = crate::Endpoint::new("aws", "http://127.0.0.1:1", "m");
+        endpoint.aws = Some(keys);
+        endpoint.headers = vec![("content-type".to_owned(), "text/odd".to_owned())];
+        let protocol = crate::protocol::Protocols::default().get("bedrock-converse-stream").unwrap();
+        let request = protocol.encode(&endpoint, &crate::Request::default()).unwrap();
+        let signature = |body: &[u8]| {
+            let Ok(headers) = headers(&request, body) else { panic!("it is signed") };
+            assert_eq!(headers[CONTENT_TYPE], "application/json", "what is signed is sent");
+            assert!(!format!("{headers:?}").contains("aws-"), "{headers:?}");
+            headers["authorization"].to_str().unwrap().to_owned()
+        };
+        assert!(signature(b"{}").starts_with("AWS4-HMAC-SHA256 Credential=AKID/"));
+        assert_ne!(signature(b"{}"), signature(b"[]"), "the body is signed");
+        let said = "aws-secret and aws-token are wrong".to_owned();
+        let edge = Edge::new("aws", Clocks::for_url(&request.url), RetryPolicy::default(), BTreeMap::new());
+        assert_eq!(edge.without_key(&request, said), "[redacted:api-key] and [redacted:api-key] are wrong");
+    }
+
+    #[test]
+    fn the_words_of_an_error_are_found() {
+        for body in [
+            r#"{"error": {"message": "no"}}"#,
+            r#"[{"error": {"message": "no"}}]"#,
+            r#"{"error": "no"}"#,
+            r#"{"message": "no"}"#,
+            r#"{"detail": " no "}"#,
+        ] {
+            let body = serde_json::from_str(body).unwrap();
+            assert_eq!(error_message(&body).as_deref(), Some("no"), "{body}");
+        }
+        assert_eq!(error_message(&serde_json::json!([])), None);
     }
 
     #[test]

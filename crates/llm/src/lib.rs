@@ -15,6 +15,7 @@ pub mod protocol;
 mod remote;
 mod script;
 mod secret;
+mod sigv4;
 mod stream;
 pub mod transcript;
 
@@ -36,4 +37,5 @@ pub use remote::RemoteModel;
 pub use retry::RetryPolicy;
 pub use script::{ScriptError, ScriptModel};
 pub use secret::ApiKey;
+pub use sigv4::{AwsKeys, Signing};
 pub use stream::{FinalMessage, MessageStream, StreamEvent, StreamWriter};

@@ -130,7 +130,8 @@ pub enum Content {
     Thinking {
         /// The text; may be empty when it is redacted.
         thinking: String,
-        /// Opaque to us; `openai-completions` keeps the name of the field it came from here.
+        /// Opaque to us; `openai-completions` keeps the name of the field it came from here, or its
+        /// `reasoning_details`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         thinking_signature: Option<String>,
         /// Whether the provider hid the text.

@@ -9,6 +9,7 @@ use crate::http::{Clocks, Edge};
 use crate::message::{AssistantMessage, ErrorKind};
 use crate::model::{Model, ModelInfo, Request};
 use crate::protocol::Protocol;
+use crate::protocol::tools::Renamed;
 use crate::stream::MessageStream;
 
 /// A model that is asked over HTTP. Its client is made with the first request.
@@ -51,6 +52,10 @@ impl Model for RemoteModel {
             empty.provider_thinking_level = Some(effort.clone());
         }
         let decoder = self.protocol.decoder(&self.endpoint, empty.clone());
+        let decoder = match &encoded {
+            Ok(http) => Renamed::wrap(decoder, &http.names),
+            Err(_) => decoder,
+        };
         let edge = self.edge.clone();
         MessageStream::spawn(empty, cancel, move |writer| async move {
             match encoded {

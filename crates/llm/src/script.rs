@@ -44,6 +44,8 @@ pub struct ScriptModel {
     info: ModelInfo,
     answers: Vec<Answer>,
     state: Mutex<State>,
+    /// Whether requests are kept.
+    keeps: bool,
 }
 
 #[derive(Debug, Default)]
@@ -167,7 +169,12 @@ impl ScriptModel {
             images: true,
             context_window: None,
         };
-        Ok(ScriptModel { info, answers, state: Mutex::default() })
+        Ok(ScriptModel { info, answers, state: Mutex::default(), keeps: true })
+    }
+
+    /// The same without [`ScriptModel::requests`]: a request that is kept holds the transcript, which is then copied for the next one.
+    pub fn forgetful(self) -> ScriptModel {
+        ScriptModel { keeps: false, ..self }
     }
 
     /// How many answers have not been asked for; a test asserts that none is left.
@@ -188,7 +195,9 @@ impl ScriptModel {
     /// The next answer with what was captured put in, or why there is none.
     fn take(&self, request: &Request) -> Result<Answer, String> {
         let mut state = self.lock();
-        state.requests.push(request.clone());
+        if self.keeps {
+            state.requests.push(request.clone());
+        }
         let Some(answer) = self.answers.get(state.next) else {
             return Err(format!("the script has no answer left (it has {})", self.answers.len()));
         };

@@ -95,6 +95,52 @@ pub struct Diagnostic {
     pub raw: RawJson,
 }
 
+/// Another place that a problem speaks of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Related {
+    /// The file.
+    pub path: AbsPath,
+    /// One-based line.
+    pub line: usize,
+    /// What is said of it.
+    pub message: String,
+}
+
+impl Diagnostic {
+    /// The other places that it speaks of, as the server numbers their lines. Reads it as it came.
+    pub fn related(&self) -> Vec<Related> {
+        let raw = self.raw.value();
+        let places = raw["relatedInformation"].as_array().into_iter().flatten();
+        let read = |place: &Value| {
+            let uri = place["location"]["uri"].as_str()?;
+            let line = place["location"]["range"]["start"]["line"].as_u64()?;
+            Some(Related {
+                path: workspace::uri_to_path(uri).and_then(AbsPath::new)?,
+                line: usize::try_from(line).ok()? + 1,
+                message: place["message"].as_str().unwrap_or_default().to_owned(),
+            })
+        };
+        places.filter_map(read).collect()
+    }
+
+    /// `unnecessary`, `deprecated`: what it says of the code besides. Reads it as it came.
+    pub fn tags(&self) -> Vec<&'static str> {
+        let raw = self.raw.value();
+        let tags = raw["tags"].as_array().into_iter().flatten();
+        let name = |tag: &Value| match tag.as_u64()? {
+            1 => Some("unnecessary"),
+            2 => Some("deprecated"),
+            _ => None,
+        };
+        tags.filter_map(name).collect()
+    }
+
+    /// The page that explains its rule. Reads it as it came.
+    pub fn page(&self) -> Option<String> {
+        self.raw.value()["codeDescription"]["href"].as_str().map(str::to_owned)
+    }
+}
+
 /// A piece of a message, read only when it is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawJson(Arc<str>);
@@ -132,4 +178,7 @@ pub struct Diagnostics {
     pub pending: Vec<String>,
     /// Servers that could not be asked, and why.
     pub failed: Vec<String>,
+    /// Sources that a server runs, if at all, when a file is saved, with the server: nothing of theirs is
+    /// in `items`.
+    pub on_save: Vec<(String, String)>,
 }

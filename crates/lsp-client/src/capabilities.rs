@@ -10,6 +10,41 @@ use text::PositionEncoding;
 
 use crate::definition::{Feature, merge};
 
+/// Questions that are asked again when the server says that the text changed meanwhile, or that it gave
+/// them up. Others may have done something already.
+pub(crate) const ASKED_AGAIN: &[&str] = &[
+    "callHierarchy/incomingCalls",
+    "callHierarchy/outgoingCalls",
+    "codeAction/resolve",
+    "textDocument/codeAction",
+    "textDocument/completion",
+    "textDocument/declaration",
+    "textDocument/definition",
+    "textDocument/diagnostic",
+    "textDocument/documentHighlight",
+    "textDocument/documentSymbol",
+    "textDocument/formatting",
+    "textDocument/hover",
+    "textDocument/implementation",
+    "textDocument/inlayHint",
+    "textDocument/prepareCallHierarchy",
+    "textDocument/prepareRename",
+    "textDocument/prepareTypeHierarchy",
+    "textDocument/rangeFormatting",
+    "textDocument/references",
+    "textDocument/rename",
+    "textDocument/signatureHelp",
+    "textDocument/typeDefinition",
+    "typeHierarchy/subtypes",
+    "typeHierarchy/supertypes",
+    "workspace/diagnostic",
+    "workspace/symbol",
+    "workspace/willCreateFiles",
+    "workspace/willDeleteFiles",
+    "workspace/willRenameFiles",
+    "workspaceSymbol/resolve",
+];
+
 /// Our side, in one table (LSP 3.17 §ClientCapabilities); `over` is laid on it.
 pub(crate) fn client(over: &Value) -> Value {
     // What a server registers later than it says so is missed by the first question, so dynamic
@@ -22,7 +57,7 @@ pub(crate) fn client(over: &Value) -> Value {
     let mut capabilities = json!({
         "general": {
             "positionEncodings": ["utf-8", "utf-16", "utf-32"],
-            "staleRequestSupport": {"cancel": true, "retryOnContentModified": []},
+            "staleRequestSupport": {"cancel": true, "retryOnContentModified": ASKED_AGAIN},
         },
         "workspace": {
             "applyEdit": true,
@@ -45,9 +80,11 @@ pub(crate) fn client(over: &Value) -> Value {
             "workspaceFolders": true,
             "fileOperations": {
                 "dynamicRegistration": false,
+                "willCreate": true,
+                "didCreate": true,
                 "willRename": true,
                 "didRename": true,
-                "didCreate": true,
+                "willDelete": true,
                 "didDelete": true,
             },
             "diagnostics": {"refreshSupport": true},
@@ -76,7 +113,6 @@ pub(crate) fn client(over: &Value) -> Value {
                 "dynamicRegistration": false,
                 "completionItem": {
                     "snippetSupport": false,
-                    "documentationFormat": ["markdown", "plaintext"],
                     "deprecatedSupport": true,
                     "tagSupport": {"valueSet": [1]},
                     "labelDetailsSupport": true,

@@ -4,6 +4,7 @@ use globset::Glob;
 use serde_json::{Value, json};
 use workspace::{AbsPath, ChangeKind, Commit, Owner, path_to_uri};
 
+use crate::file_filter::wanted;
 use crate::pool::ServerPool;
 use crate::server::Server;
 use crate::sweep::{CHANGED, CREATED, DELETED};
@@ -20,10 +21,10 @@ impl ServerPool {
                 ChangeKind::Modified => events.push((file.path.clone(), CHANGED)),
                 ChangeKind::Created => {
                     events.push((file.path.clone(), CREATED));
-                    told.created.push(json!({"uri": path_to_uri(file.path.as_path())}));
+                    told.created.push(file.path.clone());
                 }
                 ChangeKind::Deleted => {
-                    told.deleted.push(json!({"uri": path_to_uri(file.path.as_path())}));
+                    told.deleted.push(file.path.clone());
                     events.push((file.path.clone(), DELETED));
                     closed.push(file.path.clone());
                 }
@@ -31,8 +32,8 @@ impl ServerPool {
                     events.push((from.clone(), DELETED));
                     events.push((file.path.clone(), CREATED));
                     closed.push(from.clone());
-                    let uri = |path: &AbsPath| path_to_uri(path.as_path());
-                    told.renamed.push(json!({"oldUri": uri(from), "newUri": uri(&file.path)}));
+                    told.renamed.0.push(from.clone());
+                    told.renamed.1.push(file.path.clone());
                 }
             }
         }
@@ -45,9 +46,10 @@ impl ServerPool {
 /// What happened to files as such, in the protocol's own lists.
 #[derive(Default)]
 struct Told {
-    created: Vec<Value>,
-    deleted: Vec<Value>,
-    renamed: Vec<Value>,
+    created: Vec<AbsPath>,
+    deleted: Vec<AbsPath>,
+    /// From where; to where.
+    renamed: (Vec<AbsPath>, Vec<AbsPath>),
 }
 
 async fn tell(server: &Server, events: &[(AbsPath, u8)], closed: &[AbsPath], told: &Told) {
@@ -59,16 +61,21 @@ async fn tell(server: &Server, events: &[(AbsPath, u8)], closed: &[AbsPath], tol
     if !watched.is_empty() {
         messages.push(("workspace/didChangeWatchedFiles", json!({"changes": watched})));
     }
-    let follows = |operation: &str, method: &str| {
-        let capabilities = server.core.capabilities();
-        capabilities.provider(&format!("workspace.fileOperations.{operation}"), method).is_some()
-    };
+    let (from, to) = &told.renamed;
     for (operation, method, files) in [
         ("didCreate", "workspace/didCreateFiles", &told.created),
         ("didDelete", "workspace/didDeleteFiles", &told.deleted),
-        ("didRename", "workspace/didRenameFiles", &told.renamed),
+        ("didRename", "workspace/didRenameFiles", from),
     ] {
-        if !files.is_empty() && follows(operation, method) {
+        let uri = |path: &AbsPath| path_to_uri(path.as_path());
+        let files: Vec<Value> = wanted(server, operation, method, files)
+            .into_iter()
+            .map(|path| match from.iter().position(|it| it == path).and_then(|at| to.get(at)) {
+                Some(to) if operation == "didRename" => json!({"oldUri": uri(path), "newUri": uri(to)}),
+                _ => json!({"uri": uri(path)}),
+            })
+            .collect();
+        if !files.is_empty() {
             messages.push((method, json!({"files": files})));
         }
     }

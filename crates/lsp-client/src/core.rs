@@ -32,6 +32,8 @@ pub(crate) struct Core {
     pub sweep: Sweep,
     /// One permit: who holds it may cause edits by the server.
     pub commanding: Semaphore,
+    /// One permit: who holds it looks at a text. One after the other, so that some are known in time.
+    pub looking: Semaphore,
     capabilities: Mutex<Capabilities>,
     documents: Mutex<OpenDocuments>,
     reports: Mutex<Reports>,
@@ -53,6 +55,7 @@ impl Core {
             traffic: Arc::new(Traffic::new()),
             sweep: Sweep::default(),
             commanding: Semaphore::new(1),
+            looking: Semaphore::new(1),
             edits: Mutex::default(),
             capabilities: Mutex::default(),
             documents: Mutex::default(),

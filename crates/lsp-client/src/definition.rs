@@ -253,6 +253,9 @@ pub struct ReadyRule {
     /// With `progress`: how long to wait for such work to begin, from the first opened document.
     #[serde(default)]
     pub grace_ms: u64,
+    /// Work whose title holds one of these is none that loads the project.
+    #[serde(default)]
+    pub besides: Vec<String>,
     /// It has sent a `window/logMessage` that holds one of these.
     #[serde(default)]
     pub log_messages: Vec<String>,
@@ -283,6 +286,7 @@ impl Default for ReadyRule {
         Self {
             progress: false,
             grace_ms: 0,
+            besides: Vec::new(),
             log_messages: Vec::new(),
             status_method: None,
             status_field: None,
@@ -336,6 +340,13 @@ pub struct CleanRule {
     pub arguments: Vec<Vec<Value>>,
     /// The field of its answer that holds the list. When all are empty, the text is clean.
     pub field: String,
+    /// The field of a problem in it that is the `code` of the published one: what is published is a
+    /// part as long as one of those that `errors` describes is missing.
+    #[serde(default)]
+    pub code: Option<String>,
+    /// Fields, and what they hold in those that must be published.
+    #[serde(default)]
+    pub errors: BTreeMap<String, Value>,
 }
 
 /// What the test run last saw working; only it writes this.

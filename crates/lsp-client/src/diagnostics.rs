@@ -234,6 +234,18 @@ impl PushedDiagnostics {
     /// The diagnostics of exactly the text that was sent, waiting for them until `until`; `None` when
     /// they are not known by then. Cancel-safe.
     pub async fn wait(&self, path: &AbsPath, synced: &Synced, until: Instant, told: Told) -> Option<RawJson> {
+        self.wait_for(path, synced, until, told, &|_| true).await
+    }
+
+    /// The same of the first that `whole` says is no part.
+    pub async fn wait_for(
+        &self,
+        path: &AbsPath,
+        synced: &Synced,
+        until: Instant,
+        told: Told,
+        whole: &(dyn Fn(&RawJson) -> bool + Sync),
+    ) -> Option<RawJson> {
         let mut changed = self.changed.subscribe();
         loop {
             changed.mark_unchanged();
@@ -257,11 +269,16 @@ impl PushedDiagnostics {
                     // what follows within the settle time replaces it.
                     None => (push.number > synced.pushes_before).then_some(true),
                 };
-                match (settles, settled) {
-                    (Some(false), _) => return Some(push.items),
-                    (Some(true), Some(settled)) if Instant::now() >= settled => return Some(push.items),
-                    (Some(true), Some(settled)) => wake = wake.min(settled),
-                    (Some(true), None) | (None, _) => {}
+                let at = match (settles, settled) {
+                    (Some(false), _) => Some(push.at),
+                    (Some(true), settled) => settled,
+                    (None, _) => None,
+                };
+                match at {
+                    Some(at) if Instant::now() < at => wake = wake.min(at),
+                    // One that is a part is followed by another.
+                    Some(_) if whole(&push.items) => return Some(push.items),
+                    Some(_) | None => {}
                 }
             }
             if Instant::now() >= until {

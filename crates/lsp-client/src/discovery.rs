@@ -165,6 +165,13 @@ fn is_marked(rule: &RootRule, folder: &AbsPath) -> bool {
     })
 }
 
+/// The `node_modules` that a program of npm lies in, behind its links: what was installed with it is there
+/// too. Blocking.
+pub(crate) fn modules_of(program: &Path) -> Option<PathBuf> {
+    let file = program.canonicalize().ok()?;
+    file.ancestors().find(|folder| folder.ends_with("node_modules")).map(Path::to_path_buf)
+}
+
 fn is_program(path: &Path) -> bool {
     let Ok(metadata) = std::fs::metadata(path) else { return false };
     #[cfg(unix)]
@@ -252,6 +259,20 @@ mod tests {
              [install]\nhow = \"page\"\ncommand = \"x\"\n"
         );
         ServerDefinition::parse(&text, "s.toml", false).unwrap()
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn what_was_installed_with_a_program_lies_behind_its_links() {
+        let tree =
+            Tree::new(&["i/node_modules/@x/server/bin/s.js", "i/node_modules/.bin/other", "bin/plain"]);
+        let link = |to: &str, from: &str| std::os::unix::fs::symlink(to, tree.at(from).as_path()).unwrap();
+        link("../@x/server/bin/s.js", "i/node_modules/.bin/s");
+        link("../i/node_modules/.bin/s", "bin/s");
+        let modules = tree.at("i/node_modules").as_path().canonicalize().unwrap();
+        assert_eq!(modules_of(tree.at("bin/s").as_path()), Some(modules));
+        assert_eq!(modules_of(tree.at("bin/plain").as_path()), None);
+        assert_eq!(modules_of(tree.at("bin/none").as_path()), None);
     }
 
     #[test]

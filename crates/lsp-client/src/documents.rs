@@ -184,6 +184,11 @@ impl OpenDocuments {
         Ok(Some(state.clone()))
     }
 
+    /// An open document as the server has it.
+    pub fn shown(&self, path: &AbsPath) -> Option<Synced> {
+        self.open.get(path).map(|open| open.state.clone())
+    }
+
     /// The number of the text that an open document was last sent with.
     pub fn number(&self, path: &AbsPath) -> Option<i32> {
         self.open.get(path).map(|open| open.state.number)

@@ -276,8 +276,16 @@ impl Converter<'_> {
                 match self.look(state, &from)? {
                     Found::Nothing => return Err(workspace::ReadError::NotFound { path: from }.into()),
                     Found::Folder => {
-                        if !matches!(self.look(state, &to)?, Found::Nothing) {
-                            return Err(EditProblem::Exists(to));
+                        match self.look(state, &to)? {
+                            Found::Nothing => {}
+                            // Not what it lies in itself, which would go with all that it holds.
+                            Found::Folder if options.overwrite == Some(true) && !from.starts_with(&to) => {
+                                state.take_folder(&to, true);
+                                // What is below it from now on is what the other folder holds.
+                                state.at.retain(|at, _| !at.starts_with(&to));
+                            }
+                            _ if options.ignore_if_exists == Some(true) => return Ok(()),
+                            _ => return Err(EditProblem::Exists(to)),
                         }
                         state.move_below(&from, &to);
                         state.folders.push((from.clone(), Some(to.clone())));
@@ -300,18 +308,7 @@ impl Converter<'_> {
                         state.at.insert(path.clone(), None);
                         state.steps.push(Step::Delete { file, path });
                     }
-                    Found::Folder => {
-                        let below: Vec<AbsPath> =
-                            state.at.keys().filter(|at| at.starts_with(&path)).cloned().collect();
-                        for at in below {
-                            if let Some(file) = state.at.insert(at, None).flatten() {
-                                state.retire(file);
-                            }
-                        }
-                        state.folders.push((path.clone(), None));
-                        let recursive = options.recursive == Some(true);
-                        state.steps.push(Step::DeleteFolder { path, recursive });
-                    }
+                    Found::Folder => state.take_folder(&path, options.recursive == Some(true)),
                     Found::Nothing if options.ignore_if_not_exists == Some(true) => {}
                     Found::Nothing => return Err(workspace::ReadError::NotFound { path }.into()),
                 }
@@ -347,6 +344,18 @@ impl State {
             Some((_, version)) => Some(*version),
             None => Some(version_of(&file.after.text)),
         }
+    }
+
+    /// A folder goes, with all that is in it if `recursive`.
+    fn take_folder(&mut self, path: &AbsPath, recursive: bool) {
+        let below: Vec<AbsPath> = self.at.keys().filter(|at| at.starts_with(path)).cloned().collect();
+        for at in below {
+            if let Some(file) = self.at.insert(at, None).flatten() {
+                self.retire(file);
+            }
+        }
+        self.folders.push((path.clone(), None));
+        self.steps.push(Step::DeleteFolder { path: path.clone(), recursive });
     }
 
     fn move_below(&mut self, from: &AbsPath, to: &AbsPath) {

@@ -17,6 +17,7 @@ mod documents;
 mod edit;
 mod error;
 mod features;
+mod file_filter;
 mod gate;
 mod handler;
 mod host;
@@ -33,7 +34,7 @@ mod trial;
 mod usage;
 mod view;
 
-pub use answer::{Answer, Diagnostic, Diagnostics, Location, RawJson, Severity, Symbol};
+pub use answer::{Answer, Diagnostic, Diagnostics, Location, RawJson, Related, Severity, Symbol};
 pub use definition::{
     CleanRule, CommandRule, DefinitionError, DiagnosticsRule, FORMAT, Feature, Language, MoveRule, Prefer,
     ReadyRule, RootRule, ServerDefinition, Verified,
@@ -43,7 +44,7 @@ pub use discovery::{SearchPath, find_root};
 pub use error::ServerError;
 pub use features::{
     ActionQuery, Call, Calls, Checked, CodeAction, CommandEdits, Completion, Highlight, InlayHint, Look,
-    Navigate, Offered, Ran, RawAnswer, Reported, Resolved, ServerCommand, Signature, Tried, Types,
+    Navigate, Offered, Ran, RawAnswer, Reported, Resolved, ServerCommand, Signature, Tried, Types, Wishes,
 };
 pub use host::{Host, MessageType, NoHost, ShowDocument};
 pub use install::{

@@ -92,12 +92,13 @@ impl Loading {
             let text = |name: &str| value[name].as_str().map(str::to_owned);
             match value["kind"].as_str() {
                 Some("begin") => {
+                    let title = text("title").unwrap_or_default();
+                    if self.rule.besides.iter().any(|besides| title.contains(besides)) {
+                        return;
+                    }
                     state.progress_seen = true;
-                    let work = Work {
-                        title: text("title").unwrap_or_default(),
-                        message: text("message"),
-                        percentage: value["percentage"].as_u64(),
-                    };
+                    let work =
+                        Work { title, message: text("message"), percentage: value["percentage"].as_u64() };
                     state.work.insert(token, work);
                 }
                 Some("report") => {
@@ -232,6 +233,16 @@ mod tests {
         let ending = async { progress(&loading, json!({"kind": "end"})) };
         assert!(tokio::join!(waiting, ending).0);
         assert_eq!(loading.describe(), None);
+    }
+
+    #[test]
+    fn what_a_server_does_besides_is_no_loading() {
+        let besides = vec!["diagnosing".to_owned()];
+        let loading = Loading::new(ReadyRule { progress: true, besides, ..ReadyRule::default() });
+        progress(&loading, json!({"kind": "begin", "title": "diagnosing changed files"}));
+        assert!(loading.is_ready() && loading.describe().is_none());
+        progress(&loading, json!({"kind": "begin", "title": "loading"}));
+        assert!(!loading.is_ready());
     }
 
     #[tokio::test]

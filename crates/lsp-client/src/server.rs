@@ -28,8 +28,10 @@ use crate::handler::ServerHandler;
 use crate::sweep::Look;
 use crate::usage::Usage;
 
-/// How often a request is sent again when the server says that the text changed meanwhile.
-const RETRIES: usize = 10;
+/// The pause before a question is asked again, for the first time; it doubles each time …
+const PAUSE: Duration = Duration::from_millis(20);
+/// … up to this.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// How long the process of a closed stream may take to end before its last words are read.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -299,6 +301,31 @@ impl Server {
         Err(self.crashed("textDocument/didChange").await)
     }
 
+    /// Makes the server see all of `documents` as they are, and all that it has open; the numbers that
+    /// they had before, by their paths.
+    pub async fn show_all(
+        &self,
+        documents: &[&Document],
+        clock: Clock<'_>,
+    ) -> Result<HashMap<AbsPath, Option<i32>>, ServerError> {
+        let _entered = self.enter("textDocument/didOpen", clock).await?;
+        let mut fresh = self.read_open(None);
+        fresh.retain(|(path, _)| documents.iter().all(|document| document.path != *path));
+        fresh.extend(documents.iter().map(|document| (document.path.clone(), Some((*document).clone()))));
+        let room = self.room("textDocument/didOpen", clock).await?;
+        let (before, told) = {
+            let rule = self.core.sync_rule();
+            let mut open = self.core.documents();
+            let number = |document: &&Document| (document.path.clone(), open.number(&document.path));
+            let before = documents.iter().map(number).collect();
+            (before, self.sync_locked(&mut open, rule, &room, &fresh, None))
+        };
+        match told {
+            Ok(_) => Ok(before),
+            Err(_) => Err(self.crashed("textDocument/didOpen").await),
+        }
+    }
+
     /// Makes the server see all of `documents` as they are, for one question. Whoever calls it calls
     /// [`Server::close_all`] with what it gives.
     pub async fn open_all(&self, documents: &[Document], clock: Clock<'_>) -> Result<Opened, ServerError> {
@@ -385,7 +412,7 @@ impl Server {
         let encoding = self.core.capabilities().encoding();
         // One that finished loading while it answered may have answered before.
         let note = self.note();
-        let mut tries = 0;
+        let mut pause = PAUSE;
         loop {
             let fresh = self.read_open(document.map(|document| &document.path));
             let room = self.room(method, clock).await?;
@@ -407,11 +434,17 @@ impl Server {
             match flight.wait(clock.left(), clock.cancel).await {
                 Ok(raw) => return Ok(Asked { method: method.to_owned(), raw, snapshot, encoding, note }),
                 Err(RequestError::Rpc { error, .. })
-                    if tries < RETRIES
-                        && matches!(error.code, codes::CONTENT_MODIFIED | codes::SERVER_CANCELLED) =>
+                    if capabilities::ASKED_AGAIN.contains(&method)
+                        && matches!(error.code, codes::CONTENT_MODIFIED | codes::SERVER_CANCELLED)
+                        && pause < clock.left() =>
                 {
-                    tries += 1;
-                    tokio::task::yield_now().await;
+                    // A server that reads its project anew says so until it is done.
+                    tokio::select! {
+                        biased;
+                        () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
+                        () = tokio::time::sleep(pause) => {}
+                    }
+                    pause = LONGEST_PAUSE.min(pause * 2);
                 }
                 Err(error) => return Err(self.request_error(error, clock).await),
             }

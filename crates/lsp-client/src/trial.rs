@@ -18,14 +18,14 @@ use workspace::{AbsPath, Document, ErrorCode, ReadError};
 use crate::answer::{Diagnostic, RawJson};
 use crate::diagnostics::Told;
 use crate::documents::Synced;
-use crate::features::{Extra, METHOD, pulled, question, read};
+use crate::features::{Extra, Looked, METHOD, look, pulled, question, read};
 use crate::protocol::Report;
 use crate::server::{Clock, Server};
 
 /// The longest that others wait for a trial, from when it asks to be alone.
 const LIMIT: Duration = Duration::from_secs(5);
-/// How often a question is asked again when the server says that the text changed.
-const RETRIES: usize = 10;
+/// The pause before a question is asked again because the server says that the text changed; it doubles.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A file as an edit would leave it.
 #[derive(Debug, Clone)]
@@ -208,6 +208,7 @@ impl Trial {
         let server = &self.server;
         let rule = server.core.sync_rule();
         let pushes = pulled(server).is_none();
+        let versioned = server.core.diagnostics.is_versioned();
         let mut documents = server.core.documents();
         server.sync_locked(&mut documents, rule, room, fresh, None)?;
         server.core.diagnostics.begin_trial();
@@ -223,12 +224,17 @@ impl Trial {
         }
         for document in &self.dependents {
             let was_open = documents.holds(&document.path);
-            if was_open && pushes {
-                // Anew, so that what is told of it now is told apart from what is told later.
+            let anew = was_open && pushes;
+            // Anew, so that what is told of it now is told apart from what is told later. Where no versions
+            // tell that apart, a server would say of one that is closed that nothing is wrong with it.
+            if anew && versioned {
                 documents.close(room, rule, &document.path)?;
             }
-            let synced = documents.sync(room, rule, document, &language(&document.path), count)?;
-            let opened = !was_open || pushes;
+            let mut synced = documents.sync(room, rule, document, &language(&document.path), count)?;
+            if anew && !versioned {
+                synced = documents.send_again(room, rule, &document.path, count)?.unwrap_or(synced);
+            }
+            let opened = !was_open || anew && versioned;
             shown.push(Shown { document: document.clone(), was_open, opened, synced });
         }
         Ok(())
@@ -243,7 +249,7 @@ impl Trial {
                 // Under no name: what is answered here is nobody else's.
                 let params = question(Some(&shown.synced), &options, None);
                 let cancel = CancellationToken::new();
-                let mut tries = 0;
+                let mut pause = PAUSE;
                 loop {
                     let left = until.saturating_duration_since(Instant::now());
                     match server.peer.request(METHOD, &params, left, &cancel).await {
@@ -253,24 +259,31 @@ impl Trial {
                             Err(error) => return (path, Err(error.to_string())),
                         },
                         Err(RequestError::Rpc { error, .. })
-                            if tries < RETRIES
+                            if Instant::now() + pause < until
                                 && matches!(
                                     error.code,
                                     codes::CONTENT_MODIFIED | codes::SERVER_CANCELLED
                                 ) =>
                         {
-                            tries += 1;
-                            tokio::task::yield_now().await;
+                            tokio::time::sleep(pause).await;
+                            pause *= 2;
                         }
                         Err(RequestError::Deadline { .. }) => return (path, late()),
                         Err(error) => return (path, Err(error.to_string())),
                     }
                 }
             }
-            None => match server.core.diagnostics.wait(&path, &shown.synced, until, Told::Trial).await {
-                Some(items) => items,
-                None => return (path, late()),
-            },
+            None => {
+                let looked = look(server, &shown.document, until, &CancellationToken::new()).await;
+                let (told, whole) = (&server.core.diagnostics, |items: &RawJson| looked.is_whole(items));
+                match looked == Looked::Clean {
+                    true => RawJson::empty_list(),
+                    false => match told.wait_for(&path, &shown.synced, until, Told::Trial, &whole).await {
+                        Some(items) => items,
+                        None => return (path, late()),
+                    },
+                }
+            }
         };
         let found = read(server, &shown.synced, &items).map_err(|error| error.to_string());
         (path, found)

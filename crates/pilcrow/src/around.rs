@@ -6,20 +6,27 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent::{Change, Context, ContextSources, ExpandError, Registry, Stamps, Surroundings};
-use tools::Kit;
+use llm::Model;
+use tools::{Kit, Shell};
 use workspace::{AbsPath, Homes, Policy};
 
 use crate::commands::tools::INSTRUCTIONS;
 use crate::config::Config;
 use crate::project::{self, Project};
+use crate::worker::limits;
 
 /// The surroundings of one session.
 pub struct Around {
     project: Arc<Project>,
     kit: Arc<Kit>,
+    policy: Arc<Policy>,
+    choose: Option<ChooseModel>,
     sources: ContextSources,
     state: Mutex<State>,
 }
+
+/// The model that the settings name, where nothing else does.
+pub type ChooseModel = Box<dyn Fn(&Config) -> anyhow::Result<Arc<dyn Model>> + Send + Sync>;
 
 /// What is in force.
 struct State {
@@ -42,6 +49,8 @@ pub struct Begin<'a> {
     pub kit: &'a Arc<Kit>,
     /// An agent by name; none for the usual one.
     pub agent: Option<&'a str>,
+    /// How its model is chosen; none where the settings have no say.
+    pub choose: Option<ChooseModel>,
     /// Where the command was typed; counts below the workspace's root.
     pub cwd: Option<&'a Path>,
 }
@@ -51,7 +60,7 @@ impl Around {
     ///
     /// # Errors
     /// When there is no agent of the name, or its `tools.toml` cannot be used.
-    pub fn new(project: &Arc<Project>, begin: &Begin<'_>) -> anyhow::Result<Self> {
+    pub fn new(project: &Arc<Project>, begin: Begin<'_>) -> anyhow::Result<Self> {
         let homes = &project.homes;
         let agent = begin.agent.map(|name| agent_folder(homes, name)).transpose()?;
         let root = project.workspace.root().clone();
@@ -84,9 +93,16 @@ impl Around {
         Ok(Self {
             project: Arc::clone(project),
             kit: Arc::clone(begin.kit),
+            policy: Arc::clone(begin.policy),
+            choose: begin.choose,
             sources,
             state: Mutex::new(state),
         })
+    }
+
+    /// Tells `problem` before the first turn.
+    pub fn tell(&self, problem: String) {
+        self.state().untold.push(problem);
     }
 
     /// What stands at the head of every request.
@@ -120,18 +136,22 @@ impl Around {
         Ok(self.state().context.expand(prompt)?.unwrap_or_else(|| prompt.to_owned()))
     }
 
-    /// What the person put outside of the workspace for the agent to read.
+    /// What outside of the workspace is there for the agent to read: what the person put there, and what commands wrote.
     pub fn readable(&self) -> Vec<AbsPath> {
+        self.readable_with(&self.state().context)
+    }
+
+    fn readable_with(&self, context: &Context) -> Vec<AbsPath> {
         let ContextSources { person, agent, shared_skills, .. } = &self.sources;
         let skills = person.iter().map(|person| person.join("skills")).chain(shared_skills.clone());
         let folders = skills.chain(agent.iter().map(|agent| agent.join("resources")));
         // A skill may be a link to where it is worked on.
-        let state = self.state();
-        let linked = state.context.skills.iter().filter(|skill| !skill.path.starts_with(&self.sources.root));
+        let linked = context.skills.iter().filter(|skill| !skill.path.starts_with(&self.sources.root));
         let all: Vec<AbsPath> = folders.chain(linked.filter_map(|skill| skill.path.parent())).collect();
         let mut real: Vec<AbsPath> =
             all.iter().filter_map(|folder| AbsPath::new(folder.as_path().canonicalize().ok()?)).collect();
         real.dedup();
+        real.push(Shell::outputs(&self.project.workspace));
         real
     }
 
@@ -161,12 +181,36 @@ impl Around {
                         Err(error) => change.problems.push(format!("{error:#}")),
                     }
                 }
-                // What the rest of a run is made of was made when it began.
-                change.changed.extend(names.into_iter().map(|name| match name.as_str() {
-                    "tools.enable" | "tools.disable" => name,
-                    _ => format!("{name} (from the next run on)"),
+                self.take_config(&config, &names, &state.context, change);
+                change.changed.extend(names.into_iter().map(|name| match counts_at_once(&name) {
+                    true => name,
+                    false => format!("{name} (from the next run on)"),
                 }));
                 state.config = Arc::new(config);
+            }
+        }
+    }
+
+    /// What other settings change of the next turn.
+    fn take_config(&self, config: &Config, names: &[String], context: &Context, change: &mut Change) {
+        let any = |groups: &[&str]| names.iter().any(|name| groups.iter().any(|it| name.starts_with(it)));
+        if any(&["tools.discovery"]) {
+            change.searches = Some(config.searches_tools());
+        }
+        if any(&["run.turn_limit", "model.context_window"]) {
+            change.limits = Some(limits(config));
+        }
+        if any(&["edit.", "run.on_unsaved"]) {
+            self.kit.take_settings(project::tool_settings(config));
+        }
+        if any(&["policy.", "exec."]) {
+            let policy = self.policy.under(config.mode(), config.rules(), config.exec());
+            change.policy = Some(Arc::new(policy.beside_reading(&self.readable_with(context))));
+        }
+        if let Some(choose) = self.choose.as_ref().filter(|_| any(&["model.default", "providers."])) {
+            match choose(config) {
+                Ok(model) => change.model = Some(model),
+                Err(error) => change.problems.push(format!("{error:#}\nthe model stays as it was")),
             }
         }
     }
@@ -235,8 +279,17 @@ impl Surroundings for Around {
     }
 }
 
+/// Whether a setting counts from the next turn on. The others are of what lives longer than a run, or of what the model was shown.
+fn counts_at_once(name: &str) -> bool {
+    const LATER: &[&str] = &["hashline.", "sessions.", "editor.", "lsp.", "log."];
+    !LATER.iter().any(|group| name.starts_with(group))
+}
+
 /// The folder of the agent of this name.
-fn agent_folder(homes: &Homes, name: &str) -> anyhow::Result<AbsPath> {
+///
+/// # Errors
+/// When there is none; it names those that there are.
+pub fn agent_folder(homes: &Homes, name: &str) -> anyhow::Result<AbsPath> {
     let agents = homes.config.join("agents");
     let plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0']);
     let folder = agents.join(name);

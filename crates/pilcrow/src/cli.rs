@@ -62,6 +62,9 @@ pub enum Command {
         /// What some editors add; `initialize` says the same
         #[arg(long = "clientProcessId", hide = true, value_name = "ID")]
         client_process_id: Option<u32>,
+        /// Work as one of your agents
+        #[arg(long, value_name = "NAME")]
+        agent: Option<String>,
     },
     /// Work out a request and apply the answer
     Run {
@@ -119,7 +122,7 @@ pub enum Command {
     },
     /// Show a file with the tag and the numbers that `edit` takes
     Read {
-        /// The file
+        /// The file, from the current folder, or from that of `-C`
         file: String,
         /// First line, from 1
         #[arg(long)]
@@ -349,6 +352,18 @@ pub enum Sessions {
         #[command(flatten)]
         asked: Asked,
     },
+    /// Find entries by their words, in every session of the project
+    Search {
+        /// Words, as in 'rename "in this order" -not'
+        #[arg(required = true)]
+        query: Vec<String>,
+        /// The most entries that are shown
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+        /// In the sessions of every project
+        #[arg(long)]
+        all: bool,
+    },
     /// Write one as a document to standard output
     Export {
         /// Its id, or the beginning of it; the newest without one
@@ -405,7 +420,11 @@ pub enum Models {
 #[derive(Debug, Subcommand)]
 pub enum Config {
     /// Every setting with its value and origin
-    Show,
+    Show {
+        /// As one of your agents has them
+        #[arg(long, value_name = "NAME")]
+        agent: Option<String>,
+    },
     /// The JSON Schema of config.toml
     Schema,
 }

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hashline::{ParseRegression, View};
-use tools::{Verify, VerifyPolicy};
+use tools::{Start, Verify, VerifyPolicy};
 use workspace::{AbsPath, ExecOptions, Mode, Rule, Tier};
 
 pub use schema::schema;
@@ -317,6 +317,15 @@ impl Config {
     /// `lsp.max_warm`: how many servers run at once.
     pub fn max_warm(&self) -> usize {
         self.set("lsp.max_warm").size()
+    }
+
+    /// `lsp.start`: from when on the servers of a file are started.
+    pub fn server_start(&self) -> Start {
+        match self.set("lsp.start").text() {
+            "use" => Start::Use,
+            "read" => Start::Read,
+            _ => Start::Edit,
+        }
     }
 
     /// `lsp.max_memory`: bytes that all servers may hold together.

@@ -35,6 +35,13 @@ impl Found {
         format!("{}@{}", self.announced.session, self.announced.process)
     }
 
+    /// Whether it is the name of a session that was launched again, and leads to that one.
+    pub fn leads_on(&self) -> bool {
+        self.said.as_ref().is_ok_and(|said| {
+            said["session"].as_str().is_some_and(|session| session != self.announced.session)
+        })
+    }
+
     /// For programs.
     pub fn about(&self) -> Value {
         let mut about = match &self.said {
@@ -68,7 +75,8 @@ pub fn place(homes: &Homes, root: &AbsPath) -> anyhow::Result<StateDir> {
     Ok(homes.run.child(&id)?)
 }
 
-/// The sessions of the project at `root`; what ended without a word is removed.
+/// The sessions of the project at `root`, with the names that lead on to others; what ended without a word
+/// is removed.
 ///
 /// # Errors
 /// When the folder cannot be read.
@@ -93,7 +101,9 @@ pub async fn find(homes: &Homes, root: &AbsPath) -> anyhow::Result<Vec<Found>> {
 pub fn choose(found: &[Found], wanted: &str) -> Result<Announced, String> {
     let named: Vec<&Found> =
         found.iter().filter(|it| it.announced.session == wanted || it.id() == wanted).collect();
-    let list = |of: Vec<&Found>| of.iter().map(|it| it.shown()).collect::<Vec<_>>().join("; ");
+    let list = |of: Vec<&Found>| {
+        of.iter().filter(|it| !it.leads_on()).map(|it| it.shown()).collect::<Vec<_>>().join("; ")
+    };
     match named.as_slice() {
         [one] => Ok(one.announced.clone()),
         [] if found.is_empty() => {

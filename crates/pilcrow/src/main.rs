@@ -38,7 +38,7 @@ fn status(command: Command) -> u8 {
             workspace::guard_main();
             Ok(Exit::Done)
         }
-        Command::Lsp { .. } => language_server::serve(),
+        Command::Lsp { agent, .. } => language_server::serve(agent),
         command => perform(command),
     };
     let exit = exit.unwrap_or_else(|error| {
@@ -127,8 +127,8 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
         }
         Command::Doctor { project, json } => commands::doctor::show(&project, json),
         Command::Logs { lines, server } => commands::logs::show(lines, server.as_deref()),
-        Command::Config { command: cli::Config::Show, project, json } => {
-            commands::config::show(&project, json)
+        Command::Config { command: cli::Config::Show { agent }, project, json } => {
+            commands::config::show(&project, agent.as_deref(), json)
         }
         Command::Config { command: cli::Config::Schema, .. } => commands::config::schema(),
         Command::Guard | Command::Lsp { .. } => Ok(Exit::Done),

@@ -13,6 +13,11 @@ pub fn line(text: &str) {
     write(stdout.lock(), &text);
 }
 
+/// The same for what was said in a conversation: it is to be read, and `| less -R` is a terminal too.
+pub fn said(text: &str) {
+    write(std::io::stdout().lock(), &harmless(text));
+}
+
 /// `text` without what would be carried out by a terminal that shows it: what models, files and programs say is not
 /// ours. Line ends and tabs stay; another control character becomes its picture.
 fn harmless(text: &str) -> Cow<'_, str> {

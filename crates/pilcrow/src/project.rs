@@ -177,7 +177,7 @@ impl Project {
             logging::start(&homes.state, config.log_filter(), None)?;
         }
         config.warnings.iter().for_each(|warning| tell(warning));
-        let policy = Arc::new(Policy::new(PolicyOptions {
+        let policy = Policy::new(PolicyOptions {
             mode: config.mode(),
             yes: access.yes,
             rules: config.rules(),
@@ -185,7 +185,8 @@ impl Project {
             trust,
             root: workspace.root().clone(),
             state: Some(workspace.state().clone()),
-        }));
+        });
+        let policy = Arc::new(policy.beside_reading(&[tools::Shell::outputs(&workspace)]));
         if access.trusted {
             policy.trust_for_now();
         }
@@ -322,16 +323,22 @@ fn kit(
         kept: if keep { Some(KeptSnapshots::new(workspace.state())?) } else { None },
         pending: tools::Pending::default(),
         shell: Arc::clone(shell),
-        settings: tools::Settings {
-            view: config.view(),
-            parse_regression: config.parse_regression(),
-            diagnostics_wait: config.diagnostics_wait(),
-            verify: config.verify(),
-            verify_policy: config.verify_policy(),
-            asks_on_unsaved: config.asks_on_unsaved(),
-            ..tools::Settings::default()
-        },
+        settings: tool_settings(config).into(),
     }))
+}
+
+/// What the person chose about the tools.
+pub fn tool_settings(config: &Config) -> tools::Settings {
+    tools::Settings {
+        view: config.view(),
+        parse_regression: config.parse_regression(),
+        diagnostics_wait: config.diagnostics_wait(),
+        verify: config.verify(),
+        verify_policy: config.verify_policy(),
+        start: config.server_start(),
+        asks_on_unsaved: config.asks_on_unsaved(),
+        ..tools::Settings::default()
+    }
 }
 
 fn pool(homes: &Homes, config: &Config, options: PoolOptions) -> Arc<ServerPool> {

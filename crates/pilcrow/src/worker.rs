@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tools::Kit;
 use workspace::{Approver, Commit, CommitId, Homes, Policy, RunId, Undo};
 
-use crate::around::{Around, Begin};
+use crate::around::{Around, Begin, ChooseModel};
 use crate::commands::Exit;
 use crate::config::Config;
 use crate::models;
@@ -113,15 +113,8 @@ impl Worker {
         cancel: &CancellationToken,
     ) -> anyhow::Result<Reply<Ran>> {
         let project = &self.project;
-        let model = match models::choose_in(
-            &request.folder,
-            request.model.as_deref(),
-            &project.config,
-            person_file,
-        ) {
-            Ok(model) => model,
-            Err(error) => return Ok(Reply::Usage(format!("{error:#}"))),
-        };
+        let choose =
+            |name: Option<&str>| models::choose_in(&request.folder, name, &project.config, person_file);
         let store = project.sessions()?;
         let resumed = match &request.resume {
             None => None,
@@ -130,16 +123,38 @@ impl Worker {
                 Err(error) => return Ok(Reply::Usage(error.to_string())),
             },
         };
+        let mut not_there = None;
+        let had = match (&resumed, &request.model) {
+            (Some(loaded), None) => models::had(loaded).and_then(|name| {
+                let chosen = choose(Some(&name));
+                not_there = chosen.as_ref().err().map(|error| format!("{name} answered last: {error:#}"));
+                chosen.ok()
+            }),
+            _ => None,
+        };
+        let model = match had.map_or_else(|| choose(request.model.as_deref()), Ok) {
+            Ok(model) => model,
+            Err(error) => return Ok(Reply::Usage(format!("{error:#}"))),
+        };
         let begin = Begin {
             policy: &self.policy,
             kit: &self.kit,
             agent: request.agent.as_deref(),
+            choose: request.model.is_none().then(|| {
+                let (folder, person_file) = (request.folder.clone(), person_file.to_owned());
+                Box::new(move |config: &Config| models::choose_in(&folder, None, config, &person_file))
+                    as ChooseModel
+            }),
             cwd: Some(&request.folder),
         };
-        let around = match Around::new(project, &begin) {
+        let around = match Around::new(project, begin) {
             Ok(around) => Arc::new(around),
             Err(error) => return Ok(Reply::Usage(format!("{error:#}"))),
         };
+        if let Some(why) = not_there {
+            let info = model.info();
+            around.tell(format!("{why}\nthe session goes on with {}/{}", info.provider, info.id));
+        }
         let wishes = compaction(&request.prompt);
         if wishes.is_some() && resumed.is_none() {
             let way = "pilcrow sessions compact ID";

@@ -3,13 +3,14 @@
 //! A tree belongs to one exact text. It does not keep that text: whoever asks hands it in again,
 //! and must hand in the right one.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use text::TextEdit;
 use tree_sitter::{InputEdit, ParseOptions, ParseState, Parser, Point};
 
-use crate::{Language, SyntaxError, layout};
+use crate::{Language, SyntaxError, depth, layout};
 
 /// Asked now and then while a text is parsed; `true` ends the parse. It may look at a clock or a
 /// flag.
@@ -21,7 +22,8 @@ impl Stop<'_> {
     pub const NEVER: Stop<'static> = Stop(&|| false);
 }
 
-/// The parse was ended by its [`Stop`].
+/// The parse was ended by its [`Stop`], or not begun since the text nests deeper than its grammar can follow (some
+/// hundred levels of Python or YAML).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("parsing was stopped before it was done")]
 pub struct Stopped;
@@ -39,7 +41,7 @@ impl Tree {
     /// Parses a whole text.
     ///
     /// # Errors
-    /// [`Stopped`] when `stop` said so.
+    /// [`Stopped`] when `stop` said so, or the text nests too deep.
     pub fn parse(language: Language, text: &str, stop: Stop<'_>) -> Result<Self, Stopped> {
         Ok(Self::new(language, parse(language, text, None, stop)?, text))
     }
@@ -48,7 +50,7 @@ impl Tree {
     /// parses what they changed. `before` must be the text of this tree.
     ///
     /// # Errors
-    /// [`Stopped`] when `stop` said so.
+    /// [`Stopped`] when `stop` said so, or the text nests too deep.
     pub fn reparse(
         &self,
         before: &str,
@@ -86,6 +88,9 @@ fn parse(
     old: Option<&tree_sitter::Tree>,
     stop: Stop<'_>,
 ) -> Result<tree_sitter::Tree, Stopped> {
+    if depth::is_too_deep(language, text) {
+        return Err(Stopped);
+    }
     let mut parser = Parser::new();
     parser.set_language(&language.grammar()).map_err(|_| Stopped)?;
     let mut progress = |_: &ParseState| match (stop.0)() {
@@ -93,9 +98,28 @@ fn parse(
         false => ControlFlow::Continue(()),
     };
     let options = ParseOptions::new().progress_callback(&mut progress);
-    let bytes = text.as_bytes();
+    let bytes = &*readable(language, text);
     let mut read = |at: usize, _: Point| bytes.get(at..).unwrap_or_default();
     parser.parse_with_options(&mut read, old, Some(options)).ok_or(Stopped)
+}
+
+/// The bytes that the grammar is given, each where it was. Bash's (0.25.1) asks C's `isdigit` about whatever stands
+/// behind `{`, `{1` and `{1..2`, and for what is not ASCII that reads past a table: such a sign becomes one that means
+/// as little there.
+fn readable(language: Language, text: &str) -> Cow<'_, [u8]> {
+    let is_asked = |before: u8| matches!(before, b'{' | b'.' | b'0'..=b'9');
+    let bytes = text.as_bytes();
+    let bad = |at: usize| !bytes[at].is_ascii() && bytes[..at].last().is_some_and(|it| is_asked(*it));
+    if language != Language::Bash || !(0..bytes.len()).any(bad) {
+        return Cow::Borrowed(bytes);
+    }
+    let mut out = bytes.to_vec();
+    for at in (0..bytes.len()).filter(|at| bad(*at)) {
+        let sign = bytes[at..].iter().take(4).take_while(|byte| !byte.is_ascii());
+        let len = 1 + sign.skip(1).take_while(|byte| (0x80..0xc0).contains(*byte)).count();
+        out[at..at + len].fill(b'_');
+    }
+    Cow::Owned(out)
 }
 
 /// The edits with rows and columns, all in the text before any of them.
@@ -129,5 +153,26 @@ fn advanced(from: Point, over: &[u8]) -> Point {
     match over.iter().rposition(|byte| *byte == b'\n') {
         Some(last) => Point { row: from.row + rows, column: over.len() - last - 1 },
         None => Point { row: from.row, column: from.column + over.len() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bash_is_given_no_sign_that_its_grammar_reads_past_a_table_for() {
+        let text = "a{é..3} {1..2😀} {é é .\u{10ffff}";
+        let given = readable(Language::Bash, text);
+        assert_eq!(&*given, "a{__..3} {1..2____} {__ é .____".as_bytes());
+        assert_eq!(given.len(), text.len());
+        assert_eq!(&*readable(Language::Python, text), text.as_bytes());
+        for sign in ['é', '\u{3000}', '😀', '\u{10ffff}'] {
+            for text in [format!("echo {{{sign}"), format!("echo {{1..2{sign}}}\n"), format!("a() {{{sign}")]
+            {
+                let tree = Tree::parse(Language::Bash, &text, Stop::NEVER).unwrap();
+                assert_eq!(tree.text_len(), text.len(), "{text:?}");
+            }
+        }
     }
 }

@@ -2,15 +2,19 @@
 //! servers, and reported with what it broke or mended. The one way in which tools change files.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent::{ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
+use lsp_client::RequestCx;
 use serde_json::{Value, json};
-use workspace::{ChangeKind, Commit, CommitError, ErrorCode, Plan, PlanError, WorkspaceEdit};
+use workspace::{AbsPath, ChangeKind, Commit, CommitError, ErrorCode, Plan, PlanError, WorkspaceEdit};
 
 use crate::verify::{Baseline, Trial, Verdict, Verify};
 use crate::{Failure, Kit, counted, shown};
 
+/// How long servers may take to say what is to change with files that are made or removed.
+const WISHES: Duration = Duration::from_secs(2);
 /// The longest diff that a result holds; the rest is counted.
 const MAX_DIFF_LINES: usize = 200;
 
@@ -135,7 +139,8 @@ pub(crate) async fn commit(kit: &Kit, cx: &ToolCx, plan: Plan, again: bool) -> R
         Refused::Failed(Failure::new(ErrorCode::Cancelled, message))
     };
     let denied = |denied: workspace::Denied| Refused::Failed(denied.into());
-    let (plan, permit, baseline, tried) = match kit.settings.verify {
+    let (plan, wished) = with_wishes(kit, cx, plan).await;
+    let (plan, permit, baseline, tried) = match kit.settings().verify {
         Verify::After => {
             let permit = cx.permit(&plan).await.map_err(denied)?;
             let baseline = Baseline::take(kit, &plan, cx).await;
@@ -159,6 +164,7 @@ pub(crate) async fn commit(kit: &Kit, cx: &ToolCx, plan: Plan, again: bool) -> R
     kit.servers.did_commit(&commit).await;
     shown::keep_in_step(kit, &plan);
     let mut verdict = baseline.compare(kit, cx).await;
+    verdict.text.insert_str(0, &wished);
     if !tried.text.is_empty() {
         verdict.text.insert_str(0, &tried.text);
         verdict.details = match verdict.details {
@@ -172,12 +178,56 @@ pub(crate) async fn commit(kit: &Kit, cx: &ToolCx, plan: Plan, again: bool) -> R
     Ok(Committed { commit, plan, verdict })
 }
 
+/// `plan` with what servers want changed with the files that it makes and removes, and a word about that.
+/// Nothing of it keeps the edit from being made.
+async fn with_wishes(kit: &Kit, cx: &ToolCx, plan: Plan) -> (Plan, String) {
+    let of = |kind: ChangeKind| -> Vec<AbsPath> {
+        let files = plan.changes().iter().filter(|it| it.kind == kind);
+        files.map(|it| it.path.clone()).collect()
+    };
+    let (created, deleted) = (of(ChangeKind::Created), of(ChangeKind::Deleted));
+    if created.is_empty() && deleted.is_empty() {
+        return (plan, String::new());
+    }
+    let request = RequestCx { deadline: WISHES, cancel: cx.cancel.clone() };
+    // Cancelled, nothing is made at all.
+    let Ok(wishes) = kit.servers.will_change(&created, &deleted, &request).await else {
+        return (plan, String::new());
+    };
+    let (mut plan, mut said) = (plan, String::new());
+    for (server, edit) in wishes.edits {
+        let theirs = match kit.workspace.plan(edit) {
+            Ok(theirs) => theirs,
+            Err(error) => {
+                said.push_str(&format!("note: what {server} wants changed with it is left out: {error}\n"));
+                continue;
+            }
+        };
+        let files: Vec<String> = theirs.changes().iter().map(|it| kit.shown(&it.path)).collect();
+        match plan.clone().and_edits(theirs) {
+            Ok(both) => {
+                plan = both;
+                said.push_str(&format!("changed with it, as {server} wants: {}\n", files.join(", ")));
+            }
+            Err(path) => said.push_str(&format!(
+                "note: {server} wants {} changed with it, which is left out: {} is changed by this edit, or is not only text\n",
+                files.join(", "),
+                kit.shown(&path)
+            )),
+        }
+    }
+    for why in wishes.unknown {
+        said.push_str(&format!("note: what else is to change with it is not known: {why}\n"));
+    }
+    (plan, said)
+}
+
 /// Tries a plan where the person wants that, for who commits it by itself.
 ///
 /// # Errors
 /// A failure when the policy does not let it be made, or a text moved.
 pub(crate) async fn tried(kit: &Kit, cx: &ToolCx, plan: Plan) -> Result<(Plan, Verdict), Failure> {
-    if kit.settings.verify == Verify::After {
+    if kit.settings().verify == Verify::After {
         return Ok((plan, Verdict::nothing()));
     }
     let baseline = Baseline::take(kit, &plan, cx).await;

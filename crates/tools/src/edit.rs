@@ -1,12 +1,13 @@
 //! The tool `edit`: a hashline patch over one or more files, all or nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use agent::{Presence, Tool, ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
 use hashline::{
-    Current, Dialect, Documents, FileOp, Note, Options, Patch, Reason, Refusal, SectionPlan, Snapshot,
+    Current, Dialect, Documents, FileOp, Note, Options, Patch, Reason, Refusal, Section, SectionPlan,
+    Snapshot,
 };
 use llm::ToolDefinition;
 use serde_json::{Value, json};
@@ -30,7 +31,7 @@ pub struct Edit {
 impl Edit {
     /// The tool over `kit`.
     pub fn new(kit: Arc<Kit>) -> Self {
-        let view = kit.settings.view;
+        let view = kit.settings().view;
         let definition = ToolDefinition {
             name: "edit".to_owned(),
             label: "Edit".to_owned(),
@@ -110,6 +111,7 @@ impl Edit {
         let (mut patch, notes) = Patch::parse(&patch(args)?).map_err(|error| {
             Failure::new(ErrorCode::InvalidPatch, format!("not applied, nothing was changed: {error}"))
                 .with_data(json!({ "reason": error.reason(), "line": error.line }))
+                .with_details(json!({ "reason": error.reason(), "line": error.line }))
         })?;
         canonical(kit, &mut patch, cx).await?;
         let mut attempts = 0;
@@ -118,15 +120,16 @@ impl Edit {
             let now = Now::look(kit, &patch);
             let grammars = Grammars::new(&kit.trees);
             let options = Options {
-                view: kit.settings.view,
+                view: kit.settings().view,
                 syntax: Some(&grammars),
-                parse_regression: kit.settings.parse_regression,
+                parse_regression: kit.settings().parse_regression,
             };
+            let unchanged = now.unchanged(&patch);
             let planned = kit.with_snapshots(|store| hashline::plan(&patch, store, &now, options));
             let planned = match planned {
                 // The person typed while we looked.
                 Err(_) if attempts == 1 && now.is_over() => continue,
-                planned => planned.map_err(|refusal| refused(kit, &patch, &refusal))?,
+                planned => planned.map_err(|refusal| refused(kit, &patch, &refusal, &unchanged))?,
             };
             let plan = match kit.workspace.plan(now.edit(kit, &planned.sections)?) {
                 Err(PlanError::Stale { .. }) if attempts == 1 => continue,
@@ -162,6 +165,9 @@ async fn canonical(kit: &Kit, patch: &mut Patch, cx: &ToolCx) -> Result<(), Fail
             );
             return Err(Failure::new(ErrorCode::NotAFile, message));
         }
+        if section.file_op != FileOp::Keep {
+            not_a_link(kit, &section.path, &path)?;
+        }
         section.path = kit.shown(&path);
         if let FileOp::Rename { to } = &mut section.file_op {
             *to = kit.shown(&kit.workspace.resolve(to)?);
@@ -185,6 +191,19 @@ async fn canonical(kit: &Kit, patch: &mut Patch, cx: &ToolCx) -> Result<(), Fail
         ));
     }
     Ok(())
+}
+
+/// Whether it is the link that goes, or the file it leads to: a path does not say.
+fn not_a_link(kit: &Kit, written: &str, target: &AbsPath) -> Result<(), Failure> {
+    let place = kit.workspace.root().as_path().join(written);
+    if !std::fs::symlink_metadata(place).is_ok_and(|meta| meta.is_symlink()) {
+        return Ok(());
+    }
+    let (link, file) = (written, kit.shown(target));
+    let message = format!(
+        "not applied, nothing was changed: `{link}` is a link to `{file}`, and would be left without a file; name `{file}` if that is to go or to move, and change the link with a command"
+    );
+    Err(Failure::new(ErrorCode::Ambiguous, message))
 }
 
 /// A file under all its names: hard links are one file, of which the last to be written would undo
@@ -227,6 +246,19 @@ impl<'a> Now<'a> {
         self.documents.values().flatten().any(|document| {
             self.kit.workspace.document(&document.path).is_ok_and(|now| now.version != document.version)
         })
+    }
+
+    /// The paths whose text is the one that the patch names.
+    fn unchanged(&self, patch: &Patch) -> HashSet<String> {
+        let named = |section: &&Section| {
+            let known = self.kit.with_snapshots(|store| match section.tag {
+                Some(tag) => store.get(&section.path, tag),
+                None => store.newest(&section.path),
+            });
+            let now = self.documents.get(&section.path).and_then(|document| document.as_ref().ok());
+            known.zip(now).is_some_and(|(known, now)| **known.text() == *now.text)
+        };
+        patch.sections.iter().filter(named).map(|section| section.path.clone()).collect()
     }
 
     fn edit(&self, kit: &Kit, sections: &[SectionPlan]) -> Result<WorkspaceEdit, Failure> {
@@ -277,15 +309,19 @@ impl Documents for Now<'_> {
     }
 }
 
-fn refused(kit: &Kit, patch: &Patch, refusal: &Refusal) -> Failure {
+/// `unchanged`: the paths whose text is still the one that the patch was written for.
+fn refused(kit: &Kit, patch: &Patch, refusal: &Refusal, unchanged: &HashSet<String>) -> Failure {
     // The lines a refusal shows are good for the next edit, in the next process too.
     if let Some(kept) = &kit.kept {
         for section in &patch.sections {
             kept.keep(kit, &section.path);
         }
     }
+    let is_stale = refusal.sections.first().is_none_or(|first| !unchanged.contains(&first.path));
     let code = match refusal.reason {
         Reason::UnknownTag => ErrorCode::UnknownTag,
+        // Nobody changed the file: what was written never fitted it.
+        Reason::CheckMismatch if !is_stale => ErrorCode::InvalidPatch,
         Reason::Stale | Reason::CheckMismatch => ErrorCode::StaleText,
         Reason::UnseenLines => ErrorCode::UnseenLines,
         Reason::Ambiguous => ErrorCode::Ambiguous,
@@ -297,7 +333,8 @@ fn refused(kit: &Kit, patch: &Patch, refusal: &Refusal) -> Failure {
         Reason::NotFound => not_found(kit, patch),
         _ => ErrorCode::InvalidPatch,
     };
-    Failure::new(code, refusal.render()).with_data(json!(refusal))
+    let data = json!({ "reason": refusal.reason, "times": refusal.times });
+    Failure::new(code, refusal.render()).with_data(data).with_details(json!(refusal))
 }
 
 /// A folder where a file is expected is no file, rather than nothing.
@@ -342,7 +379,7 @@ fn outcome(
         }
         let left = hashline::MOST_BYTES.saturating_sub(text.len());
         let told = kit.with_snapshots(|store| {
-            hashline::outcome_within(store, section, read_back, kit.settings.view, left)
+            hashline::outcome_within(store, section, read_back, kit.settings().view, left)
         });
         text.push_str(&told.text);
         if let Some(kept) = &kit.kept {

@@ -18,6 +18,8 @@ pub struct Failure {
     pub message: String,
     /// Further facts; `null` when there are none.
     pub data: Value,
+    /// What surfaces are given whole, as of a call that did what was asked. Boxed, since few have any.
+    pub details: Option<Box<Value>>,
     /// It would have been asked, but there was nobody.
     pub nobody_to_ask: bool,
 }
@@ -25,7 +27,7 @@ pub struct Failure {
 impl Failure {
     /// A failure without further data.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), data: Value::Null, nobody_to_ask: false }
+        Self { code, message: message.into(), data: Value::Null, details: None, nobody_to_ask: false }
     }
 
     /// Adds facts for programs.
@@ -33,15 +35,22 @@ impl Failure {
         self.data = data;
         self
     }
+
+    /// With these details for surfaces.
+    pub fn with_details(mut self, details: Value) -> Self {
+        self.details = Some(Box::new(details));
+        self
+    }
 }
 
 impl From<Failure> for ToolResult {
     fn from(failure: Failure) -> Self {
         let mut data = failure.data;
+        let details = failure.details.map_or(Value::Null, |details| *details);
         if failure.nobody_to_ask {
             data = json!({ "nobody_to_ask": true });
         }
-        ToolResult::error(failure.code, failure.message).with_data(data)
+        ToolResult::error(failure.code, failure.message).with_data(data).with_details(details)
     }
 }
 

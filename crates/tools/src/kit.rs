@@ -1,6 +1,6 @@
 //! What every built-in tool works with.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use hashline::{ParseRegression, SnapshotStore, View};
@@ -30,8 +30,8 @@ pub struct Kit {
     pub pending: Pending,
     /// Where commands run.
     pub shell: Arc<Shell>,
-    /// Settings of the tools.
-    pub settings: Settings,
+    /// Settings of the tools; see [`Kit::take_settings`].
+    pub settings: RwLock<Settings>,
 }
 
 /// What the person may choose about the tools.
@@ -50,9 +50,23 @@ pub struct Settings {
     pub verify_policy: VerifyPolicy,
     /// How long a server may take for a request (`lsp.timeout`).
     pub request_timeout: Duration,
+    /// From when on the servers of a file are started (`lsp.start`).
+    pub start: Start,
     /// Whether the person is asked before a command runs while open files are not saved
     /// (`run.on_unsaved`).
     pub asks_on_unsaved: bool,
+}
+
+/// When the language servers of a file are started, the earlier the greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Start {
+    /// When they are asked.
+    Use,
+    /// When a tool changes it.
+    #[default]
+    Edit,
+    /// When a tool reads it.
+    Read,
 }
 
 impl Default for Settings {
@@ -64,12 +78,32 @@ impl Default for Settings {
             verify: Verify::After,
             verify_policy: VerifyPolicy::Report,
             request_timeout: Duration::from_secs(60),
+            start: Start::default(),
             asks_on_unsaved: false,
         }
     }
 }
 
 impl Kit {
+    /// The settings in force.
+    pub fn settings(&self) -> Settings {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Other settings, for every call that begins from now on. How lines are shown stays: the model knows them so.
+    pub fn take_settings(&self, settings: Settings) {
+        let mut current = self.settings.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Settings { view: current.view, ..settings };
+    }
+
+    /// Has the language servers of a file that a tool reads or changes start, where the person wants that
+    /// so early. For one call they are not: it ends before they could say anything.
+    pub(crate) fn begin_servers(&self, path: &AbsPath, now: Start) {
+        if self.kept.is_none() && self.settings().start >= now && !self.servers.begin(path) {
+            tracing::debug!("no server of {path} is started");
+        }
+    }
+
     /// The document that `path` names, as the model or the person wrote it.
     pub(crate) fn document(&self, path: &str) -> Result<Document, Failure> {
         Ok(self.workspace.document(&self.workspace.resolve(path)?)?)
@@ -102,7 +136,7 @@ impl Kit {
     /// The bounds of one request to a server.
     pub(crate) fn request(&self, cancel: &CancellationToken, timeout: Option<u64>) -> RequestCx {
         let deadline = timeout
-            .map_or(self.settings.request_timeout, |seconds| Duration::from_secs(seconds.clamp(1, 300)));
+            .map_or(self.settings().request_timeout, |seconds| Duration::from_secs(seconds.clamp(1, 300)));
         RequestCx { deadline, cancel: cancel.clone() }
     }
 }

@@ -1,9 +1,9 @@
 //! The tool `plan`: the steps of the work and how far they are, for surfaces to show.
 
-use agent::{Tool, ToolCx, ToolResult};
+use agent::{PlanStep, StepStatus, Tool, ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
 use llm::ToolDefinition;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use workspace::{Effects, ErrorCode};
 
@@ -19,23 +19,7 @@ pub struct Plan {
 
 #[derive(Debug, Deserialize)]
 struct Arguments {
-    steps: Vec<Step>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Step {
-    text: String,
-    #[serde(default)]
-    status: Status,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Status {
-    #[default]
-    Pending,
-    Active,
-    Done,
+    steps: Vec<PlanStep>,
 }
 
 impl Plan {
@@ -76,27 +60,36 @@ impl Tool for Plan {
         Effects::default()
     }
 
-    fn execute<'a>(&'a self, args: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { run(args).unwrap_or_else(ToolResult::from) })
+    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move {
+            match run(args) {
+                Ok((steps, result)) => {
+                    cx.show_plan(steps).await;
+                    result
+                }
+                Err(failure) => failure.into(),
+            }
+        })
     }
 }
 
-fn run(args: Value) -> Result<ToolResult, Failure> {
+fn run(args: Value) -> Result<(Vec<PlanStep>, ToolResult), Failure> {
     let Arguments { steps } = arguments(args)?;
     if steps.is_empty() || steps.len() > MOST_STEPS {
         let message = format!("a plan has one to {MOST_STEPS} steps, not {}", steps.len());
         return Err(Failure::new(ErrorCode::InvalidArguments, message));
     }
-    let line = |step: &Step| {
+    let line = |step: &PlanStep| {
         let mark = match step.status {
-            Status::Pending => "[ ]",
-            Status::Active => "[>]",
-            Status::Done => "[x]",
+            StepStatus::Pending => "[ ]",
+            StepStatus::Active => "[>]",
+            StepStatus::Done => "[x]",
         };
         format!("{mark} {}", step.text.replace('\n', " "))
     };
     let text: Vec<String> = steps.iter().map(line).collect();
-    Ok(ToolResult::text(text.join("\n")).with_details(json!({ "steps": steps })))
+    let result = ToolResult::text(text.join("\n")).with_details(json!({ "steps": steps }));
+    Ok((steps, result))
 }
 
 #[cfg(test)]
@@ -106,7 +99,8 @@ mod tests {
     #[test]
     fn steps_are_shown_with_how_far_they_are() {
         let steps = json!({ "steps": [{ "text": "look", "status": "done" }, { "text": "do\nit", "status": "active" }, { "text": "test" }] });
-        let result = run(steps).unwrap();
+        let (shown, result) = run(steps).unwrap();
+        assert_eq!(shown[1], PlanStep { text: "do\nit".to_owned(), status: StepStatus::Active });
         assert_eq!(result.joined_text(), "[x] look\n[>] do it\n[ ] test");
         assert_eq!(result.details["steps"][2]["status"], "pending");
         for wrong in [json!({ "steps": [] }), json!({ "steps": [{ "text": "x", "status": "maybe" }] })] {

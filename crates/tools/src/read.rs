@@ -13,7 +13,7 @@ use workspace::{AbsPath, Document, Effects, EntryKind, ErrorCode, Owner, PathErr
 
 use crate::lsp::target;
 use crate::outline::Outline;
-use crate::{Failure, Kit, arguments, outline, shown};
+use crate::{Failure, Kit, Start, arguments, outline, shown};
 
 /// At most this many lines.
 const MAX_LINES: usize = 2000;
@@ -107,6 +107,7 @@ impl Read {
             Err(ReadError::NotAFile { .. }) => return listing(kit, &path),
             document => document?,
         };
+        kit.begin_servers(&path, Start::Read);
         let is_dense = is_dense(&document.text);
         if !args.raw && !is_dense {
             // An edit may follow.
@@ -193,7 +194,7 @@ fn view(kit: &Kit, document: &Document, first: usize, last: usize, raw: bool) ->
         let text = shown::lines(kit, document, &[]);
         return ToolResult::text(format!(
             "{text}(empty file; insert with {})\n",
-            kit.settings.view.at_head()
+            kit.settings().view.at_head()
         ))
         .with_details(json!({ "lines": 0 }));
     }

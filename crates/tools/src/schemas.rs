@@ -60,7 +60,7 @@ async fn parameters_are_in_words_that_every_provider_understands() {
             kept: None,
             pending: Pending::default(),
             shell: crate::Shell::new(Processes::new(None), &workspace).unwrap(),
-            settings: Settings { view: View::of(dialect), ..Settings::default() },
+            settings: Settings { view: View::of(dialect), ..Settings::default() }.into(),
         };
         let tools = builtin(&Arc::new(kit));
         assert!(tools.len() >= 8);

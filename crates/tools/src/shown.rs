@@ -37,7 +37,7 @@ pub(crate) fn folded(
         for fold in folds {
             store.fold(&path, tag, fold.clone());
         }
-        store.show(&path, tag, &ranges, kit.settings.view).unwrap_or_default()
+        store.show(&path, tag, &ranges, kit.settings().view).unwrap_or_default()
     });
     let Some(kept) = &kit.kept else { return text };
     kept.keep(kit, &path);
@@ -58,13 +58,13 @@ pub(crate) fn header(kit: &Kit, document: &Document) -> String {
 }
 
 pub(crate) fn header_row(kit: &Kit, path: &str, tag: Tag) -> String {
-    kit.settings.view.header(path, tag) + "\n"
+    kit.settings().view.header(path, tag) + "\n"
 }
 
 /// A tool's description, which speaks of lines as `12kq:text` under `[path#TAG]`, in the view of
 /// this kit.
 pub(crate) fn described(kit: &Kit, text: &str) -> String {
-    let view = kit.settings.view;
+    let view = kit.settings().view;
     let check = if view.shows_checks() { "kq" } else { "" };
     let (header, row) = match view.dialect {
         Dialect::Put => ("[path#TAG]", format!("12{check}:text")),
@@ -117,7 +117,7 @@ impl Recorded {
 
     /// One of its lines, in the form that `edit` takes.
     pub(crate) fn row(&self, kit: &Kit, line: usize) -> String {
-        kit.settings.view.row(self.lines(), line)
+        kit.settings().view.row(self.lines(), line)
     }
 
     /// The line is shown whole.

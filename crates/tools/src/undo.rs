@@ -7,8 +7,9 @@ use futures_util::future::BoxFuture;
 use llm::ToolDefinition;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use workspace::{Commit, CommitError, CommitId, Effects, ErrorCode, RunId, Skipped, Undo, UndoPlan, Writes};
+use workspace::{Commit, CommitError, CommitId, Effects, ErrorCode, Skipped, Undo, UndoPlan, Writes};
 
+use crate::verify::{Baseline, Verdict};
 use crate::{Failure, Kit, arguments, shown};
 
 /// The tool.
@@ -69,16 +70,21 @@ impl UndoTool {
                 return Err(Failure::new(ErrorCode::InvalidArguments, message));
             }
         };
-        take_back(&self.kit, cx, Some(&which)).await
+        take(&self.kit, cx, Some(&which), true).await
     }
 }
 
 /// Takes back `which`, or with `None` the last undo. A person's own command comes with a context
-/// that was invoked, so that nothing is asked.
+/// that was invoked, so that nothing is asked; what it breaks is not waited for.
 ///
 /// # Errors
 /// [`Failure`] when there is nothing to take back, or it is not permitted.
 pub async fn take_back(kit: &Kit, cx: &ToolCx, which: Option<&Undo>) -> Result<ToolResult, Failure> {
+    take(kit, cx, which, false).await
+}
+
+/// `verify`: what it broke or mended is told.
+async fn take(kit: &Kit, cx: &ToolCx, which: Option<&Undo>, verify: bool) -> Result<ToolResult, Failure> {
     let mut attempts = 0;
     loop {
         attempts += 1;
@@ -87,7 +93,7 @@ pub async fn take_back(kit: &Kit, cx: &ToolCx, which: Option<&Undo>) -> Result<T
             None => kit.workspace.plan_redo()?,
         };
         let permit = cx.permit(&undo.plan).await?;
-        match carry_out(kit, undo, permit, &cx.run).await {
+        match carry_out(kit, undo, permit, verify, cx).await {
             Err(CommitError::Moved { .. }) if attempts == 1 => {}
             done => return Ok(done?.into()),
         }
@@ -114,14 +120,16 @@ async fn carry_out(
     kit: &Kit,
     undo: UndoPlan,
     permit: workspace::Permit,
-    run: &RunId,
+    verify: bool,
+    cx: &ToolCx,
 ) -> Result<Undone, CommitError> {
     let (plan, skipped) = (undo.plan.clone(), undo.skipped.clone());
     let undone = undo.undoes.clone();
+    let baseline = if verify { Baseline::take(kit, &plan, cx).await } else { Baseline::default() };
     let commit: Option<Arc<Commit>> = if plan.is_empty() && !skipped.is_empty() {
         None
     } else {
-        Some(kit.workspace.commit_undo(undo, permit, run).await?)
+        Some(kit.workspace.commit_undo(undo, permit, &cx.run).await?)
     };
     let mut text = plan.label().to_owned();
     if let Some(commit) = &commit {
@@ -139,9 +147,16 @@ async fn carry_out(
     for Skipped { path, reason } in &skipped {
         text.push_str(&format!("\nleft as it is: {}: {reason}", kit.shown(path)));
     }
+    let broken = match commit {
+        Some(_) => baseline.compare(kit, cx).await,
+        None => Verdict::nothing(),
+    };
+    if !broken.text.is_empty() {
+        text.push_str(&format!("\n{}", broken.text.trim_end()));
+    }
     let left: Vec<Value> =
         skipped.iter().map(|left| json!({ "path": kit.shown(&left.path), "reason": left.reason })).collect();
     let files: Vec<String> = plan.changes().iter().map(|file| kit.shown(&file.path)).collect();
-    let details = json!({ "commit": commit.as_ref().map(|commit| &commit.id), "undoes": undone, "files": files, "left": left });
+    let details = json!({ "commit": commit.as_ref().map(|commit| &commit.id), "undoes": undone, "files": files, "left": left, "diagnostics": broken.details });
     Ok(Undone { text, details, complete: skipped.is_empty() })
 }

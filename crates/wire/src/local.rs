@@ -69,6 +69,12 @@ pub struct Listener {
 #[derive(Debug)]
 pub struct Stream(UnixStream);
 
+/// A name that another process is to listen behind. Dropped, the name goes.
+#[derive(Debug)]
+pub struct Reserved {
+    path: PathBuf,
+}
+
 /// Which entry of a file system; another one may stand under the same name later.
 type Node = (u64, u64);
 
@@ -140,6 +146,47 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.withdraw();
+    }
+}
+
+impl Reserved {
+    /// A name at `path`, in a folder that is there. A socket that a dead process left there is removed.
+    ///
+    /// # Errors
+    /// [`LocalError::TooLong`] where the other process could not take it, [`LocalError::Io`].
+    pub fn new(path: PathBuf) -> Result<Self, LocalError> {
+        // The smallest that systems have is 104 bytes.
+        if path.as_os_str().len() > 100 {
+            return Err(LocalError::TooLong { path });
+        }
+        if node(&path).is_some() {
+            remove(&path).map_err(|source| LocalError::Io { path: path.clone(), source })?;
+        }
+        Ok(Self { path })
+    }
+
+    /// The name.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Connects to whoever listens there by now. The name stays when nobody does: they may be about to.
+    ///
+    /// # Errors
+    /// [`LocalError::Io`] while nobody listens, [`LocalError::Foreign`].
+    pub async fn connect(&self) -> Result<Stream, LocalError> {
+        let failed = |source| LocalError::Io { path: self.path.clone(), source };
+        checked(UnixStream::connect(&self.path).await.map_err(failed)?, &self.path)
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if node(&self.path).is_some()
+            && let Err(error) = remove(&self.path)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "a socket stays behind");
+        }
     }
 }
 

@@ -1,17 +1,17 @@
 //! What a command changed in the workspace, so that it can be taken back.
 //!
-//! Before the command: size, times and inode of every file that no ignore file names, and the
+//! Before the command: size, times and inode of every file that no ignore file of the project names, and the
 //! contents of those that git does not have. After it: what differs becomes an entry of the journal,
 //! as if it had been committed. Files are told apart by those marks alone; only changed ones are read.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
 use ignore::{WalkBuilder, WalkState};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -20,11 +20,17 @@ use crate::disk::{self, Found};
 use crate::git_index::{Index, Look};
 use crate::journal::{Entry, Journal, Pack, StoredFolder, StoredStep};
 use crate::process::lock;
+use crate::shell::{self, Written};
 use crate::transaction::LOCK;
 use crate::{AbsPath, CommandLine, CommitId, Processes, RunId, SpawnGrant, StateError, Workspace};
 
 /// Contents that are kept for one command, before and after it each.
 const MOST_BYTES: u64 = 64 << 20;
+/// The same of files that only the person's own ignore files name.
+const MOST_PRIVATE: u64 = 8 << 20;
+/// More places that a command line names, and files that git keeps, are not looked at.
+const MOST_TOLD: usize = 200;
+const MOST_KEPT_BY_GIT: usize = 2_000;
 /// More changed files are not taken back.
 const MOST_FILES: usize = 5_000;
 /// What version control keeps for itself.
@@ -58,11 +64,19 @@ struct Stamp {
 pub struct Before {
     files: BTreeMap<PathBuf, Stamp>,
     folders: BTreeMap<PathBuf, u32>,
+    /// The folders' inodes, which they keep when they are moved.
+    known_folders: HashSet<u64>,
+    /// Pipes, sockets and devices, by inode.
+    special: BTreeMap<PathBuf, u64>,
     /// Contents that nobody else has.
     images: HashMap<PathBuf, Image>,
     /// What git has, and as which blob.
     clean: HashMap<PathBuf, [u8; 20]>,
     git: Option<PathBuf>,
+    /// What the command says that it writes, wherever that is.
+    told: Vec<(AbsPath, Option<Mark>)>,
+    /// What git keeps for itself, but for its index and its objects.
+    kept_by_git: Vec<(PathBuf, Stamp)>,
     /// When the look began, by the clock that stamps files.
     began: SystemTime,
 }
@@ -76,6 +90,20 @@ pub struct Wrote {
     pub files: Vec<AbsPath>,
     /// What cannot, and why.
     pub lost: Vec<(AbsPath, String)>,
+}
+
+/// Whether something is there, and which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Folder,
+    Other(Stamp),
+}
+
+impl Mark {
+    fn of(path: &AbsPath) -> Option<Self> {
+        let meta = std::fs::symlink_metadata(path.as_path()).ok()?;
+        Some(if meta.is_dir() { Self::Folder } else { Self::Other(Stamp::of(&meta)) })
+    }
 }
 
 impl Stamp {
@@ -108,6 +136,9 @@ impl Before {
 struct Seen {
     files: BTreeMap<PathBuf, Stamp>,
     folders: BTreeMap<PathBuf, u32>,
+    known_folders: HashSet<u64>,
+    /// Pipes, sockets and devices, by inode.
+    special: BTreeMap<PathBuf, u64>,
 }
 
 impl Aftermath {
@@ -120,15 +151,22 @@ impl Aftermath {
         self.workspace.root()
     }
 
-    /// Notes what is there. Blocks: some 100 ms for 50,000 files.
-    pub fn before(&self) -> Before {
+    /// Notes what is there before the command line `line` runs. Blocks: some 100 ms for 50,000 files.
+    pub fn before(&self, line: &str) -> Before {
         let began = file_clock();
-        let Seen { files, folders } = look(self.root());
         let index = Index::of(self.root().as_path());
+        let Seen { files, folders, known_folders, special } = look(self.root(), index.as_ref());
         let filtered = filtered(self.root(), index.as_ref(), &files);
         let (mut images, mut clean, mut left) = (HashMap::new(), HashMap::new(), MOST_BYTES);
         let mut read = std::mem::take(&mut *lock(&self.read));
-        for (path, stamp) in &files {
+        let private = private(self.root(), index.as_ref());
+        let (last, first): (Vec<_>, Vec<_>) =
+            files.iter().partition(|(path, _)| private.matched_path_or_any_parents(path, false).is_ignore());
+        // What only the person's own ignore files name has room of its own, so that it takes none from the rest.
+        let mut of_private = MOST_PRIVATE;
+        let all = first.into_iter().map(|it| (it, false)).chain(last.into_iter().map(|it| (it, true)));
+        for ((path, stamp), is_private) in all {
+            let left = if is_private { &mut of_private } else { &mut left };
             let is_filtered =
                 filtered.as_ref().is_none_or(|it| it.matched_path_or_any_parents(path, false).is_ignore());
             let blob = index.as_ref().filter(|_| !is_filtered).and_then(|it| it.clean(path, stamp.look()));
@@ -140,13 +178,78 @@ impl Aftermath {
             let known = read.remove(path).filter(|(known, _)| known == stamp);
             let image = known.map(|(_, image)| image).or_else(|| image(&self.root().join(path)));
             if let Some(image) = image {
-                left = rest;
+                *left = rest;
                 images.insert(path.clone(), image);
             }
         }
         let kept = images.iter().map(|(path, image)| (path.clone(), (files[path], image.clone())));
         *lock(&self.read) = kept.collect();
-        Before { files, folders, images, clean, git: index.map(|index| index.git), began }
+        Before {
+            files,
+            folders,
+            known_folders,
+            special,
+            images,
+            clean,
+            git: index.map(|index| index.git),
+            told: self.told(line),
+            kept_by_git: kept_by_git(self.root()),
+            began,
+        }
+    }
+
+    /// What the line says that it writes, as it is now.
+    fn told(&self, line: &str) -> Vec<(AbsPath, Option<Mark>)> {
+        let home = std::env::var("HOME").ok().filter(|it| !it.is_empty());
+        let mut told = Vec::new();
+        for Written { path, names } in shell::written(line, &self.root().to_string(), home.as_deref()) {
+            let Some(path) = AbsPath::new(path) else { continue };
+            let mark = Mark::of(&path);
+            if path.as_path().is_dir() {
+                let inside = names.iter().map(|name| path.join(name));
+                told.extend(inside.map(|path| (path.clone(), Mark::of(&path))));
+            }
+            told.push((path, mark));
+            if told.len() >= MOST_TOLD {
+                break;
+            }
+        }
+        told
+    }
+
+    /// What the line said that it writes and did, and neither step nor look has: why it cannot be taken back.
+    fn uncovered(&self, before: &Before, after: &Seen, told: &mut Vec<(AbsPath, String)>) {
+        for (path, was) in &before.told {
+            let (relative, is) = (path.strip_prefix(self.root()), Mark::of(path));
+            let is_seen = relative.is_some_and(|path| {
+                path.as_os_str().is_empty()
+                    || before.files.contains_key(path)
+                    || after.files.contains_key(path)
+                    || before.folders.contains_key(path)
+                    || after.folders.contains_key(path)
+                    || before.special.contains_key(path)
+                    || after.special.contains_key(path)
+            });
+            let is_known = told.iter().any(|(known, _)| known == path);
+            if *was == is || is_seen || is_known || is == Some(Mark::Folder) && was.is_none() {
+                continue;
+            }
+            let is_own = |path: &Path| {
+                path.iter().any(|name| VERSION_CONTROL.iter().any(|own| name.as_bytes() == own.as_bytes()))
+            };
+            let why = match relative {
+                None => "it is outside the workspace",
+                Some(path) if is_own(path) => "version control keeps it for itself",
+                Some(_) => "an ignore file names it",
+            };
+            told.push((path.clone(), why.to_owned()));
+        }
+        if kept_by_git(self.root()) != before.kept_by_git {
+            let path = self.root().join(".git");
+            if !told.iter().any(|(known, _)| known.as_path().starts_with(path.as_path())) {
+                told.push((path, "what git recorded; git itself takes it back".to_owned()));
+            }
+        }
     }
 
     /// Finds what changed since, and puts it into the journal for `run`. Not to be dropped halfway.
@@ -162,7 +265,7 @@ impl Aftermath {
     ) -> Result<Wrote, StateError> {
         let this = Arc::clone(self);
         let work = move || {
-            let mut after = look(this.root());
+            let mut after = look(this.root(), Index::of(this.root().as_path()).as_ref());
             let unsure = settle(this.root(), &before, &mut after);
             (before, after, unsure)
         };
@@ -181,9 +284,8 @@ impl Aftermath {
                 continue;
             };
             // A filter between git and the disk (line ends, large files) makes them differ.
-            let content = contents.get(blob).filter(|content| content.len() as u64 == stamp.size);
-            if let Some(content) = content {
-                before.images.insert(path.clone(), from_blob(content, *stamp));
+            if let Some(content) = contents.get(blob).and_then(|content| on_disk(content, *stamp)) {
+                before.images.insert(path.clone(), from_blob(&content, *stamp));
             }
         }
         let (this, run, label) = (Arc::clone(self), run.clone(), label.to_owned());
@@ -191,6 +293,7 @@ impl Aftermath {
             let mut wrote = this.record(&before, &after, changed, run, label)?;
             let why = "it was there, or came from where nobody looked";
             wrote.lost.extend(unsure.into_iter().map(|path| (this.root().join(path), why.to_owned())));
+            this.uncovered(&before, &after, &mut wrote.lost);
             Ok(wrote)
         };
         tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Ok(Wrote::default()))
@@ -237,6 +340,11 @@ impl Aftermath {
                 }
                 continue;
             }
+            if was.zip(is).is_some_and(|(was, is)| was.mode != is.mode && was.is_link == is.is_link) {
+                wrote
+                    .lost
+                    .push((path.clone(), "its permissions changed too; its content comes back".to_owned()));
+            }
             left -= size;
             let (old, new) = (old.map(|image| pack.add(image)), new.as_ref().map(|image| pack.add(image)));
             wrote.files.push(path.clone());
@@ -250,6 +358,22 @@ impl Aftermath {
                 adopted: false,
             });
         }
+        // What no step can hold.
+        let other_mode = before
+            .folders
+            .iter()
+            .filter(|(path, mode)| after.folders.get(*path).is_some_and(|it| it != *mode));
+        for (path, _) in other_mode {
+            wrote.lost.push((self.root().join(path), "a folder's permissions changed".to_owned()));
+        }
+        let gone = before.special.keys().filter(|path| !after.special.contains_key(*path));
+        wrote
+            .lost
+            .extend(gone.map(|path| (self.root().join(path), "a pipe, socket or device is gone".to_owned())));
+        let new = after.special.iter().filter(|(path, inode)| before.special.get(*path) != Some(*inode));
+        wrote.lost.extend(
+            new.map(|(path, _)| (self.root().join(path), "a pipe, socket or device was made".to_owned())),
+        );
         let only = |these: &BTreeMap<PathBuf, u32>, those: &BTreeMap<PathBuf, u32>| -> Vec<StoredFolder> {
             let gone = these.iter().filter(|(path, _)| !those.contains_key(*path));
             gone.map(|(path, mode)| StoredFolder { path: self.root().join(path), mode: Some(*mode) })
@@ -349,6 +473,26 @@ fn hex(blob: &[u8; 20]) -> String {
     blob.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// What git makes of a blob on the disk, if by its size that is the blob itself, or the blob with the line
+/// ends of Windows.
+fn on_disk(blob: &[u8], stamp: Stamp) -> Option<std::borrow::Cow<'_, [u8]>> {
+    if blob.len() as u64 == stamp.size {
+        return Some(blob.into());
+    }
+    let ends = blob.iter().filter(|byte| **byte == b'\n').count();
+    if stamp.is_link || blob.contains(&b'\r') || (blob.len() + ends) as u64 != stamp.size {
+        return None;
+    }
+    let mut content = Vec::with_capacity(blob.len() + ends);
+    for byte in blob {
+        if *byte == b'\n' {
+            content.push(b'\r');
+        }
+        content.push(*byte);
+    }
+    Some(content.into())
+}
+
 fn from_blob(content: &[u8], stamp: Stamp) -> Image {
     if stamp.is_link {
         let target = std::ffi::OsString::from_vec(content.to_vec());
@@ -391,9 +535,12 @@ fn settle(root: &AbsPath, before: &Before, after: &mut Seen) -> Vec<PathBuf> {
     }
     let is_older = |time: std::io::Result<SystemTime>| time.is_ok_and(|time| time < before.began);
     after.folders.retain(|path, _| {
-        before.folders.contains_key(path) || !there(path).is_some_and(|meta| is_older(meta.created()))
+        // One that was moved is as old as it was, and new at its place.
+        let stood =
+            |meta: std::fs::Metadata| is_older(meta.created()) && !before.known_folders.contains(&meta.ino());
+        before.folders.contains_key(path) || !there(path).is_some_and(stood)
     });
-    let known: std::collections::HashSet<u64> = before.files.values().map(|stamp| stamp.inode).collect();
+    let known: HashSet<u64> = before.files.values().map(|stamp| stamp.inode).collect();
     let mut unsure = Vec::new();
     after.files.retain(|path, stamp| {
         // What was moved keeps its inode, and its content is kept under the old name.
@@ -447,7 +594,9 @@ fn filtered(root: &AbsPath, index: Option<&Index>, files: &BTreeMap<PathBuf, Sta
             let mut words = line.split_whitespace();
             let pattern = words.next().unwrap_or_default();
             let turns = |word: &str| {
-                word.starts_with("filter=") || word.starts_with("working-tree-encoding=") || word == "ident"
+                word.starts_with("filter=")
+                    || word.starts_with("working-tree-encoding=")
+                    || matches!(word, "ident" | "crlf" | "eol=crlf")
             };
             if !words.any(turns) {
                 continue;
@@ -465,14 +614,77 @@ fn filtered(root: &AbsPath, index: Option<&Index>, files: &BTreeMap<PathBuf, Sta
     builder.build().ok()
 }
 
-/// Every file, link and folder below `root` that no ignore file of git's names.
-fn look(root: &AbsPath) -> Seen {
+/// What only the person's own ignore files name: `.git/info/exclude`, and the one for all repositories.
+fn private(root: &AbsPath, index: Option<&Index>) -> Gitignore {
+    let git = index.map_or_else(|| root.join(".git").as_path().to_owned(), |index| index.git.clone());
+    let mut builder = GitignoreBuilder::new("");
+    for path in [Some(git.join("info/exclude")), gitconfig_excludes_path()].into_iter().flatten() {
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        for line in text.lines() {
+            if let Err(error) = builder.add_line(None, line) {
+                tracing::debug!(%error, "a line of an ignore file is no pattern");
+            }
+        }
+    }
+    builder.build().unwrap_or_else(|_| Gitignore::empty())
+}
+
+/// What `.git` holds of branches, settings and hooks: what is told when a command changes it.
+fn kept_by_git(root: &AbsPath) -> Vec<(PathBuf, Stamp)> {
+    let git = root.join(".git").as_path().to_owned();
+    let mut all = Vec::new();
+    let mut next: Vec<PathBuf> =
+        ["HEAD", "config", "packed-refs", "hooks", "info", "refs"].map(|name| git.join(name)).to_vec();
+    while let Some(path) = next.pop() {
+        let Ok(meta) = std::fs::symlink_metadata(&path) else { continue };
+        if meta.is_dir() {
+            let entries = std::fs::read_dir(&path).into_iter().flatten().flatten();
+            next.extend(entries.map(|entry| entry.path()).take(MOST_KEPT_BY_GIT));
+        } else {
+            all.push((path, Stamp::of(&meta)));
+        }
+        if all.len() >= MOST_KEPT_BY_GIT {
+            break;
+        }
+    }
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all
+}
+
+/// Every file, link and folder below `root` that no ignore file of the project's names, and every file and link
+/// that git tracks.
+fn look(root: &AbsPath, index: Option<&Index>) -> Seen {
+    let mut seen = walk(root);
+    let tracked = index.into_iter().flat_map(|index| index.files.keys());
+    for path in tracked.filter(|path| {
+        // One with another folder's path, or behind a link, is not there.
+        path.components().all(|part| matches!(part, std::path::Component::Normal(_)))
+    }) {
+        if seen.files.contains_key(path) {
+            continue;
+        }
+        let folders = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+        let is_linked = folders.into_iter().any(|folder| root.join(folder).as_path().is_symlink());
+        if let Ok(meta) = std::fs::symlink_metadata(root.join(path).as_path())
+            && (meta.is_file() || meta.is_symlink())
+            && !is_linked
+        {
+            seen.files.insert(path.clone(), Stamp::of(&meta));
+        }
+    }
+    seen
+}
+
+fn walk(root: &AbsPath) -> Seen {
     let in_repository = root.as_path().ancestors().any(|folder| folder.join(".git").exists());
     let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_THREADS));
     let walk = WalkBuilder::new(root)
         .hidden(false)
         .ignore(false)
         .require_git(in_repository)
+        // What the person alone does not want to see in git is theirs to keep all the same.
+        .git_exclude(false)
+        .git_global(false)
         .parents(in_repository)
         .threads(threads)
         .filter_entry(|entry| {
@@ -492,9 +704,12 @@ fn look(root: &AbsPath) -> Seen {
             if meta.is_dir() {
                 if !relative.as_os_str().is_empty() {
                     mine.seen.folders.insert(relative.to_owned(), disk::mode(&meta));
+                    mine.seen.known_folders.insert(meta.ino());
                 }
             } else if meta.is_file() || meta.is_symlink() {
                 mine.seen.files.insert(relative.to_owned(), Stamp::of(&meta));
+            } else {
+                mine.seen.special.insert(relative.to_owned(), meta.ino());
             }
             WalkState::Continue
         })
@@ -512,5 +727,7 @@ impl Drop for Mine<'_> {
         let mut shared = lock(self.shared);
         shared.files.append(&mut self.seen.files);
         shared.folders.append(&mut self.seen.folders);
+        shared.known_folders.extend(self.seen.known_folders.drain());
+        shared.special.append(&mut self.seen.special);
     }
 }

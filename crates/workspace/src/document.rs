@@ -69,7 +69,9 @@ pub enum ReadError {
         offset: usize,
     },
     /// More than 32 MiB.
-    #[error("{path} has {bytes} bytes, more than the {limit} that can be edited")]
+    #[error(
+        "{path} has {bytes} bytes, more than the {limit} that are read and edited here; a command of the shell can (such as head, or sed -n)"
+    )]
     TooLarge {
         /// What was asked for.
         path: AbsPath,

@@ -4,7 +4,9 @@
 //! where they changed the same bytes it is left out and named. Commits are taken back newest first,
 //! on files in memory; the outcome is a plan like any other.
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry as Slot;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
 
 use text::TextEdit;
 
@@ -12,7 +14,7 @@ use crate::content::{Content, Image};
 use crate::journal::{Contents, Entry, Journal, StoredStep};
 use crate::simulate::{Files, Node};
 use crate::workspace::Inner;
-use crate::{AbsPath, Skipped, UndoError, UndoPlan};
+use crate::{AbsPath, Plan, PlanError, ReadError, Skipped, UndoError, UndoPlan, disk};
 
 /// What taking back `entries` (oldest first) comes to.
 pub(crate) fn plan(
@@ -34,13 +36,45 @@ pub(crate) fn plan(
         (false, 1) => format!("{verb}: {first}"),
         (false, n) => format!("{verb}: {first} and {} more", n - 1),
     };
-    let plan = files.into_plan(label)?;
+    let mut plan = files.into_plan(label)?;
+    leave_twins(&mut plan, &mut skipped);
     inner.check_holders(&plan)?;
     if plan.is_empty() && !skipped.is_empty() {
         return Err(UndoError::NothingFits { skipped });
     }
     let undoes = entries.iter().map(|entry| entry.id.clone()).collect();
     Ok(UndoPlan { plan, undoes, skipped, redo })
+}
+
+/// Several names of one file on the disk are written by the first alone: what is written by it shows under the others. Where they
+/// should hold different things, the others are left.
+fn leave_twins(plan: &mut Plan, skipped: &mut Vec<Skipped>) {
+    let mut known: BTreeMap<(u64, u64), (AbsPath, Image)> = BTreeMap::new();
+    let mut left = BTreeSet::new();
+    for step in &plan.steps {
+        let (Some(_), Some(after), None, false) = (&step.before, &step.after, &step.moved_from, step.open)
+        else {
+            continue;
+        };
+        let Ok(Some(meta)) = disk::stat(&step.path) else { continue };
+        if !meta.is_file() || meta.nlink() < 2 {
+            continue;
+        }
+        match known.entry((meta.dev(), meta.ino())) {
+            Slot::Vacant(slot) => drop(slot.insert((step.path.clone(), after.clone()))),
+            Slot::Occupied(first) => {
+                let (other, content) = first.get();
+                if !content.same_content(after) {
+                    let reason =
+                        format!("it is the same file as {other} now, which goes back to something else");
+                    skipped.push(Skipped { path: step.path.clone(), reason });
+                }
+                left.insert(step.path.clone());
+            }
+        }
+    }
+    plan.steps.retain(|step| !left.contains(&step.path));
+    plan.changes.retain(|change| !left.contains(&change.path));
 }
 
 /// A moved file on its way back.
@@ -58,6 +92,16 @@ fn take_back(
 ) -> Result<(), UndoError> {
     let left: BTreeSet<&AbsPath> = entry.steps.iter().filter_map(|step| step.moved_from.as_ref()).collect();
     let mut skip = |path: &AbsPath, reason: String| skipped.push(Skipped { path: path.clone(), reason });
+
+    // Where a file took a folder's place, what was in the folder cannot come back beside it.
+    let mut in_the_way = BTreeSet::new();
+    for step in entry.steps.iter().filter(|step| step.before.is_some() && step.after.is_none()) {
+        if let Some(file) = files.file_above(&step.path)? {
+            skip(&step.path, format!("{file} is a file now, so what was below it stays away"));
+            in_the_way.insert(step.path.clone());
+            in_the_way.insert(file);
+        }
+    }
 
     // All moved files leave first, so that files that changed places can go back.
     let mut returning = Vec::new();
@@ -79,6 +123,16 @@ fn take_back(
     }
 
     for step in &entry.steps {
+        if in_the_way.contains(&step.path) {
+            if step.before.is_none() {
+                skip(&step.path, "it took the place of a folder, so it stays".to_owned());
+            }
+            continue;
+        }
+        if is_special(files, &step.path)? {
+            skip(&step.path, "a pipe, a socket or a device is there now, so it stays".to_owned());
+            continue;
+        }
         let read = |stored: &Option<crate::journal::Stored>| match stored {
             Some(stored) => contents.get(stored).map(Some),
             None => Some(None),
@@ -141,12 +195,24 @@ fn take_back(
         }
     }
     for folder in &entry.removed {
-        files.make_folder(folder.path.clone(), folder.mode);
+        let taken = matches!(files.now(&folder.path), Ok(Some(_)) | Err(_));
+        if !taken && files.file_above(&folder.path)?.is_none() {
+            files.make_folder(folder.path.clone(), folder.mode);
+        }
     }
     for folder in &entry.made {
         files.remove_folder(folder.path.clone());
     }
     Ok(())
+}
+
+/// Whether something is there that is neither a file, a link nor a folder.
+fn is_special(files: &mut Files<'_>, path: &AbsPath) -> Result<bool, UndoError> {
+    match files.now(path) {
+        Ok(_) => Ok(false),
+        Err(PlanError::Read(ReadError::NotAFile { .. })) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
 }
 
 const MISSING: &str = "what it held is no longer in the journal";

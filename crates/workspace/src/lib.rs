@@ -82,7 +82,7 @@ pub use search::{
     Bounds, FileHits, Findings, Fit, Form, GlobError, Globs, LineMatch, LookOnly, Name, NamePattern, Names,
     Query, QueryError, QueryOptions, Scope, SearchError, TreeEntry,
 };
-pub use secrets::{Redactor, is_secret_name};
+pub use secrets::{Pieces, Redactor, is_secret_name};
 pub use shell::{Tier, may_write};
 pub use state::{Homes, StateDir, StateError, StateLock};
 pub use trust::{TrustStore, trust_command};

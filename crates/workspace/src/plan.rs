@@ -160,6 +160,24 @@ impl Plan {
         self
     }
 
+    /// Both plans at once, to be committed all or nothing under this one's label.
+    ///
+    /// # Errors
+    /// The path of the first file that `other` does more to than change its text, or that both change.
+    pub fn and_edits(mut self, other: Self) -> Result<Self, AbsPath> {
+        let own = |path: &AbsPath| self.steps.iter().any(|step| step.path == *path);
+        let odd = other.changes.iter().find(|it| it.kind != ChangeKind::Modified || own(&it.path));
+        if let Some(odd) = odd {
+            return Err(odd.path.clone());
+        }
+        self.changes.extend(other.changes);
+        self.changes.sort_by(|a, b| a.path.cmp(&b.path));
+        self.steps.extend(other.steps);
+        self.steps.sort_by(|a, b| a.path.cmp(&b.path));
+        self.confirm.extend(other.confirm);
+        Ok(self)
+    }
+
     /// What happens to each file, in order of path; a moved file is one change, at its new place.
     pub fn changes(&self) -> &[FileChange] {
         &self.changes

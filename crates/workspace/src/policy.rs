@@ -169,11 +169,17 @@ impl Policy {
         Self { options, memory, audit, asking: Semaphore::new(1) }
     }
 
-    /// The same, where what is below `folders` may be read unasked: what the person put there for the agent to read. A rule of theirs
-    /// that is more specific still counts.
+    /// The same, where what is below `folders` may be read unasked: what the person put there for the agent to read, and what we keep
+    /// for it. A rule of theirs that is more specific still counts. A folder need not exist yet.
     pub fn beside_reading(&self, folders: &[AbsPath]) -> Self {
         let mut options = PolicyOptions::clone(&self.options);
-        options.rules.extend(folders.iter().map(Rule::for_reading_below));
+        options.rules.extend(folders.iter().map(|folder| Rule::for_reading_below(&canonical(folder))));
+        Self { options: Arc::new(options), ..self.beside() }
+    }
+
+    /// The same under other settings: what was answered and who is trusted stay.
+    pub fn under(&self, mode: Mode, rules: Vec<Rule>, exec: ExecOptions) -> Self {
+        let options = PolicyOptions { mode, rules, exec, ..PolicyOptions::clone(&self.options) };
         Self { options: Arc::new(options), ..self.beside() }
     }
 
@@ -249,7 +255,10 @@ impl Policy {
     /// nobody is asked about one by one. Cheap, and nothing of it is in the audit log.
     pub fn may_read(&self, path: &AbsPath) -> bool {
         let is_plain = protection(path, &self.options.root).is_none();
-        let is_ruled = |rules: &[Rule]| rules.iter().any(|rule| rule.capability == Capability::Read);
+        // What is plain may be read unless a rule forbids it.
+        let is_ruled = |rules: &[Rule]| {
+            rules.iter().any(|rule| rule.capability == Capability::Read && rule.decision != Decision::Allow)
+        };
         if is_plain && !is_ruled(&self.options.rules) && !is_ruled(&lock(&self.memory).rules) {
             return true;
         }
@@ -373,6 +382,12 @@ impl Policy {
             program: request.command.program.clone(),
             args,
         })
+    }
+
+    /// Whether a program of a definition may be started on `root` without anybody being asked, unless a rule
+    /// denies it.
+    pub fn spawns_unasked(&self, root: &AbsPath, from_project: bool) -> bool {
+        self.options.yes || !from_project && self.trusts(root)
     }
 
     fn trusts(&self, root: &AbsPath) -> bool {

@@ -12,7 +12,7 @@ use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, Once, Weak};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitOptions};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -94,11 +94,26 @@ pub(crate) async fn reap_orphans(shared: Weak<Shared>, stop: CancellationToken) 
             () = stop.cancelled() => return,
             _ = ended.recv() => {}
         }
+        // Whoever waits for a child of ours was woken with us.
+        tokio::task::yield_now().await;
+        if !has_zombies() {
+            let Some(shared) = shared.upgrade() else { return };
+            shared.changed.notify_waiters();
+            continue;
+        }
         let Ok(table) = tokio::task::spawn_blocking(Table::read).await else { return };
         reap(orphans(&table).filter(|entry| entry.zombie));
         let Some(shared) = shared.upgrade() else { return };
         shared.changed.notify_waiters();
     }
+}
+
+/// Whether some child of ours has ended and nobody took its status: the system's table is read only then,
+/// since that takes as long as there are processes.
+fn has_zombies() -> bool {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    // No children at all is an error.
+    matches!(rustix::process::waitid(WaitId::All, look), Ok(Some(_)))
 }
 
 /// Ends `child`: see [`Process::end`](crate::Process::end).

@@ -210,6 +210,19 @@ impl Rule {
         self.command(command).map(|specificity| specificity.exact)
     }
 
+    /// Whether it may be about the program of a command line: one that allows `ls` does not mean a file of
+    /// that name in the workspace or a temporary folder, but for one that spells it.
+    pub(crate) fn is_about_program_of(&self, command: &CommandLine, root: &AbsPath) -> bool {
+        let Pattern::Command(words) = &self.pattern else { return true };
+        let program = command.program.as_path();
+        let path = root.join(program);
+        let anybody = [root.as_path(), Path::new("/tmp"), Path::new("/var/tmp"), Path::new("/dev/shm")];
+        self.decision != Decision::Allow
+            || !program.to_string_lossy().contains('/')
+            || !anybody.iter().any(|folder| path.as_path().starts_with(folder))
+            || words.first().is_some_and(|word| Path::new(word) == program)
+    }
+
     fn host(&self, host: &str) -> Option<Specificity> {
         let pattern = match &self.pattern {
             Pattern::All => return Some(Specificity::default()),

@@ -5,7 +5,11 @@
 //! a word and stands in no variable is not found. Values that are short or common are left alone,
 //! since replacing them would spoil text and hide nothing.
 
+mod pieces;
+
 use std::borrow::Cow;
+
+pub use pieces::Pieces;
 
 /// Variables that hold secrets although their name's end does not say so.
 const NAMES: &[&str] = &[
@@ -76,6 +80,13 @@ const COMMON: &[&str] = &[
 
 /// The shortest value of a variable that is looked for.
 const SHORTEST: usize = 8;
+/// The shortest line of a value of several lines that is looked for by itself.
+const SHORTEST_LINE: usize = 16;
+
+/// The longest that is looked at as a key of [`KEYS`], as a private key, and as what stands before the path of a URL.
+const LONGEST_KEY: usize = 8 << 10;
+const LONGEST_PRIVATE_KEY: usize = 16 << 10;
+const LONGEST_AUTHORITY: usize = 4 << 10;
 
 /// Keys that are known by how they begin: what to call them, the beginning, how many characters of
 /// `[A-Za-z0-9_-.]` must follow at least.
@@ -157,11 +168,12 @@ impl Redactor {
     }
 
     /// Knows these secrets, (name, value), and shapes. Values that are short, common, plain numbers
-    /// or the path of an existing file are left out.
+    /// or the path of an existing file are left out. A value is also known as a JSON text has it, and one of
+    /// several lines by each line that looks like a key.
     pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut values: Vec<(String, String)> = secrets
             .into_iter()
-            .map(|(name, value)| (name, value.trim().to_owned()))
+            .flat_map(|(name, value)| spellings(value.trim()).into_iter().map(move |it| (name.clone(), it)))
             .filter(|(_, value)| value.len() >= SHORTEST && !is_common(value))
             .filter(|(_, value)| !value.bytes().all(|byte| byte.is_ascii_digit()))
             .filter(|(_, value)| !value.starts_with('/') || !std::path::Path::new(value).exists())
@@ -179,6 +191,12 @@ impl Redactor {
     /// `text` with every known or recognizable secret replaced by `[redacted:NAME]`. One pass; nothing
     /// is copied when there is no secret.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.scan(Piece { text, before: None, more: false }).0
+    }
+
+    /// The text redacted up to where what follows decides, and that place: the end if nothing follows.
+    fn scan<'a>(&self, piece: Piece<'a>) -> (Cow<'a, str>, usize) {
+        let text = piece.text;
         let bytes = text.as_bytes();
         let mut out = String::new();
         let mut copied = 0;
@@ -188,37 +206,83 @@ impl Redactor {
                 at += 1;
                 continue;
             }
-            let Some((name, start, end)) = self.secret_at(text, at) else {
-                at += 1;
-                continue;
-            };
-            out.push_str(&text[copied..start]);
-            out.push_str("[redacted:");
-            out.push_str(name);
-            out.push(']');
-            (copied, at) = (end, end);
+            match self.secret_at(piece, at) {
+                Found::No => at += 1,
+                Found::Open => break,
+                Found::Secret { name, start, end } => {
+                    out.push_str(&text[copied..start]);
+                    out.push_str("[redacted:");
+                    out.push_str(name);
+                    out.push(']');
+                    (copied, at) = (end, end);
+                }
+            }
         }
         if copied == 0 {
-            return Cow::Borrowed(text);
+            return (Cow::Borrowed(&text[..at]), at);
         }
-        out.push_str(&text[copied..]);
-        Cow::Owned(out)
+        out.push_str(&text[copied..at]);
+        (Cow::Owned(out), at)
     }
 
-    /// The secret that begins at `at`, or whose mark (`://`) does: its name, where it is.
-    fn secret_at(&self, text: &str, at: usize) -> Option<(&str, usize, usize)> {
-        let rest = &text.as_bytes()[at..];
+    /// The secret that begins at `at`, or whose mark (`://`) does.
+    fn secret_at(&self, piece: Piece<'_>, at: usize) -> Found<'_> {
+        let rest = &piece.text.as_bytes()[at..];
         for (name, value) in &self.values {
             if rest.starts_with(value.as_bytes()) {
-                return Some((name, at, at + value.len()));
+                return Found::Secret { name, start: at, end: at + value.len() };
+            }
+            if piece.more && value.as_bytes().starts_with(rest) {
+                return Found::Open;
             }
         }
         match rest[0] {
-            b':' => url_password(text, at).map(|(start, end)| ("url-password", start, end)),
-            b'-' => private_key(text, at).map(|end| ("private-key", at, end)),
-            _ => key(text, at).map(|(name, end)| (name, at, end)),
+            b':' => url_password(piece, at),
+            b'-' => private_key(piece, at),
+            _ => key(piece, at),
         }
     }
+}
+
+/// A text that is looked at: the byte that stood before it, and whether more of it may follow.
+#[derive(Clone, Copy)]
+struct Piece<'a> {
+    text: &'a str,
+    before: Option<u8>,
+    more: bool,
+}
+
+/// What was found at a place.
+enum Found<'a> {
+    No,
+    /// What follows decides.
+    Open,
+    /// Its name and where it is.
+    Secret {
+        name: &'a str,
+        start: usize,
+        end: usize,
+    },
+}
+
+/// The value as it is, as a JSON text has it, and of one of several lines those that look like keys.
+fn spellings(value: &str) -> Vec<String> {
+    let mut all = vec![value.to_owned()];
+    let quoted = serde_json::Value::from(value).to_string();
+    let escaped = &quoted[1..quoted.len() - 1];
+    if escaped != value {
+        all.push(escaped.to_owned());
+    }
+    if value.contains('\n') {
+        let is_key = |line: &&str| {
+            line.len() >= SHORTEST_LINE
+                && !line.contains(char::is_whitespace)
+                && line.bytes().any(|byte| byte.is_ascii_digit())
+                && line.bytes().any(|byte| byte.is_ascii_alphabetic())
+        };
+        all.extend(value.lines().map(str::trim).filter(is_key).map(str::to_owned));
+    }
+    all
 }
 
 fn is_common(value: &str) -> bool {
@@ -226,16 +290,29 @@ fn is_common(value: &str) -> bool {
 }
 
 /// A key of [`KEYS`] at `at`, not inside a longer word.
-fn key(text: &str, at: usize) -> Option<(&'static str, usize)> {
-    let bytes = text.as_bytes();
-    if at > 0 && (bytes[at - 1].is_ascii_alphanumeric() || matches!(bytes[at - 1], b'_' | b'-')) {
-        return None;
+fn key(piece: Piece<'_>, at: usize) -> Found<'static> {
+    let bytes = piece.text.as_bytes();
+    let before = if at > 0 { Some(bytes[at - 1]) } else { piece.before };
+    if before.is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) {
+        return Found::No;
     }
-    let (name, prefix, least) =
-        KEYS.iter().find(|(_, prefix, _)| bytes[at..].starts_with(prefix.as_bytes()))?;
+    let rest = &bytes[at..];
+    if piece.more
+        && KEYS.iter().any(|(_, prefix, _)| prefix.len() > rest.len() && prefix.as_bytes().starts_with(rest))
+    {
+        return Found::Open;
+    }
+    let Some((name, prefix, least)) = KEYS.iter().find(|(_, prefix, _)| rest.starts_with(prefix.as_bytes()))
+    else {
+        return Found::No;
+    };
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-    let body = bytes[at + prefix.len()..].iter().take_while(|byte| is_part(byte)).count();
-    let body = text[at + prefix.len()..][..body].trim_end_matches('.');
+    let body = &rest[prefix.len()..];
+    let length = body.iter().take(LONGEST_KEY).take_while(|byte| is_part(byte)).count();
+    if piece.more && length == body.len() && length < LONGEST_KEY {
+        return Found::Open;
+    }
+    let body = piece.text[at + prefix.len()..][..length].trim_end_matches('.');
     // Words joined by hyphens are no key; a token of three parts is more than a base64 word.
     let has_digit = body.bytes().any(|byte| byte.is_ascii_digit());
     let fits = match *name {
@@ -245,44 +322,71 @@ fn key(text: &str, at: usize) -> Option<(&'static str, usize)> {
         }
         _ => has_digit,
     };
-    (fits && body.len() >= *least).then(|| (*name, at + prefix.len() + body.len()))
+    match fits && body.len() >= *least {
+        true => Found::Secret { name, start: at, end: at + prefix.len() + body.len() },
+        false => Found::No,
+    }
 }
 
-/// The end of a private key in PEM at `at`. One that is cut off ends where its text does.
-fn private_key(text: &str, at: usize) -> Option<usize> {
-    let rest = &text[at..];
-    let label = rest.strip_prefix("-----BEGIN ")?;
-    let (label, _) = label.split_once("-----")?;
-    if label.len() > 40 || !label.ends_with("PRIVATE KEY") {
-        return None;
+/// A private key in PEM at `at`. One that is cut off ends where its text does.
+fn private_key(piece: Piece<'_>, at: usize) -> Found<'static> {
+    const BEGIN: &str = "-----BEGIN ";
+    const LONGEST_LABEL: usize = 40;
+    let rest = &piece.text[at..];
+    let Some(label) = rest.strip_prefix(BEGIN) else {
+        return if piece.more && BEGIN.starts_with(rest) { Found::Open } else { Found::No };
+    };
+    let label = match label.find("-----") {
+        Some(end) => &label[..end],
+        None if piece.more && label.len() < LONGEST_LABEL + "-----".len() => return Found::Open,
+        None => return Found::No,
+    };
+    if label.len() > LONGEST_LABEL || !label.ends_with("PRIVATE KEY") {
+        return Found::No;
     }
+    let near = &rest.as_bytes()[..rest.len().min(LONGEST_PRIVATE_KEY)];
     let end = format!("-----END {label}-----");
-    match rest.find(&end) {
-        Some(found) => Some(at + found + end.len()),
+    let end = match near.windows(end.len()).position(|window| window == end.as_bytes()) {
+        Some(found) => at + found + end.len(),
+        None if piece.more && rest.len() < LONGEST_PRIVATE_KEY => return Found::Open,
         None => {
             let body = "-----BEGIN -----".len() + label.len();
             let is_part = |byte: &u8| {
                 byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"+/=\\-:,".contains(byte)
             };
-            Some(at + body + rest.as_bytes()[body..].iter().take_while(|byte| is_part(byte)).count())
+            at + body + near[body..].iter().take_while(|byte| is_part(byte)).count()
         }
-    }
+    };
+    Found::Secret { name: "private-key", start: at, end }
 }
 
 /// The password of a URL whose `://` is at `at`.
-fn url_password(text: &str, at: usize) -> Option<(usize, usize)> {
+fn url_password(piece: Piece<'_>, at: usize) -> Found<'static> {
     let start = at + 3;
-    let authority = text[at..].strip_prefix("://")?;
+    let rest = &piece.text[at..];
+    let Some(authority) = rest.strip_prefix("://") else {
+        return if piece.more && "://".starts_with(rest) { Found::Open } else { Found::No };
+    };
     let stop = |c: char| c.is_whitespace() || "/?#\"'<>`\\|()".contains(c);
-    let authority = &authority[..authority.find(stop).unwrap_or(authority.len())];
-    let (user_info, _host) = authority.rsplit_once('@')?;
-    let (user, password) = user_info.split_once(':')?;
+    let authority = match authority.find(stop) {
+        Some(end) => &authority[..end],
+        None if piece.more && authority.len() <= LONGEST_AUTHORITY => return Found::Open,
+        None => authority,
+    };
+    if authority.len() > LONGEST_AUTHORITY {
+        return Found::No;
+    }
+    let Some((user, password)) =
+        authority.rsplit_once('@').and_then(|(user_info, _host)| user_info.split_once(':'))
+    else {
+        return Found::No;
+    };
     let is_template = password.starts_with(['$', '{', '%', '*', '[']);
     if password.len() < 4 || is_template || is_common(password) {
-        return None;
+        return Found::No;
     }
     let start = start + user.len() + 1;
-    Some((start, start + password.len()))
+    Found::Secret { name: "url-password", start, end: start + password.len() }
 }
 
 #[cfg(test)]
@@ -311,6 +415,17 @@ mod tests {
         check("hunter2-hunter2-more", "[redacted:LONGER_TOKEN]");
         check("«pässwörd-ü»hunter2-hunter2", "«[redacted:ACCENT_SECRET]»[redacted:MY_TOKEN]");
         check("abc changeme 1234567890 /etc/passwd", "abc changeme 1234567890 /etc/passwd");
+    }
+
+    #[test]
+    fn a_value_of_several_lines_is_known_by_its_lines_and_in_json() {
+        let value = "first line\nMIIEvQIBADANBgkq0\nsecond \"line\"\nqhkiG9w0BAQEFAASC\n";
+        let redactor = Redactor::new([("A_SECRET".to_owned(), value.to_owned())]);
+        assert_eq!(redactor.redact(value), "[redacted:A_SECRET]\n");
+        assert_eq!(redactor.redact("12:MIIEvQIBADANBgkq0|"), "12:[redacted:A_SECRET]|");
+        assert_eq!(redactor.redact("first line"), "first line");
+        let json = serde_json::json!({ "a": value.trim() }).to_string();
+        assert_eq!(redactor.redact(&json), "{\"a\":\"[redacted:A_SECRET]\"}");
     }
 
     #[test]

@@ -304,6 +304,19 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
+    /// The file on the disk that stands where `path` would need a folder, if one does.
+    pub fn file_above(&self, path: &AbsPath) -> Result<Option<AbsPath>, PlanError> {
+        let mut above = path.parent();
+        while let Some(folder) = above {
+            match self.source.look(&folder)? {
+                Look::File { .. } => return Ok(Some(folder)),
+                Look::Folder => return Ok(None),
+                Look::Nothing => above = folder.parent(),
+            }
+        }
+        Ok(None)
+    }
+
     /// Whether `path` is a folder by now: on the disk or by what was put below it, unless it moved.
     pub fn is_folder(&self, path: &AbsPath) -> Result<bool, PlanError> {
         if let Some(slot) = self.slots.get(path)

@@ -1,7 +1,8 @@
 //! `cargo xtask fuzz`: the parser and the planner of hashline against inputs that libFuzzer makes.
 //!
 //! Built on the stable toolchain: the flags below are those of `cargo fuzz --sanitizer none`, which needs no more. The
-//! seeds are the scenarios (`tests/scenarios/hashline`) and what `fuzz/corpus` keeps; what is found goes to the target
+//! stored corpus is the scenarios (`tests/scenarios/hashline`), one input of each for each target, and beside it what
+//! `fuzz/corpus` keeps (`fuzz/README.md`); what is found goes to the target
 //! folder, with a word on how to play it again. A crash fails the command.
 
 use std::fs;
@@ -147,4 +148,33 @@ fn write_seeds(root: &Path, target: &str, seeds: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each scenario with a patch is an input of either target, in the form that the target takes apart.
+    #[test]
+    fn the_scenarios_are_the_corpus() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = tidy::root();
+        let scenarios = fs::read_dir(root.join("tests/scenarios/hashline")).unwrap();
+        let patches =
+            scenarios.filter(|entry| entry.as_ref().unwrap().path().join("patch").is_file()).count();
+        for (target, parts) in TARGETS.into_iter().zip([1, 3]) {
+            let seeds = folder.path().join(target);
+            write_seeds(&root, target, &seeds).unwrap();
+            let seeds: Vec<PathBuf> =
+                fs::read_dir(&seeds).unwrap().map(|seed| seed.unwrap().path()).collect();
+            assert!(seeds.len() >= patches && patches > 300, "{} of {patches}", seeds.len());
+            for seed in seeds
+                .iter()
+                .filter(|seed| root.join("tests/scenarios/hashline").join(seed.file_name().unwrap()).is_dir())
+            {
+                let text = fs::read_to_string(seed).unwrap();
+                assert_eq!(text[1..].split('\u{1}').count(), parts, "{}", seed.display());
+            }
+        }
+    }
 }

@@ -210,6 +210,20 @@ pub(crate) const MORE_SERVERS: &[NpmItem] = &[
         ],
         "60 MB",
     ),
+    npm_server(
+        "tailwindcss-language-server",
+        "0.16.0",
+        &["@tailwindcss/language-server@0.16.0"],
+        &["tailwindcss-language-server"],
+        "10 MB",
+    ),
+    npm_server(
+        "dockerfile-language-server",
+        "0.15.0",
+        &["dockerfile-language-server-nodejs@0.15.0"],
+        &["docker-langserver"],
+        "5 MB",
+    ),
     // The library that its server loads from a project.
     npm_server("eslint", "8.57.1", &["eslint@8.57.1"], &[], "20 MB"),
     // Not a server: a runner of tests that are debugged; vitest comes with the project below.

@@ -15,6 +15,9 @@ if found then
   handlers['pilcrow/question/over'] = function(...)
     return require('pilcrow').on_question_over(...)
   end
+  handlers['pilcrow/debug/request'] = function(...)
+    return require('pilcrow.debug').on_request(...)
+  end
   -- Answers come whole, and are shown in a window where they are long.
   capabilities = { experimental = { pilcrow = { answers = true } } }
 end

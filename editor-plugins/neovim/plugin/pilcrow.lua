@@ -24,6 +24,15 @@ vim.api.nvim_create_autocmd('LspProgress', {
     require('pilcrow').on_progress(event)
   end,
 })
+vim.api.nvim_create_autocmd('LspAttach', {
+  group = group,
+  callback = function(event)
+    local client = vim.lsp.get_client_by_id(event.data.client_id)
+    if client and client.name == 'pilcrow' then
+      require('pilcrow.debug').follow()
+    end
+  end,
+})
 vim.api.nvim_create_autocmd({ 'BufReadPost', 'BufNewFile' }, {
   group = group,
   callback = function(event)

@@ -70,7 +70,7 @@ export function follow(): vscode.Disposable {
       own.delete(session.id);
       const uri = session.workspaceFolder?.uri.toString();
       const ours = new Set<unknown>();
-      tell(session, { started: { name: session.name, type: session.type, uri } } as object);
+      tell(session, { started: { name: session.name, type: session.type, uri, parent: session.parentSession?.id } } as object);
       const ended = (): void => {
         if (sessions.delete(session.id)) {
           own.delete(session.id);

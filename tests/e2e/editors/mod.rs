@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should end with where it stood")]
 
+mod debugging;
 mod interleaving;
 mod life;
 mod messages;

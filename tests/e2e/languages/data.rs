@@ -1,4 +1,4 @@
-//! Shell, YAML, JSON, TOML.
+//! Shell, YAML, JSON, TOML, Dockerfiles.
 
 use super::lab::{Case, check};
 
@@ -112,6 +112,36 @@ fn toml() {
             rename_file: None,
             action: None,
             format: Some(("ugly.toml", "a = 1")),
+        },
+    );
+}
+
+#[test]
+fn dockerfile() {
+    check(
+        "dockerfile",
+        &Case {
+            server: "dockerfile-language-server",
+            programs: &["docker-langserver"],
+            version: None,
+            files: &[
+                ("Dockerfile", "FROM alpine AS build\nRUN echo a\n\nFROM scratch\nCOPY --from=build /a /a\n"),
+                ("broken.dockerfile", "FROM scratch\nEXPOSE none\n"),
+                ("ugly.dockerfile", "FROM alpine\nRUN echo a \\\necho b\n"),
+            ],
+            used: ("Dockerfile", 5, "build"),
+            symbols: Some(("Dockerfile", &["FROM", "COPY"])),
+            definition: Some(("Dockerfile", "FROM alpine AS build")),
+            references: None,
+            hover: None,
+            mistake: Some(("broken.dockerfile", "Invalid containerPort", "EXPOSE none", "EXPOSE 80")),
+            rename: Some((
+                "builder",
+                &[("Dockerfile", "FROM alpine AS builder"), ("Dockerfile", "--from=builder /a")],
+            )),
+            rename_file: None,
+            action: None,
+            format: Some(("ugly.dockerfile", "RUN echo a \\\n    echo b")),
         },
     );
 }

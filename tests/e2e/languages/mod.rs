@@ -5,6 +5,7 @@
 //! `PILCROW_LANGUAGE_RESULTS` says, for the table in `docs/guide/language-servers.md`.
 
 mod data;
+mod frameworks;
 pub(crate) mod lab;
 mod monorepo;
 mod new_files;

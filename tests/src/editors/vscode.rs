@@ -60,6 +60,11 @@ impl<'a> VsCode<'a> {
         let data = sandbox.beside("code");
         fs::create_dir_all(data.join("User")).unwrap();
         fs::write(data.join("User/settings.json"), settings().to_string()).unwrap();
+        // What is the machine's is not taken from the person's settings in a window on another machine, as
+        // this one is.
+        fs::create_dir_all(data.join("Machine")).unwrap();
+        let machine = json!({ "pilcrow.path": built::pilcrow() });
+        fs::write(data.join("Machine/settings.json"), machine.to_string()).unwrap();
 
         let eyes = sandbox.beside("eyes.sock");
         let log = sandbox.beside("code-server.log");
@@ -329,7 +334,6 @@ fn settings() -> Value {
     json!({
         "files.autoSave": "off",
         "files.refactoring.autoSave": true,
-        "pilcrow.path": built::pilcrow(),
         "workbench.startupEditor": "none",
         "workbench.tips.enabled": false,
         "extensions.ignoreRecommendations": true,

@@ -1,6 +1,7 @@
 //! Putting the context into fewer words: when, what of it, and the two ways to do it. The file keeps everything; what a model is
 //! sent begins with the summary from then on.
 
+mod ask;
 mod cut;
 mod summary;
 
@@ -14,7 +15,7 @@ use crate::run::{RunCx, RunError};
 use crate::store::summary_message;
 use crate::transcript::Transcript;
 
-/// When the context is put into fewer words, and how much of it stays as it is.
+/// When the context is put into fewer words, and how much of it stays as it is. In a small window less is reserved and kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Whether it happens by itself; on by default.
@@ -33,20 +34,69 @@ impl Default for Limits {
     }
 }
 
+/// The instructions and tools that a request begins with hold about so many tokens.
+const BEGINNING: u64 = 3_000;
+/// The most tokens of a summary, and what the instructions for it hold.
+const SUMMARY: u64 = 4_000;
+const INSTRUCTIONS: u64 = 300;
+
+impl Limits {
+    /// The limits for a window of this size: at most a quarter of it is reserved, and what stays leaves as much room again.
+    pub(crate) fn within(self, window: u64) -> Limits {
+        let reserve = self.reserve.min(window / 4);
+        let threshold = window - reserve;
+        let keep = self.keep.min((threshold.saturating_sub(BEGINNING) / 2).max(threshold / 5));
+        Limits { window, reserve, keep, ..self }
+    }
+
+    /// The most tokens that a context may have.
+    pub(crate) fn threshold(self) -> u64 {
+        self.window.saturating_sub(self.reserve)
+    }
+
+    /// The most tokens of a summary.
+    fn summary(self) -> u64 {
+        SUMMARY.min(self.window / 8)
+    }
+}
+
+/// The limits for the model that is asked.
+pub(crate) fn limits(cx: &RunCx) -> Limits {
+    let limits = cx.limits().compaction;
+    limits.within(cx.current().model.info().context_window.unwrap_or(limits.window))
+}
+
 /// Before a turn: only when the context has grown too large.
 pub(crate) async fn at_threshold(cx: &RunCx, transcript: &mut Transcript) -> Result<(), RunError> {
-    let limits = &cx.limits.compaction;
-    let window = cx.current().model.info().context_window.unwrap_or(limits.window);
-    if limits.automatic && transcript.tokens() > window.saturating_sub(limits.reserve) {
+    let limits = limits(cx);
+    let is_too_large = || {
+        let tokens = transcript.tokens();
+        // What comes before the messages is in the size that a model told, and looked at only when it could matter.
+        tokens > limits.threshold()
+            || !transcript.is_measured()
+                && tokens.saturating_mul(2).saturating_add(2 * BEGINNING) > limits.threshold()
+                && tokens + beginning(cx) > limits.threshold()
+    };
+    if limits.automatic && is_too_large() {
         compact(cx, transcript, "threshold", "").await?;
     }
     Ok(())
 }
 
+/// About how many tokens stand before the messages.
+fn beginning(cx: &RunCx) -> u64 {
+    let current = cx.current();
+    let tools = current.tools.definitions();
+    let of_tools = tools.iter().map(|it| it.description.len() + it.parameters.to_string().len());
+    (current.instructions.len() + of_tools.sum::<usize>()) as u64 / 4
+}
+
 /// After a request that did not fit. False when there is nothing that could be left out.
 pub(crate) async fn on_overflow(cx: &RunCx, transcript: &mut Transcript) -> Result<bool, RunError> {
-    compact(cx, transcript, "overflow", "").await
+    compact(cx, transcript, OVERFLOW, "").await
 }
+
+const OVERFLOW: &str = "overflow";
 
 /// Puts all but the newest of the context into fewer words; `wishes` are the person's for the summary. False when there is nothing
 /// to put into fewer words, or the run was cancelled.
@@ -57,13 +107,20 @@ pub(crate) async fn compact(
     wishes: &str,
 ) -> Result<bool, RunError> {
     let messages = transcript.messages().to_vec();
-    let Some(at) = cut(&messages, cx.limits.compaction.keep) else { return Ok(false) };
+    let limits = limits(cx);
+    let keep = match reason {
+        // The model counts otherwise than we do, so half of what we count goes.
+        OVERFLOW => limits.keep.min(messages.iter().map(estimate).sum::<u64>() / 2),
+        _ => limits.keep,
+    };
+    let Some(at) = cut(&messages, keep) else { return Ok(false) };
     let tokens = transcript.tokens();
     cx.emit(Event::CompactionStart { reason: reason.to_owned(), tokens }).await;
     let kept = messages.len() - at;
-    let text = match by_model(cx, &messages[..at], wishes).await {
-        Ok(text) => text,
-        Err(None) => summary::extract(&messages[..at]),
+    let most = usize::try_from(limits.summary()).unwrap_or(usize::MAX).saturating_mul(4);
+    let text = match by_model(cx, &messages[..at], wishes, limits).await {
+        Ok(text) => summary::bounded(&text, most),
+        Err(None) => summary::extract_within(&messages[..at], most),
         Err(Some(_)) if cx.cancel.is_cancelled() => {
             let error = Some("cancelled".to_owned());
             cx.emit(Event::CompactionEnd { summary: None, kept: messages.len(), error }).await;
@@ -72,33 +129,37 @@ pub(crate) async fn compact(
         Err(Some(why)) => {
             let text = format!("the model made no summary ({why}); it is an extract");
             cx.emit(Event::Notice { level: "warning".to_owned(), text }).await;
-            summary::extract(&messages[..at])
+            summary::extract_within(&messages[..at], most)
         }
     };
     let summary = summary_message(&text);
     let written = transcript.compact(&summary, kept, tokens);
     let end = Event::CompactionEnd { summary: Some(summary), kept, error: None };
+    let written = written.and_then(|()| transcript.note_usage("compaction", cx.take_spent()));
     cx.events.emit_with(end, Some(transcript.messages().clone()), &cx.cancel).await;
     written.map(|()| true)
 }
 
 /// The model's own summary. `Err(None)`: it cannot make one; `Err(Some)`: why it made none.
-async fn by_model(cx: &RunCx, messages: &[Message], wishes: &str) -> Result<String, Option<String>> {
+async fn by_model(
+    cx: &RunCx,
+    messages: &[Message],
+    wishes: &str,
+    limits: Limits,
+) -> Result<String, Option<String>> {
     let model = cx.current().model;
     if !model.can_summarize() {
         return Err(None);
     }
+    // Three characters a token, which is more tokens than most texts have.
+    let room = limits.window.saturating_sub(limits.summary() + INSTRUCTIONS) * 3;
+    let room = usize::try_from(room).unwrap_or(usize::MAX);
     let request = Request {
         system: summary::INSTRUCTIONS.trim().to_owned(),
-        messages: vec![Message::user(summary::question(messages, wishes))].into(),
+        messages: vec![Message::user(summary::question(messages, wishes, room, limits.summary()))].into(),
         ..Request::default()
     };
-    let stream = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        model.stream(request, cx.cancel.child_token())
-    }));
-    let stream = stream.map_err(|_| Some("it panicked".to_owned()))?;
-    // The model's own clocks bound the wait; a cancel ends it.
-    let message = stream.final_message().get().await;
+    let message = ask::ask(cx, request).await;
     if message.failed() {
         return Err(Some(message.error_message.clone().unwrap_or_else(|| "it was cancelled".to_owned())));
     }

@@ -11,30 +11,39 @@ pub(super) const INSTRUCTIONS: &str = include_str!("instructions.md");
 
 /// More characters of one result are left out.
 const RESULT: usize = 2_000;
-/// More characters of an earlier summary are left out of an extract.
-const EARLIER: usize = 6_000;
+/// Where the conversation has no room, its messages are shortened, but not to fewer characters than these.
+const LEAST: usize = 120;
 /// So many of the newest requests are in an extract, with so many characters each.
 const REQUESTS: usize = 12;
 const REQUEST: usize = 300;
+/// The characters of an extract that nobody bounds.
+const EXTRACT: usize = 16_000;
 
-/// What a model is asked: the conversation as text, the earlier summary apart.
-pub(super) fn question(messages: &[Message], wishes: &str) -> String {
-    let mut text = String::new();
+const GOAL: &str = "## Goal";
+const ASKED: &str = "## Asked since, newest last";
+const PROGRESS: &str = "## Progress";
+const FAILED: &str = "## Failed, newest last";
+const SAID: &str = "## Last said";
+
+/// What a model is asked: the conversation as text, at most about `room` characters of it, the earlier summary apart. The answer
+/// should have no more than `tokens` tokens.
+pub(super) fn question(messages: &[Message], wishes: &str, room: usize, tokens: u64) -> String {
+    let mut parts: Vec<String> = Vec::new();
     for message in messages.iter().filter(|message| !is_summary(message)) {
         match message {
-            Message::User(_) => text.push_str(&format!("[User]: {}\n\n", message.text())),
+            Message::User(_) => parts.push(format!("[User]: {}", message.text())),
             Message::Assistant(assistant) => {
                 let said = assistant.text();
                 if !said.is_empty() {
-                    text.push_str(&format!("[Assistant]: {said}\n\n"));
+                    parts.push(format!("[Assistant]: {said}"));
                 }
                 for call in assistant.tool_calls() {
                     let arguments = serde_json::Value::Object(call.arguments.clone());
-                    text.push_str(&format!("[Assistant tool call]: {}({arguments})\n\n", call.name));
+                    parts.push(format!("[Assistant tool call]: {}({arguments})", call.name));
                 }
             }
             Message::ToolResult(_) => {
-                text.push_str(&format!("[Tool result]: {}\n\n", shortened(&message.text(), RESULT)));
+                parts.push(format!("[Tool result]: {}", shortened(&message.text(), RESULT)));
             }
         }
     }
@@ -43,61 +52,173 @@ pub(super) fn question(messages: &[Message], wishes: &str) -> String {
         earlier.map(|it| format!("<earlier-summary>\n{it}\n</earlier-summary>\n\n")).unwrap_or_default();
     let wishes =
         if wishes.trim().is_empty() { String::new() } else { format!("\n\nMind: {}", wishes.trim()) };
-    format!("{earlier}<conversation>\n{}\n</conversation>{wishes}", text.trim_end())
+    fit(&mut parts, room.saturating_sub(earlier.chars().count()));
+    // A word is more than one token.
+    let words = tokens / 2;
+    let conversation = parts.join("\n\n");
+    format!(
+        "{earlier}<conversation>\n{}\n</conversation>\n\nUse at most {words} words.{wishes}",
+        conversation.trim_end()
+    )
 }
 
-/// A summary by rules: what was asked, what was called and what failed. The same messages give the same text, and its length is
-/// bounded however often it is made of one of its own.
+/// Shortens the longest parts, and then leaves out those after the first, until all have no more than `room` characters.
+fn fit(parts: &mut Vec<String>, room: usize) {
+    let size = |parts: &[String]| parts.iter().map(|part| part.chars().count() + 2).sum::<usize>();
+    let mut limit = RESULT * 4;
+    while size(parts) > room && limit > LEAST {
+        limit = (limit / 2).max(LEAST);
+        for part in parts.iter_mut() {
+            *part = shortened(part, limit);
+        }
+    }
+    let mut left_out = 0;
+    while size(parts) > room && parts.len() > 2 {
+        // Several at once, so that a long conversation does not take long.
+        let count = (parts.len() / 8).max(1);
+        parts.drain(1..=count);
+        left_out += count;
+    }
+    if left_out > 0 {
+        parts.insert(1, format!("[… {left_out} messages left out …]"));
+    }
+}
+
+/// A summary by rules: what was asked, what was called and what failed, brought together with the earlier summary if there is one.
+/// The same messages give the same text, and its length is bounded however often it is made of one of its own.
 pub fn extract(messages: &[Message]) -> String {
-    let mut out = String::new();
-    if let Some(earlier) = messages.iter().rev().find(|it| is_summary(it)) {
-        out.push_str(&format!("{}\n\n", shortened(&summary_text(earlier), EARLIER)));
+    extract_within(messages, EXTRACT)
+}
+
+/// The same, in at most about `most` characters.
+pub(super) fn extract_within(messages: &[Message], most: usize) -> String {
+    let earlier = messages.iter().rev().find(|it| is_summary(it)).map(summary_text).unwrap_or_default();
+    let mut earlier = sections(&earlier);
+    let mut take = |heading: &str| {
+        let at = earlier.iter().position(|(it, _)| *it == heading);
+        at.map(|at| earlier.remove(at).1).unwrap_or_default()
+    };
+    let request = REQUEST.min(most / 16);
+    let line = |text: &String| format!("- {}", one_line(text, request));
+    let mut goal = take(GOAL);
+    let mut asked = take(ASKED);
+    let mut progress = take(PROGRESS);
+    let mut failed = take(FAILED);
+    let mut said = take(SAID);
+    let requests = messages.iter().filter(|it| matches!(it, Message::User(_)) && !is_summary(it));
+    asked.extend(requests.map(|it| line(&it.text())));
+    if goal.is_empty() && !asked.is_empty() {
+        goal.push(asked.remove(0));
     }
-    let asked: Vec<String> = messages
-        .iter()
-        .filter(|it| matches!(it, Message::User(_)) && !is_summary(it))
-        .map(Message::text)
-        .collect();
-    let line = |text: &String| format!("- {}\n", one_line(text, REQUEST));
-    out.push_str("## Goal\n");
-    out.extend(asked.first().map(line));
-    if asked.len() > 1 {
-        out.push_str("\n## Asked since, newest last\n");
-        out.extend(asked[1..].iter().rev().take(REQUESTS).rev().map(line));
-    }
-    let mut calls: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    let mut failures: Vec<String> = Vec::new();
+    asked.drain(..asked.len().saturating_sub(REQUESTS));
+
+    let mut calls: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    progress.retain(|line| match counted(line) {
+        Some((name, made, failed)) => {
+            calls.insert(name, (made, failed));
+            false
+        }
+        None => true,
+    });
     for message in messages {
         match message {
             Message::Assistant(assistant) => {
-                assistant.tool_calls().for_each(|call| calls.entry(&call.name).or_default().0 += 1);
+                assistant.tool_calls().for_each(|call| calls.entry(call.name.clone()).or_default().0 += 1);
+                let text = assistant.text();
+                if !text.is_empty() {
+                    said = shortened(&text, (most / 8).min(RESULT)).lines().map(str::to_owned).collect();
+                }
             }
             Message::ToolResult(result) if result.is_error => {
-                calls.entry(&result.tool_name).or_default().1 += 1;
-                failures.push(format!("- {}: {}\n", result.tool_name, one_line(&message.text(), REQUEST)));
+                calls.entry(result.tool_name.clone()).or_default().1 += 1;
+                failed.push(format!("- {}: {}", result.tool_name, one_line(&message.text(), request)));
             }
             _ => {}
         }
     }
-    if !calls.is_empty() {
-        out.push_str("\n## Progress\n");
-        for (name, (made, failed)) in calls {
-            let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
-            out.push_str(&format!("- {name}: {made} calls{failed}\n"));
+    failed.drain(..failed.len().saturating_sub(REQUESTS));
+    progress.extend(calls.into_iter().map(|(name, (made, failed))| {
+        let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
+        format!("- {name}: {made} calls{failed}")
+    }));
+
+    let mut all = vec![(GOAL, first_of(goal, most / 8)), (ASKED, last_of(asked, most / 4))];
+    // What a model wrote that made the earlier one stays as it is.
+    let each = most / 4 / earlier.len().max(1);
+    all.extend(earlier.into_iter().map(|(heading, lines)| (heading, first_of(lines, each))));
+    all.push((PROGRESS, first_of(progress, most / 8)));
+    all.push((FAILED, last_of(failed, most / 8)));
+    all.push((SAID, first_of(said, most / 8)));
+    written(&all)
+}
+
+/// The summary in at most about `most` characters: each of its sections loses lines at its end.
+pub(super) fn bounded(text: &str, most: usize) -> String {
+    let count = text.chars().count();
+    if count <= most {
+        return text.to_owned();
+    }
+    let sections = sections(text);
+    let headings: usize = sections.iter().map(|(heading, _)| heading.chars().count() + 3).sum();
+    let room = most.saturating_sub(headings);
+    let shares = sections.into_iter().map(|(heading, lines)| {
+        let length: usize = lines.iter().map(|line| line.chars().count() + 1).sum();
+        (heading, first_of(lines, length * room / count))
+    });
+    written(&shares.collect::<Vec<_>>())
+}
+
+/// The sections of a summary, by their headings of the second level; what stands before the first has none.
+fn sections(text: &str) -> Vec<(&str, Vec<String>)> {
+    let mut all: Vec<(&str, Vec<String>)> = vec![("", Vec::new())];
+    for line in text.lines() {
+        match all.last_mut() {
+            _ if line.starts_with("## ") => all.push((line.trim_end(), Vec::new())),
+            Some((_, lines)) if !line.trim().is_empty() => lines.push(line.to_owned()),
+            _ => {}
         }
     }
-    if !failures.is_empty() {
-        out.push_str("\n## Failed, newest last\n");
-        out.extend(failures.into_iter().rev().take(REQUESTS).rev());
-    }
-    let said = messages.iter().rev().find_map(|message| match message {
-        Message::Assistant(assistant) => Some(assistant.text()).filter(|text| !text.is_empty()),
-        _ => None,
+    all.retain(|(_, lines)| !lines.is_empty());
+    all
+}
+
+fn written(sections: &[(&str, Vec<String>)]) -> String {
+    let filled = sections.iter().filter(|(_, lines)| !lines.is_empty());
+    let texts = filled.map(|(heading, lines)| format!("{heading}\n{}", lines.join("\n")));
+    texts.collect::<Vec<_>>().join("\n\n").trim().to_owned()
+}
+
+/// What an extract said of a tool: its name, the calls and the failures.
+fn counted(line: &str) -> Option<(String, usize, usize)> {
+    let (name, counts) = line.strip_prefix("- ")?.split_once(": ")?;
+    let (made, failed) = match counts.split_once(" calls, ") {
+        Some((made, failed)) => (made, failed.strip_suffix(" failed")?),
+        None => (counts.strip_suffix(" calls")?, "0"),
+    };
+    Some((name.to_owned(), made.parse().ok()?, failed.parse().ok()?))
+}
+
+/// The first lines, with no more than `most` characters together; one line at least, shortened.
+fn first_of(mut lines: Vec<String>, most: usize) -> Vec<String> {
+    let mut room = most;
+    let fitting = lines.iter().take_while(|line| {
+        let length = line.chars().count() + 1;
+        let fits = length <= room;
+        room = room.saturating_sub(length);
+        fits
     });
-    if let Some(said) = said {
-        out.push_str(&format!("\n## Last said\n{}\n", shortened(&said, RESULT)));
-    }
-    out.trim_end().to_owned()
+    let count = fitting.count().max(1).min(lines.len());
+    lines.truncate(count);
+    lines.iter_mut().for_each(|line| *line = shortened(line, most.max(LEAST)));
+    lines
+}
+
+/// The last lines, the same way.
+fn last_of(mut lines: Vec<String>, most: usize) -> Vec<String> {
+    lines.reverse();
+    let mut lines = first_of(lines, most);
+    lines.reverse();
+    lines
 }
 
 fn one_line(text: &str, limit: usize) -> String {
@@ -142,11 +263,60 @@ mod tests {
     #[test]
     fn the_question_holds_the_earlier_summary_apart_and_cuts_results() {
         let messages = [summary_message("before"), Message::user("go on")];
-        let asked = question(&messages, "keep names");
+        let asked = question(&messages, "keep names", 10_000, 1_000);
         assert_eq!(
             asked,
             "<earlier-summary>\nbefore\n</earlier-summary>\n\n<conversation>\n[User]: go on\n</conversation>\n\n\
-             Mind: keep names"
+             Use at most 500 words.\n\nMind: keep names"
         );
+        let messages: Vec<Message> =
+            (0..200).map(|at| Message::user(format!("{at} {}", "word ".repeat(at)))).collect();
+        let asked = question(&messages, "", 2_000, 1_000);
+        assert!(asked.chars().count() < 2_200, "{}", asked.len());
+        assert!(asked.contains("[User]: 0 ") && asked.contains("[User]: 199 "), "{asked}");
+        assert!(asked.contains("messages left out"), "{asked}");
+    }
+
+    #[test]
+    fn a_second_extract_brings_the_first_up_to_date_and_holds_it_once() {
+        let call = |name: &str| llm::ToolCall {
+            id: "i".to_owned(),
+            name: name.to_owned(),
+            arguments: serde_json::Map::new(),
+            arguments_error: None,
+            thought_signature: None,
+        };
+        let answer = |content| {
+            let empty = llm::AssistantMessage::empty("a", "p", "m");
+            Message::Assistant(llm::AssistantMessage { content, ..empty })
+        };
+        let first = extract(&[
+            Message::user("rename it"),
+            answer(vec![llm::Content::ToolCall(call("lsp")), llm::Content::text("half done")]),
+        ]);
+        let second = extract(&[
+            summary_message(&first),
+            Message::user("and the tests"),
+            answer(vec![llm::Content::ToolCall(call("lsp")), llm::Content::text("all done")]),
+        ]);
+        let expected = "## Goal\n- rename it\n\n## Asked since, newest last\n- and the tests\n\n\
+                        ## Progress\n- lsp: 2 calls\n\n## Last said\nall done";
+        assert_eq!(second, expected);
+        let by_model = "## Goal\nrename it\n## Key Decisions\nnone\n## Progress\n### Done\n- a.rs";
+        let third = extract(&[summary_message(by_model), Message::user("go on")]);
+        let expected = "## Goal\nrename it\n\n## Asked since, newest last\n- go on\n\n\
+                        ## Key Decisions\nnone\n\n## Progress\n### Done\n- a.rs";
+        assert_eq!(third, expected);
+    }
+
+    #[test]
+    fn a_long_summary_loses_the_ends_of_its_sections() {
+        let lines: String = (0..100).map(|at| format!("- decision {at}\n")).collect();
+        let text = format!("## Goal\nrename it\n## Key Decisions\n{lines}## Next Steps\n- test");
+        let bounded = bounded(&text, 400);
+        assert!(bounded.chars().count() <= 450, "{}", bounded.len());
+        for kept in ["## Goal\nren", "## Key Decisions\n- decision 0\n- decision 1\n", "## Next Steps\n"] {
+            assert!(bounded.contains(kept), "{kept}: {bounded}");
+        }
     }
 }

@@ -48,6 +48,8 @@ pub struct ContextSources {
 pub struct Context {
     /// `SYSTEM.md`, in place of the instructions that come with the program.
     pub system: Option<ContextFile>,
+    /// `resources/` of the agent that was asked for by name, which its `SYSTEM.md` names files of.
+    pub resources: Option<AbsPath>,
     /// `APPEND_SYSTEM.md`, after them.
     pub append: Option<ContextFile>,
     /// `AGENTS.md` and its like, the person's first, the nearest last.
@@ -69,7 +71,15 @@ impl Context {
         let files = look.context_files();
         let skills = look.skills();
         let templates = look.templates();
-        let context = Context { system, append, files, skills, templates, notes: look.notes };
+        let agent = sources.agent.as_ref().filter(|agent| {
+            system.as_ref().is_some_and(|system: &ContextFile| system.path.starts_with(agent))
+        });
+        let resources = agent.map(|agent| agent.join("resources"));
+        if let Some(folder) = &resources {
+            look.stamps.add(folder);
+        }
+        let resources = resources.filter(|folder| folder.as_path().is_dir());
+        let context = Context { system, resources, append, files, skills, templates, notes: look.notes };
         (context, look.stamps)
     }
 }

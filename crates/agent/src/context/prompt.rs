@@ -25,6 +25,11 @@ impl Context {
     /// What stands at the head of every request. `built_in` are the instructions that come with the program.
     pub fn instructions(&self, built_in: &str) -> String {
         let mut out = self.system.as_ref().map_or(built_in, |file| &file.text).trim().to_owned();
+        if let Some(resources) = &self.resources {
+            // Writing to a String cannot fail.
+            write!(out, "\n\nPaths above that begin with resources/ are in {resources}: read them there.")
+                .ok();
+        }
         if let Some(append) = &self.append {
             out.push_str("\n\n");
             out.push_str(append.text.trim());
@@ -44,7 +49,6 @@ impl Context {
             for skill in offered {
                 let (name, path) = (&skill.name, &skill.path);
                 let description = plain(&skill.description);
-                // Writing to a String cannot fail.
                 write!(out, "\n- {name}: {description} ({path})").ok();
             }
             out.push_str("\n</skills>");

@@ -78,7 +78,7 @@ impl ToolIndex {
         for (at, document) in documents.into_iter().enumerate() {
             let mut length = 0.0;
             document.each_field(|text, weight| {
-                tokens::each(text, |token| {
+                tokens::each_word(text, |token| {
                     length += weight;
                     index.add(token, at, weight);
                 });
@@ -110,7 +110,7 @@ impl ToolIndex {
     pub fn search(&self, query: &str, limit: usize) -> Vec<Match> {
         // In the order of the query, so that sums are the same every time.
         let mut wanted: Vec<(String, f64)> = Vec::new();
-        tokens::each(query, |token| match wanted.iter_mut().find(|(known, _)| known == token) {
+        tokens::each_word(query, |token| match wanted.iter_mut().find(|(known, _)| known == token) {
             Some((_, times)) => *times += 1.0,
             None => wanted.push((token.to_owned(), 1.0)),
         });

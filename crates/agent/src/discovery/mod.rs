@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use llm::ToolDefinition;
 
 pub use index::{Match, SUMMARY, ToolDocument, ToolIndex, ToolSource};
+pub use tokens::each_word;
 
 use crate::registry::Registry;
 use crate::tool::{Presence, Tool};
@@ -126,7 +127,7 @@ impl Toolset {
     /// Makes the tools known whose words stand in the first prompt.
     pub fn activate_for(&self, prompt: &str) {
         let mut words = std::collections::HashSet::new();
-        tokens::each(prompt, |token| {
+        tokens::each_word(prompt, |token| {
             words.insert(token.to_owned());
         });
         let called = |tool: &Arc<dyn Tool>| match tool.presence() {

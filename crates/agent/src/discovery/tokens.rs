@@ -1,4 +1,4 @@
-//! Words of names and sentences, for the tools' index. Pure.
+//! Words of names and sentences, for the tools' index and whoever searches as it does. Pure.
 
 use std::borrow::Cow;
 
@@ -17,10 +17,10 @@ enum Kind {
     Other,
 }
 
-/// Calls `take` with each token of `text`, in order: compatibility decomposed (NFKD), without combining
+/// Calls `take` with each word of `text`, in order: compatibility decomposed (NFKD), without combining
 /// marks, in lower case. What is neither letter nor digit parts tokens, and so do `fooBar` and `HTTPServer`;
 /// nothing else does (`utf8` is one token).
-pub(super) fn each(text: &str, mut take: impl FnMut(&str)) {
+pub fn each_word(text: &str, mut take: impl FnMut(&str)) {
     let text = if text.is_ascii() {
         Cow::Borrowed(text)
     } else {
@@ -74,7 +74,7 @@ fn kind(c: char) -> Kind {
 mod tests {
     fn tokens(text: &str) -> Vec<String> {
         let mut tokens = Vec::new();
-        super::each(text, |token| tokens.push(token.to_owned()));
+        super::each_word(text, |token| tokens.push(token.to_owned()));
         tokens
     }
 

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use llm::{Message, ThinkingLevel};
+use llm::{Message, ThinkingLevel, Usage};
 use serde_json::{Value, json};
-use workspace::{Redactor, StateDir, StateLock};
+use workspace::{AbsPath, Redactor, StateDir, StateLock};
 
 use super::entry::{line, message_line};
 use super::loaded::LoadedSession;
@@ -84,6 +84,11 @@ impl SessionFile {
         Ok(id)
     }
 
+    /// Appends the tokens of a request that no message tells of.
+    pub fn append_usage(&mut self, kind: &str, usage: &Usage) -> Result<(), StoreError> {
+        self.append_entry("usage", json!({ "kind": kind, "usage": usage })).map(drop)
+    }
+
     /// Appends that no model is sent this entry any more.
     pub fn append_omission(&mut self, target: &str) -> Result<(), StoreError> {
         self.append_entry("context_edit", json!({ "targetId": target, "replacement": null })).map(drop)
@@ -112,6 +117,11 @@ impl SessionFile {
         let name = format!("{}/{call}-{}.txt", super::sessions::outputs(&self.name), &unique[..8]);
         self.dir.write_atomic(&name, self.redactor.redact(text).as_bytes())?;
         Ok(self.dir.path().join(&name).to_string())
+    }
+
+    /// Where [`SessionFile::keep_output`] keeps it.
+    pub fn outputs(&self) -> AbsPath {
+        self.dir.path().join(super::sessions::outputs(&self.name))
     }
 
     /// Goes on from `at`; what was done after it is told by the summary. Returns the new entry's id.

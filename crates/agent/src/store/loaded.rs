@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use llm::Message;
+use llm::{AssistantMessage, Message};
 use serde::de::IgnoredAny;
 use workspace::StateLock;
 
@@ -255,20 +255,40 @@ impl LoadedSession {
         self.path().iter().filter(|entry| entry.kind == "tool_activation").flat_map(tools).collect()
     }
 
-    /// The model and the level of thinking that were set last on that way, if any were.
+    /// The model that was set or answered last on that way, as provider and id, and the level of thinking that was set last.
     pub fn last_settings(&self) -> (Option<(String, String)>, Option<llm::ThinkingLevel>) {
-        let (mut model, mut level) = (None, None);
-        for entry in self.path() {
-            match entry.kind.as_str() {
-                "model_change" | "thinking_level_change" => match self.body(entry) {
-                    Ok(EntryBody::ModelChange { provider, model: id }) => model = Some((provider, id)),
-                    Ok(EntryBody::ThinkingLevelChange(new)) => level = new,
-                    _ => {}
-                },
-                _ => {}
-            }
+        let path = self.path();
+        let mut levels = path.iter().rev().filter(|entry| entry.kind == "thinking_level_change");
+        let level = levels.find_map(|entry| match self.body(entry) {
+            Ok(EntryBody::ThinkingLevelChange(level)) => Some(level),
+            _ => None,
+        });
+        let model = path.iter().rev().find_map(|entry| match entry.kind.as_str() {
+            "model_change" => match self.body(entry) {
+                Ok(EntryBody::ModelChange { provider, model }) => Some((provider, model)),
+                _ => None,
+            },
+            _ => self.answer(entry).map(|answer| (answer.provider, answer.model)),
+        });
+        (model, level.flatten())
+    }
+
+    /// The newest answer on that way.
+    pub fn last_answer(&self) -> Option<AssistantMessage> {
+        self.path().into_iter().rev().find_map(|entry| self.answer(entry))
+    }
+
+    fn answer(&self, entry: &Entry) -> Option<AssistantMessage> {
+        if entry.kind != "message" {
+            return None;
         }
-        (model, level)
+        match self.body(entry) {
+            Ok(EntryBody::Message(message)) => match *message {
+                Message::Assistant(answer) => Some(answer),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// The names that were given to entries, by entry.

@@ -12,4 +12,4 @@ mod tests;
 pub use entry::{Entry, EntryBody, Header, VERSION, is_summary, summary_message, summary_text};
 pub use file::SessionFile;
 pub use loaded::{ContextItem, LoadedSession, TreeLine, parse};
-pub use sessions::{NewSession, SessionStore, SessionSummary, StoreError};
+pub use sessions::{NewSession, SessionStore, SessionSummary, StoreError, StoredFile};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use llm::Message;
+use serde_json::Value;
 use workspace::{ErrorCode, Redactor, StateDir, StateError, StateLock};
 
 use super::entry::{EntryBody, Header, VERSION, header_line};
@@ -58,6 +59,17 @@ pub struct SessionSummary {
     pub parent_session: Option<String>,
     /// The entry at which it left the parent.
     pub branch_point: Option<String>,
+}
+
+/// A session's file, as it is looked at without being read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredFile {
+    /// Its name within the store.
+    pub name: String,
+    /// When it was last written, in milliseconds since the Unix epoch.
+    pub modified_ms: u64,
+    /// Its bytes.
+    pub size: u64,
 }
 
 /// Why a session cannot be kept or found.
@@ -190,10 +202,25 @@ impl SessionStore {
         Ok(loaded)
     }
 
+    /// The session in the file of this name.
+    pub fn load_file(&self, name: &str) -> Result<LoadedSession, StoreError> {
+        read(&self.dir, name)
+    }
+
+    /// The files of all sessions, the oldest first.
+    pub fn files(&self) -> Result<Vec<StoredFile>, StoreError> {
+        let stored = |name: String| {
+            // One that was deleted meanwhile is none of them.
+            let (modified_ms, size) = self.dir.stat(&name)?;
+            Some(StoredFile { name, modified_ms, size })
+        };
+        Ok(self.names()?.into_iter().filter_map(stored).collect())
+    }
+
     /// All sessions, the last active first. What cannot be read is left out with a warning in the log.
     pub fn list(&self) -> Result<Vec<SessionSummary>, StoreError> {
         let mut summaries = Vec::new();
-        for file in self.files()? {
+        for file in self.names()? {
             match read(&self.dir, &file) {
                 Ok(session) => summaries.push(summary(&session)),
                 Err(error) => tracing::warn!(%error, "left a session out of the list"),
@@ -204,7 +231,8 @@ impl SessionStore {
     }
 
     /// A new session that begins as this one up to and including the entry `at` (else the selected one): the same entries, by the order in
-    /// which they follow each other. Returns its id; the parent stays as it is.
+    /// which they follow each other, but that a file with the whole of a result is one of its own. Returns its id; the parent stays
+    /// as it is.
     pub fn fork(&self, loaded: &LoadedSession, at: Option<&str>, cwd: &str) -> Result<String, StoreError> {
         let no_entry = |id: &str| StoreError::NoEntry { id: id.to_owned() };
         let branch_point = match at {
@@ -225,11 +253,25 @@ impl SessionStore {
             branch_point: branch_point.map(|entry| entry.id.clone()),
         });
         let mut text = header_line(&header);
+        let name = file_name(&header);
+        let (theirs, own) = (outputs(&loaded.file), outputs(&name));
+        let within_line = |folder: &str| {
+            let quoted = Value::from(self.dir.path().join(folder).to_string()).to_string();
+            format!("{}/", &quoted[1..quoted.len() - 1])
+        };
+        let (there, here) = (within_line(&theirs), within_line(&own));
         for entry in path.into_iter().rev() {
-            text.push_str(loaded.line(entry));
+            text.push_str(&loaded.line(entry).replace(&there, &here));
             text.push('\n');
         }
-        self.dir.write_atomic(&file_name(&header), text.as_bytes())?;
+        for output in self.dir.child(&theirs)?.list()? {
+            if text.contains(&format!("{here}{output}"))
+                && let Some(bytes) = self.dir.read(&format!("{theirs}/{output}"))?
+            {
+                self.dir.write_atomic(&format!("{own}/{output}"), &bytes)?;
+            }
+        }
+        self.dir.write_atomic(&name, text.as_bytes())?;
         Ok(header.id)
     }
 
@@ -248,7 +290,7 @@ impl SessionStore {
     }
 
     fn file_of(&self, id: &str) -> Result<String, StoreError> {
-        let files = self.files()?;
+        let files = self.names()?;
         let found: Vec<&String> = files.iter().filter(|file| matches_id(file, id)).collect();
         match found.as_slice() {
             [] => Err(StoreError::NotFound { id: id.to_owned() }),
@@ -260,7 +302,7 @@ impl SessionStore {
         }
     }
 
-    fn files(&self) -> Result<Vec<String>, StoreError> {
+    fn names(&self) -> Result<Vec<String>, StoreError> {
         let mut files = self.dir.list()?;
         files.retain(|name| name.ends_with(EXTENSION));
         files.sort();

@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use llm::StreamEvent;
 use serde_json::json;
 use workspace::{AbsPath, StateDir};
 
@@ -63,6 +64,33 @@ async fn secrets_reach_neither_the_file_nor_those_who_listen() {
     for seen in [told, written] {
         assert!(seen.contains("use [redacted:github-token]") && !seen.contains(key), "{seen}");
     }
+}
+
+#[tokio::test]
+async fn a_secret_that_comes_in_several_deltas_is_told_in_none() {
+    let key = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
+    let answer = json!({
+        "thinking": format!("I think {key} of it"),
+        "text": format!("it is {key}"),
+        "tool_calls": [call("a", "t", json!({"text": format!("say {key} please")}))],
+        "chunk": 7,
+    });
+    let (_, running) = setup(&[answer, text("done")]).tool(echo("t")).run().await;
+    assert!(running.session.close(DEADLINE).await);
+    let (mut thinking, mut said, mut called) = (String::new(), String::new(), String::new());
+    for envelope in running.events.envelopes.lock().unwrap().iter() {
+        let Event::MessageUpdate { update, .. } = &envelope.event else { continue };
+        match update {
+            StreamEvent::ThinkingDelta { delta, .. } => thinking.push_str(delta),
+            StreamEvent::TextDelta { delta, .. } => said.push_str(delta),
+            StreamEvent::ToolCallDelta { delta, .. } => called.push_str(delta),
+            StreamEvent::TextEnd { .. } => said.push('|'),
+            _ => {}
+        }
+    }
+    assert_eq!(thinking, "I think [redacted:github-token] of it");
+    assert_eq!(said, "it is [redacted:github-token]|done|", "what waits comes before the end of its block");
+    assert_eq!(called, "{\"text\":\"say [redacted:github-token] please\"}");
 }
 
 #[tokio::test]
@@ -309,6 +337,8 @@ async fn a_result_takes_a_quarter_of_the_window_at_most_and_its_whole_is_in_a_fi
     let whole = std::fs::read_to_string(&path).unwrap();
     assert_eq!(whole.lines().count(), 20_000);
     assert!(session.close(DEADLINE).await);
+    // What is forked has its own.
+    let fork = kept.store.fork(&kept.store.load(session.id()).unwrap(), None, "/p").unwrap();
     // What an unset variable leaves, and one letter, delete nothing.
     for short in ["", &session.id()[..1], &session.id()[..7]] {
         kept.store.delete(short).unwrap_err();
@@ -316,4 +346,12 @@ async fn a_result_takes_a_quarter_of_the_window_at_most_and_its_whole_is_in_a_fi
     assert!(std::path::Path::new(&path).exists());
     kept.store.delete(session.id()).unwrap();
     assert!(!std::path::Path::new(&path).exists(), "it goes with its session");
+    for text in said(&kept.store.load(&fork).unwrap()).iter().filter(|it| it.starts_with("line 0")) {
+        let (_, rest) = text.split_once("the whole is in ").unwrap();
+        let own = rest.split(" …]").next().unwrap();
+        assert!(own.contains(&fork), "{own}");
+        assert_eq!(std::fs::read_to_string(own).unwrap(), whole);
+    }
+    kept.store.delete(&fork).unwrap();
+    assert_eq!(std::fs::read_dir(kept.path.join("outputs")).unwrap().count(), 0);
 }

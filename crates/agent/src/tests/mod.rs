@@ -4,6 +4,7 @@
 mod behaviours;
 mod crash;
 mod discovery;
+mod embedding;
 mod flat;
 mod hooks;
 mod kept;
@@ -199,6 +200,10 @@ fn show(event: &Event) -> String {
             format!("compaction_end {kept} {}", if summary.is_some() { "made" } else { "failed" })
         }
         Event::TranscriptReplaced { messages } => format!("replaced {}", messages.len()),
+        Event::Plan { steps } => {
+            let steps: Vec<String> = steps.iter().map(|it| format!("{} {:?}", it.text, it.status)).collect();
+            format!("plan {}", steps.join(", "))
+        }
         Event::PermissionRequest { .. } => "ask".to_owned(),
         Event::PermissionResolved { .. } => "answer".to_owned(),
     }

@@ -1,10 +1,14 @@
 //! Turns that fail and are tried again, contexts that grow too large, and what the clocks end.
 
-use llm::{Message, ModelInfo};
+use llm::protocol::openai_completions::OpenAiCompletions;
+use llm::{Endpoint, Message, ModelInfo, RemoteModel};
 use serde_json::json;
+use testing::model::{ModelServer, Reply};
+use workspace::{AbsPath, StateDir};
 
 use super::*;
 use crate::compaction;
+use crate::store::SessionStore;
 use crate::{CompactionLimits, Retries, TerminationReason};
 
 fn broken(kind: &str) -> Value {
@@ -54,6 +58,27 @@ async fn b89_a_cancel_ends_the_wait() {
     };
     let (outcome, ()) = tokio::join!(running.prompt("go"), abort);
     assert_eq!((outcome.reason, running.model.unused()), (TerminationReason::Aborted, 1));
+}
+
+#[tokio::test]
+async fn a_request_that_is_made_again_is_told_to_its_end() {
+    let refused = || Reply::status(503).header("retry-after-ms", "1").body("busy");
+    let taken = [refused(), Reply::text("hello")];
+    for (replies, success) in [(taken.to_vec(), true), (vec![refused(), refused(), refused()], false)] {
+        let server = ModelServer::start(replies).await.unwrap();
+        let endpoint = Endpoint::new("local", &server.base_url(), "m");
+        let model = RemoteModel::new(Arc::new(OpenAiCompletions), endpoint);
+        let events = Arc::new(Recorder::default());
+        let session = Session::builder(Arc::new(model), Registry::default()).sink(events.clone()).build();
+        session.prompt("go").await;
+        let shown = events.shown();
+        let last = if success { "retry_end 1 true" } else { "retry_end 2 false" };
+        let ends: Vec<&String> = shown.iter().filter(|it| it.starts_with("retry_end")).collect();
+        assert_eq!(ends, [last], "{shown:?}");
+        let at = |line: &str| shown.iter().position(|it| it.starts_with(line)).unwrap();
+        assert!(at("retry ") < at("retry_end") && at("retry_end") < at("start Assistant"), "{shown:?}");
+        assert_eq!(server.unused(), 0);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,6 +147,113 @@ async fn the_context_is_put_into_fewer_words_before_it_is_too_large() {
     let state = running.session.state().borrow().clone();
     assert_eq!(state.messages.to_vec(), messages, "the state follows");
     assert!(!state.compacting);
+}
+
+#[test]
+fn less_is_reserved_and_kept_in_a_small_window() {
+    let usual = compaction::Limits::default();
+    assert_eq!(usual.within(128_000), usual);
+    for window in [8_000, 16_000, 32_000, 64_000] {
+        let limits = usual.within(window);
+        assert!(limits.reserve >= window / 5 && limits.keep >= window / 8, "{limits:?}");
+        // The instructions, a summary and what is kept leave room to go on.
+        let after = 3_000 + window / 8 + limits.keep;
+        assert!(after + window / 40 < limits.threshold(), "{window}: {after} of {}", limits.threshold());
+    }
+}
+
+/// A conversation of many prompts in a small window: what is sent always fits, and each summary holds the one before once.
+#[tokio::test]
+async fn small_windows_are_compacted_again_and_again() {
+    for window in [8_000, 16_000, 32_000] {
+        // Each prompt and answer together about a twentieth of the window.
+        let prompts = 60;
+        let words = "word ".repeat(usize::try_from(window).unwrap() / 25 / 2);
+        let script: String =
+            (0..prompts).map(|at| format!("{}\n", text(&format!("answer {at} {words}")))).collect();
+        let model = Arc::new(Rules(ScriptModel::parse("t", &script).unwrap()));
+        let compaction = CompactionLimits { window, ..CompactionLimits::default() };
+        let session = Session::builder(model.clone(), Registry::default())
+            .system("i".repeat(12_000))
+            .limits(Limits { compaction, ..Limits::default() })
+            .build();
+        let mut made = 0;
+        for at in 0..prompts {
+            let outcome = session.prompt(format!("prompt {at} {words}")).await;
+            assert_eq!(outcome.reason, TerminationReason::NoToolCalls);
+            let messages = session.messages().await.unwrap();
+            let tokens: u64 = messages.iter().map(compaction::estimate).sum();
+            assert!(tokens + 3_000 < window, "{tokens} tokens in a window of {window}");
+            let summary = messages[0].text();
+            if summary.contains("<summary>") {
+                made += 1;
+                assert_eq!(summary.matches("## Goal").count(), 1, "{summary}");
+                assert!(summary.contains("prompt 0 word"), "the goal stays: {summary}");
+                assert!(summary.len() < usize::try_from(window / 2).unwrap(), "{}", summary.len());
+            }
+        }
+        assert!(made > 10 && session.messages().await.unwrap().len() > 2, "{made}");
+    }
+}
+
+#[tokio::test]
+async fn an_overflow_before_our_own_count_is_full_is_helped() {
+    let overflow = json!({"error": "prompt is too long", "error_kind": "context_overflow"});
+    let script = [text("1"), text("2"), overflow, text("a summary"), text("ok")];
+    let compaction = CompactionLimits { window: 16_000, ..CompactionLimits::default() };
+    let running = setup(&script).limits(Limits { compaction, ..Limits::default() }).start();
+    running.prompt(&long("one")).await;
+    running.prompt(&long("two")).await;
+    let outcome = running.prompt(&long("three")).await;
+    assert_eq!((outcome.final_text.as_str(), running.model.unused()), ("ok", 0), "{outcome:?}");
+}
+
+/// Gives the key of its own count.
+#[derive(Default)]
+struct Keys(AtomicUsize);
+
+impl crate::Hooks for Arc<Keys> {
+    fn get_api_key<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Option<llm::ApiKey>> {
+        let count = self.0.fetch_add(1, Ordering::SeqCst) + 1;
+        Box::pin(async move { llm::ApiKey::new(&format!("key-{count}")) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_summary_is_asked_for_as_a_turn_is_tried_again_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = AbsPath::new(folder.path().canonicalize().unwrap()).unwrap();
+    let store = SessionStore::new(StateDir::new(path));
+    let summarized = json!({"text": "what was done", "usage": {"input": 10, "output": 5}});
+    let last = json!({"text": "ok", "usage": {"input": 3, "output": 4}});
+    let script = [text("1"), text("2"), text("3"), broken("network"), summarized, last];
+    let script: String = script.iter().map(|line| format!("{line}\n")).collect();
+    let model = Arc::new(ScriptModel::parse("test", &script).unwrap());
+    let events = Arc::new(Recorder::default());
+    let session = Session::builder(model.clone(), Registry::default())
+        .sink(events.clone())
+        .limits(keeping(100))
+        .hooks(Arc::new(Arc::new(Keys::default())))
+        .store(store.clone())
+        .build();
+    for word in ["one", "two", "three"] {
+        session.prompt(&*long(word)).await;
+    }
+    let outcome = session.prompt("four").await;
+    assert_eq!((outcome.final_text.as_str(), outcome.usage.total_tokens), ("ok", 22), "{outcome:?}");
+    let shown = events.shown();
+    assert!(shown.contains(&"retry 1 2000".to_owned()) && shown.contains(&"retry_end 1 true".to_owned()));
+    let requests = model.requests();
+    let (keys, id) = (requests.iter().map(|it| it.api_key.clone()), session.id());
+    let expected: Vec<Option<llm::ApiKey>> =
+        (1..=6).map(|at| llm::ApiKey::new(&format!("key-{at}"))).collect();
+    assert_eq!(keys.collect::<Vec<_>>(), expected);
+    assert!(requests.iter().all(|it| it.session_id == id && it.tap.is_some()));
+    assert!(session.close(DEADLINE).await);
+    let loaded = store.load(id).unwrap();
+    let entry = loaded.entries.iter().find(|entry| entry.kind == "usage").unwrap();
+    let entry: Value = serde_json::from_str(loaded.line(entry)).unwrap();
+    assert_eq!((&entry["kind"], &entry["usage"]["totalTokens"]), (&json!("compaction"), &json!(15)));
 }
 
 #[tokio::test]

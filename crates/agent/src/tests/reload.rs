@@ -35,6 +35,7 @@ async fn a_change_counts_from_the_next_turn_and_is_told() {
         tools: Some(Registry::new([Arc::new(echo("new")) as Arc<dyn Tool>]).unwrap()),
         changed: vec!["AGENTS.md".to_owned()],
         problems: vec!["a.md: line 3".to_owned()],
+        ..Change::default()
     };
     let script = [
         calls(&[call("c1", "old", json!({"text": "a"}))]),
@@ -51,6 +52,62 @@ async fn a_change_counts_from_the_next_turn_and_is_told() {
     assert_eq!(shown[told], r#"reloaded ["AGENTS.md"] ["a.md: line 3"]"#);
     assert_eq!(shown[told + 1], "turn_start 2", "{shown:#?}");
     assert_eq!(running.session.state().borrow().instructions, "new words");
+}
+
+#[tokio::test]
+async fn other_bounds_another_policy_and_another_model_count_from_the_next_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = workspace::AbsPath::new(folder.path().canonicalize().unwrap()).unwrap();
+    let policy = workspace::Policy::new(workspace::PolicyOptions {
+        mode: workspace::Mode::Prompt,
+        yes: false,
+        rules: Vec::new(),
+        exec: workspace::ExecOptions::default(),
+        trust: workspace::TrustStore::new(workspace::StateDir::new(root.join("state"))),
+        root,
+        state: None,
+    });
+    let tells = |name: &str| {
+        tool(name, |_, cx| {
+            Box::pin(async move {
+                let may = cx.policy().map_or("no policy", |_| "a policy");
+                cx.show_plan(vec![crate::PlanStep {
+                    text: may.to_owned(),
+                    status: crate::StepStatus::Active,
+                }])
+                .await;
+                ToolResult::text(may)
+            })
+        })
+    };
+    let other =
+        "{\"expect\": {\"tools\": [\"t\"]}, \"tool_calls\": [{\"name\": \"t\", \"arguments\": {}}]}\n"
+            .repeat(9);
+    let change = Change {
+        limits: Some(Limits { turns: 3, ..Limits::default() }),
+        policy: Some(Arc::new(policy)),
+        model: Some(Arc::new(ScriptModel::parse("other", &other).unwrap())),
+        changed: vec!["run.turn_limit".to_owned()],
+        ..Change::default()
+    };
+    let model =
+        Arc::new(ScriptModel::parse("test", &format!("{}\n", calls(&[call("c1", "t", json!({}))]))).unwrap());
+    let events = Arc::new(Recorder::default());
+    let tools = Registry::new([Arc::new(tells("t")) as Arc<dyn Tool>]).unwrap();
+    let looks = Mutex::new(vec![None, Some(change)]);
+    let session = Session::builder(model.clone(), tools)
+        .sink(events.clone())
+        .surroundings(Arc::new(Changing { looks }))
+        .build();
+    let running = Running { session, model, events };
+    let outcome = running.prompt("go").await;
+    assert_eq!((outcome.reason, outcome.turns), (crate::TerminationReason::TurnLimit, 3), "{outcome:?}");
+    let texts: Vec<String> = running.results(&outcome).into_iter().map(|(text, _)| text).collect();
+    assert_eq!(texts, ["no policy", "a policy", "a policy"]);
+    let shown = running.shown();
+    let plan = shown.iter().position(|line| line == "plan no policy Active").unwrap();
+    assert_eq!(shown[plan + 1], "tool_end c1", "{shown:#?}");
+    assert_eq!(running.session.state().borrow().plan[0].text, "a policy");
 }
 
 #[tokio::test]

@@ -87,13 +87,43 @@ async fn the_instructions_and_tools_are_in_every_request() {
     assert_eq!((outcome.final_text.as_str(), outcome.error), ("ok", None));
 }
 
+/// Tells where in memory the messages of each request are.
+struct Pointing {
+    model: ScriptModel,
+    seen: Mutex<Vec<(usize, usize)>>,
+}
+
+impl llm::Model for Pointing {
+    fn info(&self) -> &llm::ModelInfo {
+        self.model.info()
+    }
+    fn stream(&self, request: llm::Request, cancel: CancellationToken) -> llm::MessageStream {
+        let place = Arc::as_ptr(&request.messages) as usize;
+        self.seen.lock().unwrap().push((place, request.messages.len()));
+        self.model.stream(request, cancel)
+    }
+}
+
+#[tokio::test]
+async fn what_earlier_requests_had_is_not_copied_for_the_next_one() {
+    let turn = |at: usize| calls(&[call(&format!("c{at}"), "t", json!({}))]);
+    let broken = json!({"text": "half", "error": "it broke", "error_kind": "unavailable"});
+    let script: String =
+        [turn(0), broken, turn(1), turn(2), text("done")].map(|line| format!("{line}\n")).concat();
+    let model = ScriptModel::parse("t", &script).unwrap().forgetful();
+    let model = Arc::new(Pointing { model, seen: Mutex::default() });
+    let tools = Registry::new([Arc::new(echo("t")) as Arc<dyn Tool>]).unwrap();
+    tokio::time::pause();
+    let outcome = Session::builder(model.clone(), tools).build().prompt("go").await;
+    assert_eq!(outcome.error, None);
+    let seen = model.seen.lock().unwrap().clone();
+    let lengths: Vec<usize> = seen.iter().map(|(_, length)| *length).collect();
+    assert_eq!(lengths, [1, 3, 3, 5, 7], "what failed is not sent");
+    assert!(seen.iter().all(|(place, _)| *place == seen[0].0), "{seen:?}");
+}
+
 pub(super) fn cx(events: Emitter) -> ToolCx {
-    let gate = Gate {
-        policy: None,
-        approver: Arc::new(workspace::Nobody),
-        invoked: false,
-        nobody_to_ask: AtomicBool::new(false),
-    };
+    let gate = Gate::new(None, Arc::new(workspace::Nobody), false);
     let open = Arc::new(AtomicBool::new(false));
     ToolCx::in_run(
         "c",

@@ -18,6 +18,8 @@ pub struct Member {
     pub facts: Facts,
     /// The program as it was told.
     pub told: View,
+    /// It was told by the hub that the program runs on, which the adapter may still tell itself.
+    pub foretold: bool,
     /// Under which number it is sent the next message.
     pub next: i64,
     /// Requests that wait until the adapter is there.

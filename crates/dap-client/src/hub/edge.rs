@@ -153,6 +153,17 @@ impl Edge {
         self.act(Act::Take(Input::ChildOver { configuration })).await;
     }
 
+    /// The program is about to be launched again: persons are told of the end with [`Edge::relaunched`],
+    /// which must come.
+    pub(crate) async fn relaunching(&self) {
+        self.act(Act::Take(Input::Relaunching)).await;
+    }
+
+    /// It was launched again and is joined by `configuration`, or it was not.
+    pub(crate) async fn relaunched(&self, configuration: Option<Value>) {
+        self.act(Act::Take(Input::Relaunched { configuration })).await;
+    }
+
     /// Ends the hub: whoever is there is told.
     pub async fn close(&self, why: &str) {
         self.act(Act::Close(why.to_owned())).await;
@@ -228,7 +239,7 @@ impl Actor {
         while let Some(act) = inputs.recv().await {
             let (input, last) = match act {
                 Act::Take(input) => {
-                    let last = matches!(input, Input::Gone { .. });
+                    let last = matches!(input, Input::Gone { .. } | Input::Relaunched { .. });
                     (input, last)
                 }
                 Act::Join(client, sender) => {
@@ -244,7 +255,7 @@ impl Actor {
                 *it = shared;
                 changed
             });
-            if last {
+            if last && !self.hub.is_relaunching() {
                 break;
             }
         }

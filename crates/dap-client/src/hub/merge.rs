@@ -455,7 +455,8 @@ fn is_plain(text: &str) -> bool {
             _ => {}
         }
     }
-    open.is_empty() && !text.contains("//") && !text.contains("/*")
+    // CodeLLDB reads `/nat` and the like at the beginning.
+    open.is_empty() && !text.contains("//") && !text.contains("/*") && !text.trim_start().starts_with('/')
 }
 
 #[cfg(test)]
@@ -561,7 +562,7 @@ mod tests {
         for plain in ["a", "f(x)[1] == 'a)'", "x > \"#\""] {
             assert!(is_plain(plain), "{plain}");
         }
-        for other in ["a)", "(a", "a; b", "a # b", "'a", "a // b"] {
+        for other in ["a)", "(a", "a; b", "a # b", "'a", "a // b", "/nat a"] {
             assert!(!is_plain(other), "{other}");
         }
     }

@@ -72,6 +72,8 @@ pub struct Shared {
 pub struct Options {
     /// How the debugged language writes "or" between two conditions; without it they are not joined.
     pub or: Option<String>,
+    /// Its output may hold marks of ours, which are for the agent alone.
+    pub marks: bool,
     /// One spelling for a path, so that two names of one file are one source.
     pub same: Box<dyn Fn(&str) -> String + Send>,
     /// Answers `pilcrow/session`, with the state.
@@ -139,6 +141,14 @@ pub enum Input {
     ChildOver {
         /// The launch configuration that was given for it.
         configuration: Value,
+    },
+    /// The program is about to be launched again under another adapter: persons stay until they can be told
+    /// where it is then.
+    Relaunching,
+    /// It was, or was not.
+    Relaunched {
+        /// The launch configuration that joins it; none where it failed.
+        configuration: Option<Value>,
     },
     /// A request that ends the program has had its time.
     Late {

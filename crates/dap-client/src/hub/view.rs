@@ -117,6 +117,10 @@ impl View {
         if let Some((at, all)) = self.stops.iter().rev().find(of_all).cloned() {
             let own = |stops: &[(u64, Value)], id: i64| stops.iter().any(|(_, stop)| stop["threadId"] == id);
             let others: Vec<i64> = self.live.iter().copied().filter(|id| !own(&self.stops, *id)).collect();
+            // A thread that stood already was told to stand once more.
+            for (own, _) in self.stops.iter_mut().filter(|(own, _)| *own < at) {
+                *own = at;
+            }
             for (_, stop) in self.stops.iter_mut().filter(|(at, _)| *at < mark) {
                 stop["allThreadsStopped"] = json!(false);
             }
@@ -173,6 +177,20 @@ mod tests {
         view.stopped(stop(2, false));
         view.continued(Some(1), true, mark);
         assert_eq!(view.stopped_threads(), BTreeSet::from([2]));
+    }
+
+    /// All ran on and stopped again before that was answered, and one ran on alone: the late answer of the
+    /// first says nothing of the others.
+    #[test]
+    fn a_late_answer_lets_nobody_run_who_stopped_again() {
+        let mut view = View { live: BTreeSet::from([1, 2, 3]), ..View::default() };
+        view.stopped(stop(1, true));
+        let all = view.now();
+        view.stopped(stop(1, true));
+        let one = view.now();
+        view.continued(Some(1), false, one);
+        view.continued(Some(1), true, all);
+        assert_eq!(view.stopped_threads(), BTreeSet::from([2, 3]));
     }
 
     #[test]

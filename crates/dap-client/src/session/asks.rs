@@ -9,6 +9,9 @@ use crate::error::DapError;
 use crate::output::Since;
 use crate::state::{Input, Need, State, WrongState};
 
+/// The nearest that an adapter has which takes no such breakpoint.
+const PLAIN: &str = "set a plain breakpoint and look at each stop";
+
 impl Session {
     /// The breakpoints as they are.
     pub fn breakpoints(&self) -> Breakpoints {
@@ -33,20 +36,20 @@ impl Session {
         };
         let outcome = async {
             for path in after.paths() {
-                if before.source_arguments(&path) != after.source_arguments(&path) {
+                if before.source_arguments(&path, None) != after.source_arguments(&path, None) {
                     self.send_source(&path, clock).await?;
                 }
             }
-            if before.function_arguments() != after.function_arguments() {
+            if before.function_arguments(None) != after.function_arguments(None) {
                 self.send_functions(clock).await?;
             }
             if before.exceptions != after.exceptions {
                 self.send_exceptions(clock).await?;
             }
-            if before.data_arguments() != after.data_arguments() {
+            if before.data_arguments(None) != after.data_arguments(None) {
                 self.send_data(clock).await?;
             }
-            if before.instruction_arguments() != after.instruction_arguments() {
+            if before.instruction_arguments(None) != after.instruction_arguments(None) {
                 self.send_instructions(clock).await?;
             }
             Ok(())
@@ -59,42 +62,70 @@ impl Session {
     }
 
     pub(super) async fn send_source(&self, path: &AbsPath, clock: &Clock) -> Result<(), DapError> {
-        let arguments = {
-            let core = self.inner.core();
-            for (breakpoint, _) in core.breakpoints.list().filter(|(it, _)| it.path == *path) {
-                let needs = [
-                    (&breakpoint.condition, "supportsConditionalBreakpoints", "stop on a condition"),
-                    (&breakpoint.hit, "supportsHitConditionalBreakpoints", "count hits"),
-                    (&breakpoint.log, "supportsLogPoints", "write log messages"),
-                ];
-                for (wanted, capability, what) in needs {
-                    if wanted.is_some() && core.capabilities[capability] != true {
-                        let nearest = "set a plain breakpoint and look at each stop".to_owned();
-                        return Err(self.lacks(what, Some(nearest)));
-                    }
-                }
+        let all = self.breakpoints();
+        for (it, _) in all.list().filter(|(it, _)| it.path == *path) {
+            self.takes(it.condition.as_ref(), it.hit.as_ref())?;
+            if it.log.is_some() && !self.can("supportsLogPoints") {
+                return Err(self.lacks("write log messages", Some(PLAIN.to_owned())));
             }
-            core.breakpoints.source_arguments(path)
-        };
+        }
+        let arguments = self.inner.core().breakpoints.source_arguments(path, self.adapter.quirks.hits);
         let body = self.ask("setBreakpoints", arguments, Need::NotTerminated, clock).await?;
         self.inner.core().breakpoints.source_answer(path, &body);
         Ok(())
+    }
+
+    /// Whether the adapter takes this condition and hit count of a breakpoint.
+    pub(super) fn takes(&self, condition: Option<&String>, hit: Option<&String>) -> Result<(), DapError> {
+        let needs = [
+            (condition, "supportsConditionalBreakpoints", "stop on a condition"),
+            (hit, "supportsHitConditionalBreakpoints", "count hits"),
+        ];
+        for (wanted, capability, what) in needs {
+            if wanted.is_some() && !self.can(capability) {
+                return Err(self.lacks(what, Some(PLAIN.to_owned())));
+            }
+        }
+        match (self.adapter.quirks.hits, hit) {
+            (Some(hits), Some(hit)) if hits.sent(hit).is_none() => {
+                let nearest = "write a number, the pass from which on it stops".to_owned();
+                Err(self.lacks(&format!("read the hit count `{hit}`"), Some(nearest)))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) async fn send_functions(&self, clock: &Clock) -> Result<(), DapError> {
         if !self.can("supportsFunctionBreakpoints") {
             return Err(self.lacks("stop at functions by name", Some("name the file and line".to_owned())));
         }
-        let conditions =
-            self.inner.core().breakpoints.functions().iter().any(|(it, _)| it.condition.is_some());
-        if conditions && !self.can("supportsConditionalBreakpoints") {
-            let nearest = "set it without a condition and look at each stop".to_owned();
-            return Err(self.lacks("stop on a condition", Some(nearest)));
+        for (it, _) in self.breakpoints().functions() {
+            self.takes(it.condition.as_ref(), it.hit.as_ref())?;
         }
-        let arguments = self.inner.core().breakpoints.function_arguments();
+        let arguments = self.inner.core().breakpoints.function_arguments(self.adapter.quirks.hits);
         let body = self.ask("setFunctionBreakpoints", arguments, Need::NotTerminated, clock).await?;
         self.inner.core().breakpoints.function_answer(&body);
         Ok(())
+    }
+
+    /// The exception filters in force: those asked for, else the definition's, else the adapter's own choice.
+    pub fn filters(&self) -> Vec<String> {
+        let core = self.inner.core();
+        let offered = core.capabilities["exceptionBreakpointFilters"].as_array().map(Vec::as_slice);
+        let offered: Vec<(&str, bool)> = offered
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|it| Some((it["filter"].as_str()?, it["default"] == true)))
+            .collect();
+        if let Some(wanted) = &core.breakpoints.exceptions {
+            return wanted.clone();
+        }
+        let own = &self.adapter.exceptions;
+        let on = offered.iter().filter(|(name, default)| match own.is_empty() {
+            true => *default,
+            false => own.iter().any(|it| it == name),
+        });
+        on.map(|(name, _)| (*name).to_owned()).collect()
     }
 
     pub(super) async fn send_exceptions(&self, clock: &Clock) -> Result<(), DapError> {
@@ -106,6 +137,8 @@ impl Session {
         let names: Vec<&str> = offered.iter().filter_map(|it| it["filter"].as_str()).collect();
         let wanted_names = wanted.iter().flatten().map(|it| conditional(it).0);
         if let Some(unknown) = wanted_names.into_iter().find(|name| !names.contains(name)) {
+            let panic = (!self.adapter.quirks.panics.is_empty()).then_some("panic");
+            let names: Vec<&str> = names.iter().copied().chain(panic).collect();
             let known = if names.is_empty() { "it has no filters".to_owned() } else { names.join(", ") };
             return Err(
                 self.lacks(&format!("stop at exceptions `{unknown}`"), Some(format!("there are: {known}")))
@@ -114,12 +147,7 @@ impl Session {
         if names.is_empty() {
             return Ok(());
         }
-        let own = self.adapter.exceptions.iter().filter(|it| names.contains(&it.as_str())).cloned();
-        let filters = wanted.or_else(|| (!self.adapter.exceptions.is_empty()).then(|| own.collect()));
-        let filters = filters.unwrap_or_else(|| {
-            let on = offered.iter().filter(|it| it["default"] == true);
-            on.filter_map(|it| it["filter"].as_str().map(str::to_owned)).collect()
-        });
+        let filters = self.filters();
         let (mut plain, mut options) = (Vec::new(), Vec::new());
         for filter in &filters {
             let (name, condition) = conditional(filter);
@@ -166,14 +194,24 @@ impl Session {
         clock: &Clock,
     ) -> Result<(), DapError> {
         self.in_control(command)?;
-        // From here on a person who takes control is news.
-        self.control_taken();
         let thread = self.thread(command, thread, clock).await?;
         arguments["threadId"] = json!(thread);
+        self.run_raw(command, arguments, clock).await.map(drop)
+    }
+
+    /// [`Self::run_with`] with the arguments as they are, for any request that [`runs_on`]; the answer's body.
+    ///
+    /// # Errors
+    /// [`DapError`]; refused by the adapter, the program is still stopped.
+    pub async fn run_raw(&self, command: &str, arguments: Value, clock: &Clock) -> Result<Value, DapError> {
+        self.in_control(command)?;
+        // From here on a person who takes control is news.
+        self.control_taken();
         // Before it is sent: the next stop may come before the answer.
         {
             let core = self.inner.core();
-            core.machine.check(command, Need::Stopped)?;
+            let need = if command == "restart" { Need::NotTerminated } else { Need::Stopped };
+            core.machine.check(command, need)?;
         }
         self.inner.take(Input::Resuming);
         let answer = self.ask(command, arguments, Need::NotTerminated, clock).await;
@@ -183,8 +221,8 @@ impl Session {
                 Err(error)
             }
             // It may have ended before it answered, which is what a last step does.
-            Err(DapError::Crashed { .. } | DapError::WrongState(_)) if self.ended_well() => Ok(()),
-            other => other.map(drop),
+            Err(DapError::Crashed { .. } | DapError::WrongState(_)) if self.ended_well() => Ok(Value::Null),
+            other => other,
         }
     }
 
@@ -363,7 +401,9 @@ impl Session {
             Some(_) => self.frame("evaluate", frame).map(|(epoch, frame)| (epoch, Some(frame)))?,
             None => (self.inner.core().machine.epoch(), None),
         };
-        let arguments = json!({ "expression": expression, "frameId": frame_reference, "context": context });
+        let quoted = self.adapter.quirks.shell && context != "repl" && is_expansion(expression);
+        let sent = if quoted { format!("\"{}\"", expression.trim()) } else { expression.to_owned() };
+        let arguments = json!({ "expression": sent, "frameId": frame_reference, "context": context });
         let body = self.ask("evaluate", arguments, Need::Stopped, clock).await?;
         let mut core = self.inner.core();
         let mut value = variable(&mut core, epoch, &body, "result", "");
@@ -432,6 +472,15 @@ impl Session {
     }
 }
 
+/// Whether an expression of a shell is one expansion and nothing else: not in quotes it is split into words
+/// and stands for names of files.
+fn is_expansion(expression: &str) -> bool {
+    let Some(rest) = expression.trim().strip_prefix('$') else { return false };
+    let is_name = |it: &str| it.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !it.is_empty();
+    let braced = rest.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
+    is_name(rest) || braced.is_some_and(|it| !it.contains(['"', '{', '}', '`', '\\']))
+}
+
 /// An answer that came after the program ran on is about nothing.
 fn current(machine: &crate::state::Machine, epoch: u64, command: &str) -> Result<(), DapError> {
     machine.check(command, Need::Stopped)?;
@@ -470,5 +519,20 @@ pub(super) fn variable(
         variables,
         count: count(it),
         expression,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_expansion;
+
+    #[test]
+    fn an_expansion_of_a_shell_is_told_from_what_holds_one() {
+        for one in ["$f", " $1 ", "${f}", "${a[1]}", "${f%.sh}"] {
+            assert!(is_expansion(one), "{one}");
+        }
+        for other in ["f", "\"$f\"", "$f $g", "$f.sh", "$(f)", "${f}${g}", "${f:-\"a\"}", "$", "[[ $f ]]"] {
+            assert!(!is_expansion(other), "{other}");
+        }
     }
 }

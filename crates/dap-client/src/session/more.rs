@@ -302,15 +302,48 @@ impl Session {
         let body = self.ask("dataBreakpointInfo", arguments, Need::Stopped, clock).await?;
         let said = body["description"].as_str().unwrap_or(name).to_owned();
         match body["dataId"].as_str() {
-            Some(id) => Ok(DataBreakpoint { id: id.to_owned(), label: said }),
+            Some(id) => {
+                let (id, name, access) = (id.to_owned(), name.to_owned(), self.access(id, None)?);
+                Ok(DataBreakpoint { id, name, label: said, access, ..DataBreakpoint::default() })
+            }
             None => Err(DapError::Invalid(format!("{name} cannot be watched: {said}"))),
+        }
+    }
+
+    /// How data that the adapter named in this session as `id` is watched: as `wanted`, else where it is
+    /// written, else as it can be.
+    ///
+    /// # Errors
+    /// [`DapError`]: it named no such data, or cannot watch it so.
+    pub fn access(&self, id: &str, wanted: Option<&str>) -> Result<String, DapError> {
+        let known = self.inner.core().named.get(id).cloned();
+        // lldb-dap 19 answers nothing any more after one that it does not know.
+        let Some(known) = known else {
+            let name = &self.adapter.name;
+            let message = format!(
+                "{name} named no data `{id}` in this session; give the `name` of a variable or expression"
+            );
+            return Err(DapError::Invalid(message));
+        };
+        let can = |access: &str| known.is_empty() || known.iter().any(|it| it == access);
+        match wanted {
+            Some(wanted) if can(wanted) => Ok(wanted.to_owned()),
+            Some(wanted) => {
+                let nearest = format!("`access` can be: {}", known.join(", "));
+                Err(self.lacks(&format!("stop at a {wanted} of it"), Some(nearest)))
+            }
+            None if can("write") => Ok("write".to_owned()),
+            None => Ok(known.first().cloned().unwrap_or_default()),
         }
     }
 
     pub(super) async fn send_data(&self, clock: &Clock) -> Result<(), DapError> {
         let nearest = "`trace` shows the changes of an expression";
         self.needs("supportsDataBreakpoints", "stop where data changes", nearest)?;
-        let arguments = self.inner.core().breakpoints.data_arguments();
+        for (it, _) in self.breakpoints().data() {
+            self.takes(it.condition.as_ref(), it.hit.as_ref())?;
+        }
+        let arguments = self.inner.core().breakpoints.data_arguments(self.adapter.quirks.hits);
         let body = self.ask("setDataBreakpoints", arguments, Need::NotTerminated, clock).await?;
         self.inner.core().breakpoints.data_answer(&body);
         Ok(())
@@ -319,7 +352,10 @@ impl Session {
     pub(super) async fn send_instructions(&self, clock: &Clock) -> Result<(), DapError> {
         let nearest = "set it on a line or a function";
         self.needs("supportsInstructionBreakpoints", "stop at instructions", nearest)?;
-        let arguments = self.inner.core().breakpoints.instruction_arguments();
+        for (it, _) in self.breakpoints().instructions() {
+            self.takes(it.condition.as_ref(), it.hit.as_ref())?;
+        }
+        let arguments = self.inner.core().breakpoints.instruction_arguments(self.adapter.quirks.hits);
         let body = self.ask("setInstructionBreakpoints", arguments, Need::NotTerminated, clock).await?;
         self.inner.core().breakpoints.instruction_answer(&body);
         Ok(())
@@ -327,6 +363,6 @@ impl Session {
 
     /// A breakpoint on an instruction, for [`Self::change_breakpoints`].
     pub fn at_instruction(reference: &str, offset: i64) -> InstructionBreakpoint {
-        InstructionBreakpoint { reference: reference.to_owned(), offset }
+        InstructionBreakpoint { reference: reference.to_owned(), offset, condition: None, hit: None }
     }
 }

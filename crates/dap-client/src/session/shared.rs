@@ -1,7 +1,9 @@
 //! A session that a person has joined: who has control, who ended it, what is left when the agent stops.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use serde_json::{Value, json};
 use tokio_util::task::TaskTracker;
 use workspace::{AbsPath, RunId, StateDir};
 
@@ -27,6 +29,32 @@ impl Session {
             Ok(door) => drop(self.door.set(door)),
             Err(error) => tracing::warn!(session = self.id, "no other process can join it: {error}"),
         }
+    }
+
+    /// The names under which it was launched before, oldest first.
+    fn names(&self) -> Vec<String> {
+        let former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
+        former.iter().map(|(name, _)| name.clone()).chain([self.id.clone()]).collect()
+    }
+
+    /// It came after `before`: whoever asks for that one is led here.
+    pub(crate) fn comes_after(&self, before: &Self, folder: Option<&StateDir>, tracker: &TaskTracker) {
+        let lead = |name: &String| match folder.map(|folder| Door::open(folder, name, &self.hub, tracker)) {
+            Some(Err(error)) => {
+                tracing::warn!(session = self.id, "{name} does not lead to it: {error}");
+                None
+            }
+            Some(Ok(door)) => Some(door),
+            None => None,
+        };
+        let former = before.names().into_iter().map(|name| (name.clone(), lead(&name))).collect();
+        *self.former.lock().unwrap_or_else(PoisonError::into_inner) = former;
+    }
+
+    /// What an editor is given to join it.
+    pub(crate) fn configuration(&self) -> Value {
+        json!({ "name": self.title, "type": "pilcrow", "request": "attach", "session": self.id,
+            "pipe": self.door().map(|it| it.to_string()) })
     }
 
     /// Says which run started it, for [`crate::Sessions::stop`]. The first word stays.

@@ -17,6 +17,10 @@ fn asks(seq: i64, command: &str, arguments: Value) -> Step {
 
 /// A launcher whose program runs in a child session that stops at once.
 fn with_child() -> Bench {
+    with_child_over("connect", &["--port", "${port}"])
+}
+
+fn with_child_over(transport: &str, args: &[&str]) -> Bench {
     let mut child = Script::new()
         .on(
             "launch",
@@ -30,8 +34,19 @@ fn with_child() -> Bench {
     // The record is one file for both.
     child.capabilities = script.capabilities.clone();
     script.child = Some(Box::new(child));
-    let more = "transport.kind = \"connect\"\nquirks.launcher = true";
-    Bench::with(script, more, &["--port", "${port}"])
+    let more = format!("transport.kind = \"{transport}\"\nquirks.launcher = true");
+    Bench::with(script, &more, args)
+}
+
+#[tokio::test]
+async fn a_child_session_at_the_same_socket() {
+    let bench = with_child_over("socket", &["--socket", "${socket}"]);
+    let root = bench.start().await;
+    let child = bench.sessions.settled(&root, &clock()).await.unwrap();
+    assert_eq!((child.id.as_str(), child.parent.as_deref()), ("debug-2", Some("debug-1")));
+    assert!(matches!(child.state(), State::Stopped(_)));
+    bench.sessions.terminate(&child, &clock()).await;
+    assert!(!bench.adapter_lives());
 }
 
 #[tokio::test]
@@ -54,6 +69,19 @@ async fn a_child_session_is_what_is_debugged() {
     bench.sessions.terminate(&child, &clock()).await;
     assert_eq!((root.state().name(), child.state().name()), ("terminated", "terminated"));
     assert!(!bench.adapter_lives());
+}
+
+/// D8: whoever has joined the launcher is asked to join what it launches.
+#[tokio::test]
+async fn a_person_is_asked_to_join_a_child_session() {
+    let bench = with_child();
+    let root = bench.start().await;
+    let mut person = crate::hub::Person::joined_for_children(&root).await;
+    let asked = person.asked("startDebugging").await;
+    assert_eq!(asked["request"], "attach");
+    assert_eq!(asked["configuration"]["session"], "debug-2", "{asked}");
+    let child = bench.sessions.settled(&root, &clock()).await.unwrap();
+    bench.sessions.terminate(&child, &clock()).await;
 }
 
 #[tokio::test]

@@ -3,14 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dap_client::hub::{Controller, Envelope, Kind};
-use dap_client::{DapError, Session, State};
+use dap_client::hub::{Controller, Envelope, Kind, sockets};
+use dap_client::{Client, Clock, DapError, Handler, NoRuns, Session, State};
+use futures_util::future::BoxFuture;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use testing::dap_schema::Schema;
 use testing::debug_adapter::{Script, Step};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio_util::bytes::BytesMut;
 use tokio_util::codec::{Decoder, Encoder};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use wire::{Frame, Framing, Limits, MessageCodec};
 use workspace::StateDir;
 
@@ -42,6 +46,20 @@ impl Person {
 
     pub async fn joined(session: &Session) -> Self {
         Self::joined_as(session, json!({"adapterID": "pilcrow", "supportsRunInTerminalRequest": true})).await
+    }
+
+    /// One that starts child sessions of its own.
+    pub async fn joined_for_children(session: &Session) -> Self {
+        Self::joined_as(session, json!({"adapterID": "pilcrow", "supportsStartDebuggingRequest": true})).await
+    }
+
+    /// The arguments of a request of the adapter, which is answered.
+    pub async fn asked(&mut self, command: &str) -> Value {
+        let asked = self.wait(command, |it| it.kind == Kind::Request && it.name == command).await;
+        let mut answer = Envelope::answer(command, Value::Null);
+        answer.set("request_seq", &asked.value("seq"));
+        self.send(answer).await;
+        asked.content()
     }
 
     async fn joined_as(session: &Session, about: Value) -> Self {
@@ -110,6 +128,13 @@ impl Person {
         tokio::time::timeout(LONG, async { while self.more().await {} }).await.unwrap();
     }
 
+    /// All output that it was told, until the end.
+    pub async fn wrote(mut self) -> Vec<String> {
+        self.end().await;
+        let output = self.got.iter().filter(|it| it.name == "output");
+        output.filter_map(|it| Some(it.content()["output"].as_str()?.to_owned())).collect()
+    }
+
     fn names(&self) -> Vec<String> {
         self.got.iter().map(|it| it.name.clone()).collect()
     }
@@ -153,6 +178,94 @@ async fn d1_a_step_of_the_agent_is_seen_by_the_person() {
     assert_eq!(theirs["stackFrames"][0]["line"], json!(ours[0].line), "both see the same line");
     assert_eq!(theirs["stackFrames"][0]["id"], 1000, "the adapter's own number");
     session.terminate(&clock()).await;
+}
+
+/// An adapter may tell that the program runs on, before its answer or after it, or leave it to the answer.
+#[tokio::test]
+async fn each_run_is_told_once_to_those_who_did_not_ask() {
+    let told = || Step::event("continued", json!({"threadId": 1, "allThreadsContinued": true}));
+    for steps in [
+        vec![Step::Body(json!({})), told(), Step::stopped("step")],
+        vec![told(), Step::Body(json!({})), Step::stopped("step")],
+        vec![told(), Step::stopped("step"), Step::Body(json!({}))],
+        vec![Step::Body(json!({})), Step::stopped("step")],
+        vec![Step::stopped("step"), Step::Body(json!({}))],
+    ] {
+        let bench = Bench::new(stops_at_start().on("next", steps.clone()));
+        let session = bench.start().await;
+        settled(&session).await;
+        let mut person = Person::joined(&session).await;
+        person.event("stopped").await;
+        for round in 1..=2 {
+            session.run("next", None, &clock()).await.unwrap();
+            settled(&session).await;
+            person.event("stopped").await;
+            person.ask("threads", json!({})).await;
+            assert_eq!(person.count("continued"), round, "{steps:?}: {:?}", person.names());
+        }
+        session.terminate(&clock()).await;
+    }
+}
+
+/// What an adapter cannot restart is launched again; a person goes on there.
+#[tokio::test]
+async fn who_has_joined_is_led_to_a_program_that_is_launched_again() {
+    let bench = Bench::new(stops_at_start());
+    let folder = StateDir::new(bench.root.join("run"));
+    bench.sessions.announce(folder.clone());
+    let session = bench.start().await;
+    settled(&session).await;
+    let mut person = Person::joined(&session).await;
+    person.event("stopped").await;
+    let again = bench.sessions.relaunch(&session, Arc::new(NoRuns), &clock()).await.unwrap();
+    settled(&again).await;
+    let told = person.event("terminated").await.content();
+    assert_eq!((person.count("terminated"), &told["restart"]["session"]), (1, &json!("debug-2")), "{told}");
+    assert_eq!(told["restart"]["pipe"], json!(again.door().unwrap().to_string()));
+    person.end().await;
+    // By the old name too, and after another time.
+    let third = bench.sessions.relaunch(&again, Arc::new(NoRuns), &clock()).await.unwrap();
+    settled(&third).await;
+    for name in ["debug-1", "debug-2", "debug-3"] {
+        let sockets = sockets(&folder).unwrap();
+        let found = sockets.iter().find(|it| it.session == name).unwrap();
+        let (reader, writer) = wire::local::Stream::connect(found.path.as_path()).await.unwrap().split();
+        let tracker = TaskTracker::new();
+        let client = Client::spawn(name, reader, writer, Arc::new(Nobody), &tracker);
+        let about = client.request("pilcrow/session", json!({}), LONG, &CancellationToken::new()).await;
+        let about: Value = serde_json::from_str(about.unwrap().get()).unwrap();
+        assert_eq!(about["session"], "debug-3", "{name}");
+        client.close("it was asked");
+    }
+    bench.sessions.terminate(&third, &clock()).await;
+    drop((session, again, third));
+    assert!(!bench.adapter_lives());
+}
+
+#[tokio::test]
+async fn who_has_joined_is_told_of_the_end_where_it_cannot_be_launched_again() {
+    let bench = Bench::new(stops_at_start());
+    let session = bench.start().await;
+    settled(&session).await;
+    let mut person = Person::joined(&session).await;
+    person.event("stopped").await;
+    let gone = Clock::new(Duration::ZERO, &CancellationToken::new());
+    assert!(bench.sessions.relaunch(&session, Arc::new(NoRuns), &gone).await.is_err());
+    let told = person.event("terminated").await.content();
+    assert!(told["restart"].is_null(), "{told}");
+    person.end().await;
+    assert_eq!(person.count("terminated"), 1);
+    bench.sessions.shutdown(LONG).await;
+}
+
+struct Nobody;
+
+impl Handler for Nobody {
+    fn event(&self, _: &str, _: Option<&RawValue>) {}
+
+    fn request(&self, _: &str, _: Option<&RawValue>) -> BoxFuture<'static, Result<Value, String>> {
+        Box::pin(std::future::ready(Err("nobody is asked".to_owned())))
+    }
 }
 
 #[tokio::test]
@@ -361,7 +474,9 @@ async fn d6_a_crash_of_the_adapter_is_told_to_both_at_once() {
     assert!(answer.value("body")["error"]["format"].as_str().unwrap().contains("adapter is gone"));
     person.event("terminated").await;
     person.end().await;
-    let State::Terminated(end) = settled(&session).await else { panic!("it is over") };
+    // What it said last is waited for.
+    tokio::time::timeout(LONG, session.over()).await.unwrap();
+    let State::Terminated(end) = session.state() else { panic!("it is over") };
     assert!(end.failure.is_some_and(|why| why.contains("oh no")));
 }
 

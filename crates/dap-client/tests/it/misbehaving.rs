@@ -134,6 +134,61 @@ async fn no_exited_before_the_end() {
 }
 
 #[tokio::test]
+async fn output_behind_the_goodbye() {
+    let script = Script::new()
+        .on(
+            "configurationDone",
+            [
+                Step::Body(json!({})),
+                Step::event("exited", json!({"exitCode": 0})),
+                Step::event("terminated", Value::Null),
+            ],
+        )
+        .on("disconnect", [Step::Body(json!({})), Step::DelayMs(50), Step::output("last words")]);
+    let bench = Bench::new(script);
+    let session = bench.start().await;
+    settled(&session).await;
+    assert_eq!(session.output(0).pieces[0].text, "last words\n");
+}
+
+/// gdb reads what its program writes in a thread of its own, by lines.
+#[tokio::test]
+async fn output_of_a_thread_of_its_own() {
+    let late = |line: &str| {
+        let output = format!("{line}${{arguments.expression}}\n");
+        [
+            Step::Body(json!({"result": "", "variablesReference": 0})),
+            Step::DelayMs(50),
+            Step::event("output", json!({"category": "stdout", "output": output})),
+        ]
+    };
+    let script = Script::new()
+        .on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")])
+        .on("evaluate", late("before the stop"))
+        .on("evaluate", late("the end"))
+        .on(
+            "continue",
+            [
+                Step::Body(json!({})),
+                Step::event("exited", json!({"exitCode": 0})),
+                Step::event("terminated", Value::Null),
+            ],
+        );
+    let bench = Bench::with(script, "quirks.marks = \"${mark}\"", &[]);
+    let session = bench.start().await;
+    bench.sessions.settled(&session, &clock()).await.unwrap();
+    let text = |session: &dap_client::Session| {
+        session.output(0).pieces.into_iter().map(|it| it.text).collect::<String>()
+    };
+    assert_eq!(text(&session), "before the stop");
+    let person = crate::hub::Person::joined(&session).await;
+    session.run("continue", None, &clock()).await.unwrap();
+    bench.sessions.settled(&session, &clock()).await.unwrap();
+    assert_eq!(text(&session), "before the stopthe end");
+    assert_eq!(person.wrote().await, ["before the stop", "the end"]);
+}
+
+#[tokio::test]
 async fn exited_after_the_end_is_still_heard() {
     let bench = Bench::new(
         Script::new()

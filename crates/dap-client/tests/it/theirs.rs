@@ -80,7 +80,7 @@ impl Followed {
         let editor = Arc::new(Editor { answers, asked: Mutex::default() });
         let started =
             Started { title: "a.txt".to_owned(), kind: "scripted".to_owned(), root: bench.root.clone() };
-        let theirs = bench.sessions.look_into(&started, Arc::<Editor>::clone(&editor)).await;
+        let theirs = bench.sessions.look_into(&started, None, Arc::<Editor>::clone(&editor)).await;
         let session = Arc::clone(theirs.session());
         let mut followed = Self { bench, editor, theirs, session, seq: 0 };
         let about = json!({"linesStartAt1": true, "columnsStartAt1": true, "pathFormat": "path"});

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use testing::debug_adapter::{Script, Step};
+use workspace::StateDir;
 
 use crate::bench::{Bench, clock, settled, within};
 
@@ -31,6 +32,34 @@ async fn a_port_that_is_printed_late_among_other_words() {
 #[tokio::test]
 async fn one_that_connects_to_us() {
     reached(&Bench::with(Script::new(), "transport.kind = \"listen\"", &["--connect", "${port}"])).await;
+}
+
+#[tokio::test]
+async fn a_socket_that_it_opens_late_and_leaves_behind() {
+    let script = Script::new().at_start(Step::DelayMs(300));
+    let bench = Bench::with(script, "transport.kind = \"socket\"", &["--socket", "${socket}"]);
+    let folder = StateDir::new(bench.root.join("run"));
+    bench.sessions.announce(folder.clone());
+    let session = bench.start().await;
+    let there = |session: &str| {
+        let names = folder.list().unwrap();
+        names.iter().filter(|it| it.ends_with(session)).count()
+    };
+    assert_eq!(there(".adapter"), 1);
+    session.threads(&clock()).await.unwrap();
+    session.terminate(&clock()).await;
+    assert_eq!(settled(&session).await.name(), "terminated");
+    assert!(!bench.adapter_lives());
+    drop((session, bench));
+    assert_eq!(there(".adapter"), 0);
+}
+
+#[tokio::test]
+async fn one_that_dies_before_its_socket_is_open() {
+    let script = Script::new().at_start(Step::Stderr("no licence\n".into())).at_start(Step::Crash(5));
+    let bench = Bench::with(script, "transport.kind = \"socket\"", &["--socket", "${socket}"]);
+    let said = bench.refused().await;
+    assert!(said.contains("exit status: 5") && said.contains("no licence"), "{said}");
 }
 
 #[tokio::test]

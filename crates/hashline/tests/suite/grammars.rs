@@ -211,6 +211,20 @@ fn intended_syntax_error_and_json_comma() {
     assert!(refusal.render().contains("line 3") && refusal.render().contains("\"b\": 2\n"));
 }
 
+/// A parser may notice lines away from what broke it.
+#[test]
+fn the_line_to_look_at_is_one_that_the_edit_wrote() {
+    let json = "{\n  \"a\": 1,\n  \"b\": 2,\n  \"c\": 3\n}\n";
+    let operations = "PUT 3:\n+  \"b\": 2\n";
+    let words = ["Look at line 3 (`\"b\": 2`)"];
+    let expected = json.replace("2,", "2");
+    notes("a.json", json, operations, &expected, NoteKind::ParseRegression, &words);
+    let yaml = "a:\n  b: 1\n  c: 2\nd:\n  - x\n  - y\n";
+    let expected = yaml.replace("  c: 2", " c: 2");
+    let words = ["Look at line 3 (`c: 2`)"];
+    notes("a.yaml", yaml, "PUT 3:\n+ c: 2\n", &expected, NoteKind::ParseRegression, &words);
+}
+
 #[test]
 fn what_is_repaired_is_not_refused() {
     let plan = run("a.rs", RS, "PUT 2:\n+    x2();\n+}\n", ParseRegression::Refuse).unwrap();

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use text::{ChangeLog, TextEdit};
 
 use crate::session::{Files, Session};
+use crate::simulation::random::Random;
 
 /// One operation, its lines as fractions of the file.
 #[derive(Debug, Clone)]
@@ -20,6 +21,18 @@ pub enum Draft {
     After(usize, Vec<String>),
     Head(Vec<String>),
     End(Vec<String>),
+    /// Lines cut into a register, and where they are pasted.
+    Move(usize, usize, Goal),
+}
+
+/// Where a register goes.
+#[derive(Debug, Clone)]
+pub enum Goal {
+    Replace(usize, usize),
+    Before(usize),
+    After(usize),
+    Head,
+    End,
 }
 
 pub fn rows() -> impl Strategy_<Value = Vec<String>> {
@@ -36,6 +49,24 @@ pub fn draft() -> impl Strategy_<Value = Draft> {
         (0usize..40, rows()).prop_map(|(at, rows)| Draft::After(at, rows)),
         rows().prop_map(Draft::Head),
         rows().prop_map(Draft::End),
+    ]
+}
+
+fn goal() -> impl Strategy_<Value = Goal> {
+    prop_oneof![
+        (0usize..40, 0usize..3).prop_map(|(at, len)| Goal::Replace(at, len)),
+        (0usize..40).prop_map(Goal::Before),
+        (0usize..40).prop_map(Goal::After),
+        Just(Goal::Head),
+        Just(Goal::End),
+    ]
+}
+
+/// As [`draft`], and moves.
+fn draft_or_move() -> impl Strategy_<Value = Draft> {
+    prop_oneof![
+        3 => draft(),
+        1 => (0usize..40, 0usize..4, goal()).prop_map(|(at, len, goal)| Draft::Move(at, len, goal)),
     ]
 }
 
@@ -56,7 +87,17 @@ pub fn anchor(lines: &Lines, line: usize) -> Anchor {
     Anchor { line, check: Some(lines.check(line)) }
 }
 
+/// The one operation of a draft that is no move.
 pub fn op(draft: &Draft, lines: &Lines) -> Option<Op> {
+    ops(draft, lines, "").pop()
+}
+
+/// The operations of a draft, none if it does not fit the text; `register` is the name that a move takes.
+fn ops(draft: &Draft, lines: &Lines, register: &str) -> Vec<Op> {
+    fitting(draft, lines, register).unwrap_or_default()
+}
+
+fn fitting(draft: &Draft, lines: &Lines, register: &str) -> Option<Vec<Op>> {
     let count = lines.count();
     let at = |line: usize| (count > 0).then(|| line % count + 1);
     let span = |line: usize, len: usize| {
@@ -64,21 +105,35 @@ pub fn op(draft: &Draft, lines: &Lines) -> Option<Op> {
         Some(Span::Lines { first: anchor(lines, first), last: anchor(lines, (first + len).min(count)) })
     };
     let put = |target: Target, body: &[String]| Op::Put { target, body: body.to_vec(), old: vec![] };
-    Some(match draft {
+    let register = Some(register.to_owned());
+    let op = match draft {
+        Draft::Move(line, len, goal) => {
+            let target = match goal {
+                Goal::Replace(line, len) => Target::Replace(span(*line, *len)?),
+                Goal::Before(line) => Target::Before(anchor(lines, at(*line)?)),
+                Goal::After(line) => Target::After(anchor(lines, at(*line)?)),
+                Goal::Head => Target::Head,
+                Goal::End => Target::End,
+            };
+            let cut = Op::Cut { span: span(*line, *len)?, register: register.clone() };
+            return Some(vec![cut, Op::Paste { target, register }]);
+        }
         Draft::Replace(line, len, rows) => put(Target::Replace(span(*line, *len)?), rows),
         Draft::Cut(line, len) => Op::Cut { span: span(*line, *len)?, register: None },
         Draft::Before(line, rows) => put(Target::Before(anchor(lines, at(*line)?)), rows),
         Draft::After(line, rows) => put(Target::After(anchor(lines, at(*line)?)), rows),
         Draft::Head(rows) => put(Target::Head, rows),
         Draft::End(rows) => put(Target::End, rows),
-    })
+    };
+    Some(vec![op])
 }
 
 /// First and last line an operation needs; an insertion needs none for itself.
 fn range(op: &Op) -> Option<(usize, usize)> {
     match op {
         Op::Cut { span: Span::Lines { first, last }, .. }
-        | Op::Put { target: Target::Replace(Span::Lines { first, last }), .. } => {
+        | Op::Put { target: Target::Replace(Span::Lines { first, last }), .. }
+        | Op::Paste { target: Target::Replace(Span::Lines { first, last }), .. } => {
             Some((first.line, last.line))
         }
         _ => None,
@@ -88,7 +143,7 @@ fn range(op: &Op) -> Option<(usize, usize)> {
 /// The line above the point of an insertion.
 fn point(op: &Op, count: usize) -> Option<usize> {
     match op {
-        Op::Put { target, .. } => match target {
+        Op::Put { target, .. } | Op::Paste { target, .. } => match target {
             Target::Before(anchor) => Some(anchor.line - 1),
             Target::After(anchor) => Some(anchor.line),
             Target::Head => Some(0),
@@ -99,33 +154,52 @@ fn point(op: &Op, count: usize) -> Option<usize> {
     }
 }
 
-fn body(op: &Op) -> Vec<String> {
+/// The rows that an operation of `ops` writes.
+fn body(op: &Op, ops: &[Op], lines: &Lines) -> Vec<String> {
     match op {
         Op::Put { body, .. } => body.clone(),
-        _ => vec![],
+        Op::Cut { .. } => vec![],
+        Op::Paste { register: pasted, .. } => {
+            let fills = |op: &&Op| matches!(op, Op::Cut { register, .. } if register == pasted);
+            let (first, last) = ops.iter().find(fills).and_then(range).unwrap();
+            (first..=last).map(|line| lines.content(line).to_owned()).collect()
+        }
     }
 }
 
-/// Operations of the drafts that do not get in each other's way, in the order drafted.
-fn compatible(drafts: &[Draft], lines: &Lines) -> Vec<Op> {
-    let mut ops: Vec<Op> = Vec::new();
-    for op in drafts.iter().filter_map(|draft| op(draft, lines)) {
-        let clash = ops.iter().any(|other| {
+/// Operations of the drafts that do not get in each other's way, in the order drafted. Registers are named
+/// after `who` makes the edit.
+fn compatible(drafts: &[Draft], lines: &Lines, who: &str) -> Vec<Op> {
+    let mut accepted: Vec<Op> = Vec::new();
+    for (number, draft) in drafts.iter().enumerate() {
+        let clash = |op: &Op, other: &Op| {
             let inside = |a: &Op, b: &Op| match (point(a, lines.count()), range(b)) {
                 (Some(point), Some((first, last))) => first <= point && point < last,
                 _ => false,
             };
-            let both = match (range(&op), range(other)) {
+            let both = match (range(op), range(other)) {
                 (Some(a), Some(b)) => a.0 <= b.1 && b.0 <= a.1,
                 _ => false,
             };
-            both || inside(&op, other) || inside(other, &op)
-        });
-        if !clash {
-            ops.push(op);
+            both || inside(op, other) || inside(other, op)
+        };
+        let new = ops(draft, lines, &format!("{who}{number}"));
+        let own = matches!(new.as_slice(), [one, other] if clash(one, other));
+        if !own && !new.iter().any(|op| accepted.iter().any(|other| clash(op, other))) {
+            accepted.extend(new);
         }
     }
-    ops
+    accepted
+}
+
+/// A paste as the rows that it writes.
+fn written_out(op: &Op, ops: &[Op], lines: &Lines) -> Op {
+    match op {
+        Op::Paste { target, .. } => {
+            Op::Put { target: target.clone(), body: body(op, ops, lines), old: vec![] }
+        }
+        op => op.clone(),
+    }
 }
 
 /// The same edit made by hand on lines without line ends.
@@ -136,19 +210,21 @@ fn by_hand(lines: &Lines, ops: &[Op]) -> Vec<String> {
         if line > 0 {
             match ops.iter().find(|op| range(op).is_some_and(|(first, last)| first <= line && line <= last)) {
                 None => out.push(lines.content(line).to_owned()),
-                Some(op) if range(op).is_some_and(|(first, _)| first == line) => out.extend(body(op)),
+                Some(op) if range(op).is_some_and(|(first, _)| first == line) => {
+                    out.extend(body(op, ops, lines));
+                }
                 Some(_) => {}
             }
         }
         // At one gap: after the line above, then before the line below.
         let here = |op: &&Op| point(op, count) == Some(line);
         let is_after = |op: &&Op| match op {
-            Op::Put { target: Target::After(_), .. } => true,
-            Op::Put { target: Target::End, .. } => count > 0,
+            Op::Put { target: Target::After(_), .. } | Op::Paste { target: Target::After(_), .. } => true,
+            Op::Put { target: Target::End, .. } | Op::Paste { target: Target::End, .. } => count > 0,
             _ => false,
         };
-        ops.iter().filter(here).filter(is_after).for_each(|op| out.extend(body(op)));
-        ops.iter().filter(here).filter(|op| !is_after(op)).for_each(|op| out.extend(body(op)));
+        let (after, before): (Vec<&Op>, Vec<&Op>) = ops.iter().filter(here).partition(is_after);
+        after.into_iter().chain(before).for_each(|op| out.extend(body(op, ops, lines)));
     }
     // Without a line end of its own an empty last line is none.
     if lines.lacks_final_ending() && out.last().is_some_and(String::is_empty) {
@@ -171,11 +247,11 @@ proptest! {
 
     /// On an unchanged text a plan is line surgery, and touches nothing outside its lines.
     #[test]
-    fn applying_equals_line_surgery(text in texts(), drafts in prop::collection::vec(draft(), 1..6)) {
+    fn applying_equals_line_surgery(text in texts(), drafts in prop::collection::vec(draft_or_move(), 1..6)) {
         let mut session = Session::new(&[("f", &text)]);
         let tag = session.read("f");
         let lines = Lines::new(text.as_str().into());
-        let ops = compatible(&drafts, &lines);
+        let ops = compatible(&drafts, &lines, "ours");
         prop_assume!(!ops.is_empty());
         let plan = hashline::plan(&patch(tag, ops.clone()), &mut session.store, &session.files, Options::default());
         let plan = match plan {
@@ -219,17 +295,17 @@ proptest! {
     #[test]
     fn chain_equals_doing_both_or_refuses(
         text in texts(),
-        drafts in prop::collection::vec(draft(), 1..4),
-        others in prop::collection::vec(draft(), 1..4),
+        drafts in prop::collection::vec(draft_or_move(), 1..4),
+        others in prop::collection::vec(draft_or_move(), 1..4),
     ) {
         let lines = Lines::new(text.as_str().into());
-        let ops = compatible(&drafts, &lines);
+        let ops = compatible(&drafts, &lines, "ours");
         prop_assume!(!ops.is_empty());
         let mut session = Session::new(&[("f", &text)]);
         let tag = session.read("f");
 
         // Someone else's edit, recorded as bytes.
-        let other_ops = compatible(&others, &lines);
+        let other_ops = compatible(&others, &lines, "theirs");
         prop_assume!(!other_ops.is_empty());
         let mut scratch = Session::new(&[("f", &text)]);
         let scratch_tag = scratch.read("f");
@@ -270,8 +346,10 @@ proptest! {
             }
             _ => {
                 let is_left = |(_, it): &(&Op, &hashline::Recovery)| it.strategy != Strategy::AlreadyApplied;
-                let left = ops.iter().zip(&section.recovery).filter(is_left);
-                let ops: Vec<Op> = left.map(|(op, _)| op.clone()).collect();
+                // Of a move that was made in part, the rest takes from the lines that were cut.
+                let all = &ops;
+                let left = all.iter().zip(&section.recovery).filter(is_left);
+                let ops: Vec<Op> = left.map(|(op, _)| written_out(op, all, &lines)).collect();
                 for (first, last) in ops.iter().filter_map(range) {
                     let bytes = lines.start(first)..lines.content_range(last).end;
                     prop_assert!(bytes.is_empty() || text::map_range(bytes, &theirs.edits).is_some(), "touched");
@@ -296,7 +374,7 @@ proptest! {
         text in texts(),
         cut in (0usize..40, 0usize..4),
         goal in 0usize..40,
-        others in prop::collection::vec(draft(), 1..4),
+        others in prop::collection::vec(draft_or_move(), 1..4),
         known in any::<bool>(),
     ) {
         let lines = Lines::new(text.as_str().into());
@@ -312,7 +390,7 @@ proptest! {
         let tag = session.read("f");
         let mut scratch = Session::new(&[("f", &text)]);
         let scratch_tag = scratch.read("f");
-        let theirs = patch(scratch_tag, compatible(&others, &lines));
+        let theirs = patch(scratch_tag, compatible(&others, &lines, "theirs"));
         prop_assume!(!theirs.sections[0].ops.is_empty());
         let theirs = hashline::plan(&theirs, &mut scratch.store, &scratch.files, Options::default());
         let Ok(mut theirs) = theirs else { return Ok(()) };
@@ -336,7 +414,7 @@ proptest! {
     fn old_numbers_mean_the_old_lines_or_are_refused(
         count in 3usize..40,
         alike in 1usize..40,
-        first in draft(),
+        first in draft_or_move(),
         line in 0usize..40,
     ) {
         // From all lines alike to none.
@@ -344,8 +422,9 @@ proptest! {
         let lines = Lines::new(text.as_str().into());
         let mut session = Session::new(&[("f", &text)]);
         let tag = session.read("f");
-        let first = op(&first, &lines).unwrap();
-        let old = patch(tag, vec![first.clone()]);
+        let mut made = compatible(&[first], &lines, "first");
+        prop_assume!(!made.is_empty());
+        let old = patch(tag, made.clone());
         let plan = hashline::plan(&old, &mut session.store, &session.files, Options::default());
         let plan = plan.map_err(|refusal| TestCaseError::fail(refusal.render()))?;
         let after = plan.sections[0].new_text.clone();
@@ -357,10 +436,14 @@ proptest! {
         let second = Op::Put { target: Target::Replace(span), body: vec!["NEW".into()], old: vec![] };
         let planned = hashline::plan(&patch(fresh, vec![second.clone()]), &mut session.store, &session.files, Options::default());
         if let Ok(plan) = planned {
-            let untouched = range(&first).is_none_or(|(from, to)| named < from || to < named);
-            let expected = by_hand(&lines, &[first, second]);
+            let untouched = made.iter().filter_map(range).all(|(from, to)| named < from || to < named);
+            if *after == *text {
+                // Lines that moved among lines like them: it is the text that was read.
+                made.clear();
+            }
             if untouched {
-                prop_assert_eq!(contents(&plan.sections[0].new_text), expected);
+                made.push(second);
+                prop_assert_eq!(contents(&plan.sections[0].new_text), by_hand(&lines, &made));
             }
         }
     }
@@ -429,8 +512,43 @@ proptest! {
         letters in 1usize..26,
         few in prop_oneof![Just((30, 4)), Just((30, 2)), Just((30, 1))],
     ) {
-        same_or_refused(&steps, letters, few)?;
+        prop_assert_eq!(same_or_refused(&steps, letters, few)?.doubted, Vec::<String>::new());
     }
+}
+
+/// The smallest store that is promised to do, in a session of more files than it keeps: paths are let go and
+/// come back, and their versions too. Where both make an edit, they make the same.
+///
+/// FIXME: of a path that was let go, the numbers of the lines shown are remembered and not what stood there. So a
+/// number that fits the text at hand is believed, unless a twin of its line is near, where a large store still knows
+/// a text in which it fits another line. It takes texts of a few different lines: at most 1 in 500, as after any
+/// eviction.
+#[test]
+fn a_store_of_30_paths_and_4_versions_answers_the_same_or_refuses() {
+    for seed in 0..4 {
+        let mut random = Random(seed);
+        let mut next = |limit: usize| random.below(limit);
+        // Most of the time with a few files, and now and then with all of them.
+        let steps: Vec<Step> = (0..1_500)
+            .map(|step| {
+                let file = if step / 60 % 3 == 0 { next(40) } else { next(6) };
+                (file, next(8) as u8, [next(1_000), next(1_000), next(1_000)])
+            })
+            .collect();
+        let went = same_or_refused(&steps, [2, 5, 12, 25][seed as usize], (30, 4)).unwrap();
+        assert!(went.paths > 20 && went.versions > 5, "{went:?}");
+        assert!(500 * went.doubted.len() <= steps.len(), "{went:?}");
+    }
+}
+
+/// Edits that the small store alone refused since it did not know the tag any more: of a path that it had let
+/// go, or of a version.
+#[derive(Debug, Default)]
+struct Went {
+    paths: usize,
+    versions: usize,
+    /// Edits that the small store alone made, since it no longer knew what spoke against them.
+    doubted: Vec<String>,
 }
 
 #[test]
@@ -447,7 +565,7 @@ fn a_line_that_one_store_alone_refused_is_shown_in_both() {
         (1, 0, [0, 0, 0]),
         (1, 3, [599, 0, 0]),
     ];
-    same_or_refused(&steps, 2, (30, 4)).unwrap();
+    assert_eq!(same_or_refused(&steps, 2, (30, 4)).unwrap().doubted, [""; 0]);
 }
 
 #[test]
@@ -459,17 +577,19 @@ fn the_same_edit_again_is_not_made_twice_for_want_of_a_version() {
         (0, 3, [53, 4, 71]),
         (0, 3, [330, 52, 185]),
     ];
-    same_or_refused(&steps, 2, (30, 2)).unwrap();
+    assert_eq!(same_or_refused(&steps, 2, (30, 2)).unwrap().doubted, [""; 0]);
 }
 
-fn same_or_refused(steps: &[Step], letters: usize, few: (usize, usize)) -> Result<(), TestCaseError> {
+fn same_or_refused(steps: &[Step], letters: usize, few: (usize, usize)) -> Result<Went, TestCaseError> {
     let limits = hashline::Limits { paths: few.0, versions: few.1, ..Default::default() };
     let mut stores = [SnapshotStore::default(), SnapshotStore::new(limits)];
     let mut files = Files::default();
     // Per file the texts that were read, with their tags.
-    let mut read: Vec<Vec<(hashline::Tag, Lines)>> = vec![Vec::new(); 3];
+    let count = steps.iter().map(|step| step.0 + 1).max().unwrap_or(0);
+    let mut read: Vec<Vec<(hashline::Tag, Lines)>> = vec![Vec::new(); count];
+    let mut went = Went::default();
     let letter = |at: usize| char::from(b'a' + (at % letters) as u8);
-    for file in 0..3 {
+    for file in 0..count {
         let text: String = (0..12).map(|line| format!("{}\n", letter(line * line + file))).collect();
         files.texts.insert(format!("f{file}"), text.into());
     }
@@ -511,17 +631,25 @@ fn same_or_refused(steps: &[Step], letters: usize, few: (usize, usize)) -> Resul
                 file_op: FileOp::Keep,
             };
             let patch = Patch { sections: vec![section] };
+            let is_kept = stores[1].newest(&path).is_some();
             let plans =
                 stores.each_mut().map(|store| hashline::plan(&patch, store, &files, Options::default()));
-            if let Ok(small) = &plans[1] {
-                let large = plans[0].as_ref().map_err(|refusal| {
-                    TestCaseError::fail(format!(
-                        "{patch}{}made of {text:?} {:?}",
-                        refusal.render(),
-                        small.sections[0].new_text
-                    ))
-                })?;
-                prop_assert_eq!(&large.sections[0].new_text, &small.sections[0].new_text);
+            match (&plans[0], &plans[1]) {
+                (Ok(large), Ok(small)) => {
+                    prop_assert_eq!(&large.sections[0].new_text, &small.sections[0].new_text);
+                }
+                (Err(large), Ok(small)) => {
+                    let made = &small.sections[0].new_text;
+                    prop_assert_eq!(large.reason, Reason::Ambiguous, "{}{}{:?}", patch, large.render(), made);
+                    went.doubted.push(format!("{patch}{}made of {text:?} {made:?}", large.render()));
+                }
+                _ => {}
+            }
+            if let (Ok(_), Err(small)) = (&plans[0], &plans[1])
+                && small.reason == Reason::UnknownTag
+            {
+                let gone = if is_kept { &mut went.versions } else { &mut went.paths };
+                *gone += 1;
             }
             let [Ok(large), Ok(small)] = plans else {
                 let shown = plans.iter().filter_map(|plan| plan.as_ref().err()).flat_map(shown).collect();
@@ -535,7 +663,7 @@ fn same_or_refused(steps: &[Step], letters: usize, few: (usize, usize)) -> Resul
             read[*file].push((tag, Lines::new(new_text)));
         }
     }
-    Ok(())
+    Ok(went)
 }
 
 /// Lines that a refusal shows of the text as it is now.

@@ -249,7 +249,8 @@ fn setting(name: &str, default: usize) -> usize {
 fn never_a_wrong_edit_among_twins() {
     let (cases, seed) = (setting("HASHLINE_CASES", 2_000), setting("HASHLINE_SEED", 7));
     println!("{cases} cases a row, seed {seed}");
-    for (alphabet, most, edits) in [(3, 14, 3), (2, 8, 2), (4, 40, 4), (30, 40, 4)] {
+    for (alphabet, most, edits) in [(3, 14, 3), (2, 8, 2), (4, 40, 4), (12, 30, 3), (30, 40, 4), (60, 90, 6)]
+    {
         let tallies = run(cases, seed as u64, alphabet, most, edits);
         for (detour, tally) in &tallies {
             println!("{alphabet} letters, up to {most} lines and {edits} edits, detour {detour}: {tally:?}");

@@ -5,14 +5,34 @@ use std::collections::{HashMap, HashSet};
 /// Which ids a protocol takes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rule {
-    /// The most bytes.
-    pub longest: usize,
+    /// The fewest bytes and the most.
+    length: (usize, usize),
+    /// Whether `_` and `-` are taken beside letters and digits.
+    signs: bool,
 }
 
 impl Rule {
+    /// So many letters, digits and `_` and `-` at most.
+    pub const fn up_to(longest: usize) -> Rule {
+        Rule { length: (1, longest), signs: true }
+    }
+
+    /// So many letters and digits, nine or more.
+    pub const fn exactly(length: usize) -> Rule {
+        Rule { length: (length, length), signs: false }
+    }
+
     fn takes(self, id: &str) -> bool {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-        !id.is_empty() && id.len() <= self.longest && id.bytes().all(plain)
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || (self.signs && matches!(byte, b'_' | b'-'));
+        (self.length.0..=self.length.1).contains(&id.len()) && id.bytes().all(plain)
+    }
+
+    /// A name of ours for the call of this number.
+    fn name(self, number: usize) -> String {
+        match self.signs {
+            true => format!("pilcrow_call_{number}"),
+            false => format!("c{number:0width$x}", width = self.length.0 - 1),
+        }
     }
 }
 
@@ -41,7 +61,7 @@ impl Ids {
         let mut accepted = wanted.to_owned();
         let mut next = self.taken.len();
         while !self.rule.takes(&accepted) || self.taken.contains(&accepted) {
-            accepted = format!("pilcrow_call_{next}");
+            accepted = self.rule.name(next);
             next += 1;
         }
         self.taken.insert(accepted.clone());
@@ -64,7 +84,7 @@ mod tests {
 
     #[test]
     fn refused_ids_are_replaced_alike_and_no_two_calls_share_one() {
-        let mut ids = Ids::new(Rule { longest: 20 });
+        let mut ids = Ids::new(Rule::up_to(20));
         assert_eq!((ids.call("a"), ids.call("b|c")), ("a".to_owned(), "pilcrow_call_1".to_owned()));
         assert_eq!((ids.result("b|c"), ids.result("a")), ("pilcrow_call_1".to_owned(), "a".to_owned()));
         assert_eq!(
@@ -72,5 +92,19 @@ mod tests {
             ("pilcrow_call_2".to_owned(), "pilcrow_call_2".to_owned())
         );
         assert_eq!(ids.call("pilcrow_call_1"), "pilcrow_call_3");
+    }
+
+    #[test]
+    fn an_exact_length_is_kept() {
+        let mut ids = Ids::new(Rule::exactly(9));
+        assert_eq!(
+            (ids.call("abcDEF123"), ids.call("abc_EF123")),
+            ("abcDEF123".to_owned(), "c00000001".to_owned())
+        );
+        assert_eq!(
+            (ids.call("short"), ids.call("c00000003")),
+            ("c00000002".to_owned(), "c00000003".to_owned())
+        );
+        assert_eq!(ids.result("short"), "c00000002");
     }
 }

@@ -7,11 +7,18 @@
 //! quality we are about, and those crates drop it.
 
 mod blocks;
+mod calls;
+mod claude;
 mod ids;
 mod limits;
+pub(crate) mod tools;
 
 pub mod anthropic_messages;
+pub mod azure_openai_responses;
+pub mod bedrock_converse_stream;
 pub mod google_generative_ai;
+pub mod google_vertex;
+pub mod mistral_conversations;
 pub mod openai_completions;
 pub mod openai_responses;
 pub mod sse;
@@ -26,6 +33,7 @@ use crate::message::{AssistantMessage, Content, ErrorKind};
 use crate::model::Request;
 use crate::options::ThinkingLevel;
 use crate::secret::ApiKey;
+use crate::sigv4::Signing;
 use crate::stream::StreamEvent;
 
 /// One wire protocol. A program that embeds this crate can add its own to a [`Protocols`].
@@ -50,6 +58,12 @@ pub enum EncodeError {
     /// A tool is to be called that the request does not have.
     #[error("the tool `{0}` is to be called, but is not among the request's tools")]
     NoSuchTool(String),
+    /// A request is to be signed for a region, and none is known.
+    #[error(
+        "no region is known to sign for; name it in the base URL \
+         (`https://bedrock-runtime.REGION.amazonaws.com`) or with the keys"
+    )]
+    NoRegion,
 }
 
 /// A request ready to be sent: always a POST with a JSON body.
@@ -61,10 +75,14 @@ pub struct HttpRequest {
     pub headers: Vec<(String, String)>,
     /// The key and the header it is sent in, if there is one.
     pub key: Option<(Auth, ApiKey)>,
+    /// How it is signed, if it is; the key is not sent then.
+    pub signing: Option<Signing>,
     /// What else of it must not be shown.
     pub secrets: Vec<ApiKey>,
     /// The body.
     pub body: Value,
+    /// The tools that are sent by another name than their own, by that name.
+    pub names: BTreeMap<String, String>,
     /// The level of thinking it asks for, and how it says so; `None` when it says nothing of it.
     pub thinking: Option<(ThinkingLevel, String)>,
 }
@@ -78,8 +96,10 @@ impl HttpRequest {
             url: endpoint.url(path),
             headers: endpoint.headers.clone(),
             key: key.map(|key| (auth, key)),
+            signing: None,
             secrets: endpoint.secrets.clone(),
             body,
+            names: tools::renamed(request),
             thinking: None,
         }
     }
@@ -110,7 +130,11 @@ impl Default for Protocols {
     fn default() -> Protocols {
         let mut protocols = Protocols(BTreeMap::new());
         protocols.register(Arc::new(anthropic_messages::AnthropicMessages));
+        protocols.register(Arc::new(azure_openai_responses::AzureOpenAiResponses));
+        protocols.register(Arc::new(bedrock_converse_stream::BedrockConverseStream));
         protocols.register(Arc::new(google_generative_ai::GoogleGenerativeAi));
+        protocols.register(Arc::new(google_vertex::GoogleVertex));
+        protocols.register(Arc::new(mistral_conversations::MistralConversations));
         protocols.register(Arc::new(openai_completions::OpenAiCompletions));
         protocols.register(Arc::new(openai_responses::OpenAiResponses));
         protocols
@@ -155,6 +179,8 @@ fn visible<'a>(endpoint: &Endpoint, content: &'a [Content], note: &'a str) -> Ve
     let mut pieces = Vec::new();
     for block in content {
         match block {
+            // Many providers refuse it, and nobody misses it.
+            Content::Text { text, .. } if text.trim().is_empty() => {}
             Content::Text { text, .. } => pieces.push(Piece::Text(text)),
             Content::Image { data, mime_type } if endpoint.images => {
                 pieces.push(Piece::Image { data, mime_type });
@@ -168,6 +194,8 @@ fn visible<'a>(endpoint: &Endpoint, content: &'a [Content], note: &'a str) -> Ve
     pieces
 }
 
+/// Stands at the start where a model would speak first and the provider lets only a person do that.
+const BEGINNING: &str = "(the conversation goes on)";
 /// Stands for images of the person that the model cannot see.
 const IMAGE_OMITTED: &str = "(image omitted: model does not support images)";
 /// Stands for images of a tool that the model cannot see.
@@ -210,6 +238,10 @@ enum Data {
 fn data(text: &str) -> Data {
     match crate::partial_json::parse_repaired(text) {
         Ok(object @ Value::Object(_)) => Data::Object(object),
+        // Google puts an error into a list of one.
+        Ok(Value::Array(list)) if matches!(list.as_slice(), [Value::Object(_)]) => {
+            list.into_iter().next().map_or(Data::Other, Data::Object)
+        }
         Err(error) if text.trim_start().starts_with('{') => {
             Data::Damaged(format!("a part of the answer cannot be read: {error}"))
         }

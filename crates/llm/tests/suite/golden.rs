@@ -1,11 +1,14 @@
 //! Golden streams: each folder of `tests/golden/PROTOCOL` holds the bytes of a response and
-//! the events and final message they come to. A new case is a new folder with an `input.sse`; with `PILCROW_BLESS=1`
+//! the events and final message they come to. A new case is a new folder with an `input.sse`,
+//! or, for binary event streams, an `input.frames` ([`frames`]); with `PILCROW_BLESS=1`
 //! the expectation is written, to be read before it is kept.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use aws_smithy_eventstream::frame::write_message_to;
+use aws_smithy_types::event_stream::{Header, HeaderValue, Message as Frame};
 use llm::protocol::{Protocol, Protocols};
 use llm::{AssistantMessage, Endpoint, MessageFold, StreamEvent};
 
@@ -52,6 +55,50 @@ struct Case {
     input: Vec<u8>,
 }
 
+fn input(folder: &Path) -> Vec<u8> {
+    match std::fs::read_to_string(folder.join("input.frames")) {
+        Ok(text) => frames(&text),
+        Err(_) => std::fs::read(folder.join("input.sse")).unwrap(),
+    }
+}
+
+/// The bytes of a binary event stream. Each line is a frame: `event` or `exception`, its name and its body, or `error`,
+/// its code and its words. `!flip N` turns a bit of the byte `N` of the frame before, `!cut N` takes its last `N`
+/// bytes off, and `!raw` is bytes in hexadecimal.
+fn frames(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut last = 0;
+    for line in text.lines() {
+        let mut words = line.splitn(3, ' ');
+        let mut word = || words.next().unwrap_or_default();
+        match (word(), word(), word()) {
+            ("!flip", at, _) => bytes[last + at.parse::<usize>().unwrap()] ^= 1,
+            ("!cut", count, _) => bytes.truncate(bytes.len() - count.parse::<usize>().unwrap()),
+            ("!raw", hex, _) => {
+                let digits = (0..hex.len()).step_by(2);
+                bytes.extend(digits.map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()));
+            }
+            (kind, name, body) => {
+                last = bytes.len();
+                let (name_header, body_header) = match kind {
+                    "error" => (":error-code", Some(":error-message")),
+                    "exception" => (":exception-type", None),
+                    _ => (":event-type", None),
+                };
+                let header = |name: &str, value: &str| {
+                    Header::new(name.to_owned(), HeaderValue::String(value.to_owned().into()))
+                };
+                let mut headers = vec![header(":message-type", kind), header(name_header, name)];
+                headers.extend(body_header.map(|name| header(name, body)));
+                let payload = if body_header.is_some() { "" } else { body };
+                let frame = Frame::new_from_parts(headers, payload.to_owned());
+                write_message_to(&frame, &mut bytes).unwrap();
+            }
+        }
+    }
+    bytes
+}
+
 /// All cases of all protocols, at least twenty of each.
 fn cases() -> Vec<Case> {
     let protocols = Protocols::default();
@@ -65,7 +112,7 @@ fn cases() -> Vec<Case> {
         cases.extend(folders.into_iter().map(|folder| Case {
             protocol: protocols.get(name).unwrap(),
             name: format!("{name} {}", folder.file_name().unwrap().to_string_lossy()),
-            input: std::fs::read(folder.join("input.sse")).unwrap(),
+            input: input(&folder),
             folder,
         }));
     }
@@ -147,6 +194,24 @@ fn a_stream_that_is_cut_anywhere_ends_once_and_keeps_what_came() {
             let ends =
                 events.iter().filter(|it| matches!(it, StreamEvent::Done { .. } | StreamEvent::Error { .. }));
             assert_eq!(ends.count(), 1, "{name} cut at {cut}");
+        }
+    }
+}
+
+/// Damage is an error, whatever byte it is in, and never a panic.
+#[test]
+fn a_frame_that_is_damaged_anywhere_is_an_error() {
+    let protocol = Protocols::default().get("bedrock-converse-stream").unwrap();
+    let whole = frames(
+        "event messageStart {\"role\":\"assistant\"}\nevent messageStop {\"stopReason\":\"end_turn\"}",
+    );
+    assert!(matches!(decode(&*protocol, &whole, |_| 9).last(), Some(StreamEvent::Done { .. })));
+    for at in 0..whole.len() {
+        for bit in 0..8 {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << bit;
+            let events = decode(&*protocol, &bytes, |_| 9);
+            assert!(matches!(events.last(), Some(StreamEvent::Error { .. })), "bit {bit} of byte {at}");
         }
     }
 }

@@ -179,3 +179,24 @@ fn b84_pictures_of_a_failed_call_reach_the_model() {
     assert_eq!(http.body["messages"][2]["content"], "it broke");
     assert_eq!(http.body["messages"][3]["content"][1]["type"], "image_url");
 }
+
+#[test]
+fn reasoning_details_go_back_as_they_came_to_the_model_they_came_from() {
+    let details = json!([
+        {"type": "reasoning.text", "text": "Hm.", "signature": "c2ln", "index": 0},
+        {"type": "reasoning.encrypted", "data": "gAAA", "id": "a", "index": 1},
+    ]);
+    let kept = Content::Thinking {
+        thinking: "Hm.".to_owned(),
+        thinking_signature: Some(json!({"reasoning_details": details}).to_string()),
+        redacted: false,
+    };
+    for (provider, expected) in [("local", Some(&details)), ("elsewhere", None)] {
+        let said = assistant(provider, vec![kept.clone(), call("a", json!({}))]);
+        let messages = vec![Message::user("go"), said, result("a", vec![])];
+        let http = encode(&endpoint(), &Request { messages: messages.into(), ..Request::default() });
+        let message = &http.body["messages"][1];
+        assert_eq!(message.get("reasoning_details"), expected);
+        assert_eq!(message.get("reasoning"), None, "it is said once");
+    }
+}

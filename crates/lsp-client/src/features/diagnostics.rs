@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use wire::RequestError;
 use workspace::Document;
 
 use super::commands::commands;
@@ -43,14 +45,19 @@ impl ServerPool {
             items: Vec::new(),
             pending: Vec::new(),
             failed: problems.iter().map(ServerError::to_string).collect(),
+            on_save: Vec::new(),
         };
         let asks = servers.iter().map(|server| of_one(server, doc, clock));
         let answers = futures_util::future::join_all(asks).await;
         let (mut first, mut answered) = (None, Vec::new());
         for (server, answer) in servers.iter().zip(answers) {
             match answer {
-                Ok(Some(items)) => {
+                Ok(Some(mut items)) => {
                     answered.push(server.name());
+                    // What was found at the last save need not be so any more.
+                    let on_save = &server.core.definition.diagnostics.on_save;
+                    items.retain(|item| item.source.as_ref().is_none_or(|it| !on_save.contains(it)));
+                    out.on_save.extend(on_save.iter().map(|it| (it.clone(), server.name().to_owned())));
                     out.items.extend(items);
                 }
                 Ok(None) => out.pending.push(server.name().to_owned()),
@@ -80,7 +87,32 @@ async fn of_one(
 ) -> Result<Option<Vec<Diagnostic>>, ServerError> {
     // Servers that register what they offer do so before they have loaded, so this waits for that.
     server.wait_ready(Some(doc), clock).await?;
-    of_loaded(server, doc, false, clock).await
+    of_loaded(server, doc, Show::AsItIs, clock).await
+}
+
+/// How a server that pushes comes to tell of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Show {
+    /// Shown as it is.
+    AsItIs,
+    /// Shown as one that it never saw.
+    Anew,
+    /// It was shown for this question, after the server heard what changed on the disk; the number that
+    /// it had before.
+    Shown {
+        /// `None`: it was opened for it.
+        before: Option<i32>,
+    },
+}
+
+/// Tells the server what changed on the disk: what was said before another file changed is not repeated
+/// as if it were known.
+pub(super) async fn refreshed(server: &Server, clock: Clock<'_>) -> Result<(), ServerError> {
+    tokio::select! {
+        biased;
+        () = clock.cancel.cancelled() => Err(ServerError::Cancelled),
+        () = server.sweep(Look::Now) => Ok(()),
+    }
 }
 
 /// How a server is asked for diagnostics; `None`: it tells them by itself.
@@ -88,19 +120,15 @@ pub(crate) fn pulled(server: &Server) -> Option<Value> {
     server.core.capabilities().provider("diagnosticProvider", METHOD).cloned()
 }
 
-/// The problems of a document that a loaded server is shown, as one it never saw if `anew`; `None` when
-/// they are not known in time.
+/// The problems of a document that a loaded server is shown; `None` when they are not known in time.
 pub(super) async fn of_loaded(
     server: &Server,
     doc: &Document,
-    anew: bool,
+    show: Show,
     clock: Clock<'_>,
 ) -> Result<Option<Vec<Diagnostic>>, ServerError> {
-    // What was said before another file changed is not repeated as if it were known.
-    tokio::select! {
-        biased;
-        () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
-        () = server.sweep(Look::Now) => {}
+    if !matches!(show, Show::Shown { .. }) {
+        refreshed(server, clock).await?;
     }
     let (synced, items) = match pulled(server) {
         Some(options) => {
@@ -119,18 +147,19 @@ pub(super) async fn of_loaded(
         None => {
             // Held while it is waited: no trial comes between.
             let entered = server.enter(METHOD, clock).await?;
-            let before = server.core.documents().number(&doc.path);
-            let synced = match anew {
-                true => server.open_anew(&entered, doc, clock).await?,
-                false => server.open_entered(&entered, doc, clock).await?,
+            let now = server.core.documents().shown(&doc.path);
+            let is_as_asked = |synced: &Synced| synced.view.text == doc.text;
+            let (synced, before) = match (show, now) {
+                (Show::Shown { before }, Some(now)) if is_as_asked(&now) => (now, before),
+                (Show::Anew, Some(now)) => (server.show_again(&entered, doc, clock).await?, Some(now.number)),
+                (_, now) => (server.open_entered(&entered, doc, clock).await?, now.map(|now| now.number)),
             };
             let sent_before = before == Some(synced.number);
             let pushed = tokio::select! {
                 biased;
                 () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
                 _ = server.peer.closed() => return Err(server.crashed("waiting for diagnostics").await),
-                pushed = pushed(server, &entered, doc, (synced.clone(), sent_before), clock) => pushed?,
-                true = is_clean(server, doc, &synced, clock) => Some((synced, RawJson::empty_list())),
+                pushed = told(server, &entered, doc, (synced.clone(), sent_before), clock) => pushed?,
             };
             let Some(pushed) = pushed else { return Ok(None) };
             pushed
@@ -143,6 +172,22 @@ pub(super) async fn of_loaded(
     read(server, &synced, &items).map(Some)
 }
 
+/// What the server has to tell of a text that it was sent: what its definition has it asked for, where
+/// that says that the text is clean, else what it pushes.
+async fn told(
+    server: &Server,
+    entered: &Entered,
+    doc: &Document,
+    (synced, sent_before): (Synced, bool),
+    clock: Clock<'_>,
+) -> Result<Option<(Synced, RawJson)>, ServerError> {
+    let looked = look(server, doc, clock.until, clock.cancel).await;
+    if looked == Looked::Clean {
+        return Ok(Some((synced, RawJson::empty_list())));
+    }
+    pushed(server, entered, doc, (synced, sent_before), &|items| looked.is_whole(items), clock).await
+}
+
 /// What the server pushes of a document after all that it was told of others. One that says nothing more
 /// for a while is shown the document again; so is one that says nothing of a text that it was sent before
 /// the question (clangd 22.1.1 looks at no text that was changed and changed back before it began).
@@ -151,51 +196,104 @@ async fn pushed(
     entered: &Entered,
     doc: &Document,
     (mut synced, sent_before): (Synced, bool),
+    whole: &(dyn Fn(&RawJson) -> bool + Sync),
     clock: Clock<'_>,
 ) -> Result<Option<(Synced, RawJson)>, ServerError> {
     let told = &server.core.diagnostics;
     let moved = told.moved(&doc.path);
+    let after = Told::After(moved);
     if told.is_outdated(&doc.path, &synced, moved) {
         let until = Instant::now() + PATIENCE.min(clock.left() / 4);
-        if let Some(items) = told.wait(&doc.path, &synced, until, Told::After(moved)).await {
+        if let Some(items) = told.wait_for(&doc.path, &synced, until, after, whole).await {
             return Ok(Some((synced, items)));
         }
         synced = server.show_again(entered, doc, clock).await?;
     } else if sent_before && told.is_versioned() && clock.left() > 4 * PATIENCE {
         let until = Instant::now() + 2 * PATIENCE;
-        if let Some(items) = told.wait(&doc.path, &synced, until, Told::After(moved)).await {
+        if let Some(items) = told.wait_for(&doc.path, &synced, until, after, whole).await {
             return Ok(Some((synced, items)));
         }
         if !told.is_working() {
             synced = server.show_again(entered, doc, clock).await?;
         }
     }
-    let items = told.wait(&doc.path, &synced, clock.until, Told::After(moved)).await;
+    let items = told.wait_for(&doc.path, &synced, clock.until, after, whole).await;
     Ok(items.map(|items| (synced, items)))
 }
 
-/// Whether the server, asked as its definition says, finds nothing wrong with exactly this text. `false`
-/// says nothing: then only what it pushes counts.
-async fn is_clean(server: &Server, doc: &Document, synced: &Synced, clock: Clock<'_>) -> bool {
-    const METHOD: &str = "workspace/executeCommand";
-    let Some(rule) = &server.core.definition.diagnostics.clean else { return false };
-    if !commands(&server.core).contains(&rule.command) {
-        return false;
+/// What a server finds in a text that it is asked about as its definition says.
+#[derive(PartialEq)]
+pub(crate) enum Looked {
+    /// Nothing.
+    Clean,
+    /// Problems of these codes, that must be published.
+    Codes(Vec<Value>),
+    /// It cannot be asked: only what it pushes counts.
+    Unknown,
+    /// It did not say in time, so whatever it pushed may be a part.
+    Late,
+}
+
+impl Looked {
+    /// Whether published problems are all that there are, as far as is known.
+    pub fn is_whole(&self, items: &RawJson) -> bool {
+        let codes = match self {
+            Self::Codes(codes) => codes,
+            Self::Clean | Self::Unknown => return true,
+            Self::Late => return false,
+        };
+        let items: Vec<Value> = serde_json::from_str(items.get()).unwrap_or_default();
+        let count = |code: &Value| items.iter().filter(|item| item["code"] == *code).count();
+        codes.iter().all(|code| count(code) >= codes.iter().filter(|it| *it == code).count())
     }
+}
+
+/// Asks a server about the text of `doc` that it has, which must not change meanwhile.
+pub(crate) async fn look(
+    server: &Server,
+    doc: &Document,
+    until: Instant,
+    cancel: &CancellationToken,
+) -> Looked {
+    const METHOD: &str = "workspace/executeCommand";
+    let Some(rule) = &server.core.definition.diagnostics.clean else { return Looked::Unknown };
+    if !commands(&server.core).contains(&rule.command) {
+        return Looked::Unknown;
+    }
+    let turn = tokio::time::timeout_at(until.into(), server.core.looking.acquire());
+    let Ok(Ok(_turn)) = turn.await else { return Looked::Late };
+    let number = || server.core.documents().number(&doc.path);
+    let before = number();
     let variables = [("file", doc.path.to_string())];
+    let mut found = Vec::new();
     for arguments in &rule.arguments {
         let arguments: Vec<Value> = arguments.iter().map(|it| expand(it, &variables)).collect();
         let params = json!({"command": rule.command, "arguments": arguments});
-        let Ok(asked) = server.ask(Some(doc), METHOD, clock, |_, _| params.clone()).await else {
-            return false;
+        // Not by `Server::ask`: whoever asks here has entered already, or is a trial.
+        let left = until.saturating_duration_since(Instant::now());
+        let raw = match server.peer.request(METHOD, &params, left, cancel).await {
+            Ok(raw) => raw,
+            Err(RequestError::Deadline { .. } | RequestError::Cancelled { .. }) => return Looked::Late,
+            Err(_) => return Looked::Unknown,
         };
-        let same = asked.snapshot.get(&doc.path).is_some_and(|now| now.number == synced.number);
-        let answer = server.read::<Value>(METHOD, &asked.raw).unwrap_or_default();
-        if !same || !answer[&rule.field].as_array().is_some_and(Vec::is_empty) {
-            return false;
+        let answer = server.read::<Value>(METHOD, &raw).unwrap_or_default();
+        match answer[&rule.field].as_array() {
+            Some(list) => found.extend(list.iter().cloned()),
+            None => return Looked::Unknown,
+        }
+        if !found.is_empty() && rule.code.is_none() {
+            return Looked::Unknown;
         }
     }
-    true
+    match &rule.code {
+        _ if number() != before => Looked::Unknown,
+        _ if found.is_empty() => Looked::Clean,
+        None => Looked::Unknown,
+        Some(code) => {
+            found.retain(|problem| rule.errors.iter().all(|(field, value)| problem[field] == *value));
+            Looked::Codes(found.into_iter().map(|mut problem| problem[code].take()).collect())
+        }
+    }
 }
 
 /// `DocumentDiagnosticParams`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use workspace::Document;
 
-use super::holders::Holders;
+use super::holders::{Holders, Where};
 use super::{answer, at, noted};
 use crate::answer::{Answer, Location, Symbol};
 use crate::definition::Feature;
@@ -60,7 +60,7 @@ impl ServerPool {
         let mut holders = match way {
             Calls::Incoming => {
                 let name = &doc.text[text::word_at(&doc.text, offset)];
-                self.open_holders(&server, name, super::holders::Where::All, clock).await?
+                self.open_holders(&server, name, Where::All, clock).await?
             }
             Calls::Outgoing => Holders::default(),
         };
@@ -85,24 +85,46 @@ impl ServerPool {
         let clock = cx.clock();
         let server = self.pick(&doc.path, Feature::TypeHierarchy, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
-        let items = prepare(&server, "textDocument/prepareTypeHierarchy", "type", doc, offset, clock).await?;
-        let method = match way {
-            Types::Super => "typeHierarchy/supertypes",
-            Types::Sub => "typeHierarchy/subtypes",
+        let mut holders = match way {
+            // What is built on it names it, maybe in another package.
+            Types::Sub => {
+                let name = &doc.text[text::word_at(&doc.text, offset)];
+                self.open_holders(&server, name, Where::All, clock).await?
+            }
+            Types::Super => Holders::default(),
         };
-        let mut types: Vec<Symbol> = Vec::new();
-        let mut note = None;
-        for item in items {
-            let asked = server.ask(Some(doc), method, clock, |_, _| json!({"item": item})).await?;
-            let found: Option<Vec<HierarchyItem>> = server.read(method, &asked.raw)?;
-            types.extend(found.unwrap_or_default().into_iter().filter_map(|it| symbol(&server, &asked, it)));
-            note = note.or(asked.note);
+        let found = types(&server, way, doc, offset, clock).await;
+        if let Some(opened) = holders.opened.take() {
+            server.close_all(opened).await;
         }
-        types.sort_by(|a, b| (&a.file, a.line, &a.name).cmp(&(&b.file, b.line, &b.name)));
-        types.dedup();
-        let note = note.or_else(|| server.note());
-        Ok(Answer { value: types, server: server.name().to_owned(), note })
+        Ok(noted(found?, holders.note))
     }
+}
+
+async fn types(
+    server: &Server,
+    way: Types,
+    doc: &Document,
+    offset: usize,
+    clock: Clock<'_>,
+) -> Result<Answer<Vec<Symbol>>, ServerError> {
+    let items = prepare(server, "textDocument/prepareTypeHierarchy", "type", doc, offset, clock).await?;
+    let method = match way {
+        Types::Super => "typeHierarchy/supertypes",
+        Types::Sub => "typeHierarchy/subtypes",
+    };
+    let mut types: Vec<Symbol> = Vec::new();
+    let mut note = None;
+    for item in items {
+        let asked = server.ask(Some(doc), method, clock, |_, _| json!({"item": item})).await?;
+        let found: Option<Vec<HierarchyItem>> = server.read(method, &asked.raw)?;
+        types.extend(found.unwrap_or_default().into_iter().filter_map(|it| symbol(server, &asked, it)));
+        note = note.or(asked.note);
+    }
+    types.sort_by(|a, b| (&a.file, a.line, &a.name).cmp(&(&b.file, b.line, &b.name)));
+    types.dedup();
+    let note = note.or_else(|| server.note());
+    Ok(Answer { value: types, server: server.name().to_owned(), note })
 }
 
 async fn calls(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use workspace::{AbsPath, Document};
 
+use super::holders::{Holders, Where};
 use super::{answer, at, noted};
 use crate::answer::{Answer, Location};
 use crate::definition::Feature;
@@ -63,9 +64,21 @@ impl ServerPool {
         let (feature, method) = to.request();
         let server = self.pick(&doc.path, feature, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
-        let ask = server.ask(Some(doc), method, clock, |synced, encoding| at(synced, offset, encoding));
-        let asked = ask.await?;
-        Ok(answer(&server, &asked, locations(&server, &asked)?))
+        let mut holders = match to {
+            // Who implements it names it, maybe in another package.
+            Navigate::Implementation => {
+                let name = &doc.text[text::word_at(&doc.text, offset)];
+                self.open_holders(&server, name, Where::All, clock).await?
+            }
+            _ => Holders::default(),
+        };
+        let asked =
+            server.ask(Some(doc), method, clock, |synced, encoding| at(synced, offset, encoding)).await;
+        if let Some(opened) = holders.opened.take() {
+            server.close_all(opened).await;
+        }
+        let asked = asked?;
+        Ok(noted(answer(&server, &asked, locations(&server, &asked)?), holders.note))
     }
 
     /// Where the thing at byte `offset` is used, in order of file and place.
@@ -83,7 +96,7 @@ impl ServerPool {
         let server = self.pick(&doc.path, Feature::References, clock).await?;
         server.wait_ready(Some(doc), clock).await?;
         let name = &doc.text[text::word_at(&doc.text, offset)];
-        let mut holders = self.open_holders(&server, name, super::holders::Where::All, clock).await?;
+        let mut holders = self.open_holders(&server, name, Where::All, clock).await?;
         let ask = server.ask(Some(doc), "textDocument/references", clock, |synced, encoding| {
             let mut params = at(synced, offset, encoding);
             params["context"] = json!({"includeDeclaration": include_declaration});

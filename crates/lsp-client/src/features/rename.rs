@@ -10,6 +10,7 @@ use super::{at, holders};
 use crate::answer::Answer;
 use crate::definition::Feature;
 use crate::error::ServerError;
+use crate::file_filter::follows;
 use crate::pool::{RequestCx, ServerPool};
 use crate::protocol::RawWorkspaceEdit;
 use crate::server::{Clock, Server};
@@ -63,7 +64,7 @@ impl ServerPool {
         }
         let edit = again?;
         // What it did not have open is looked at by `fits` below; a module's other file is given to it.
-        let edit = self.with_twins(&server, edit, (&old_name, new_name), cx).await?;
+        let edit = self.with_twins(&server, edit, (&old_name, new_name), &holders.paths, cx).await?;
         if let Some(path) = closed.iter().find(|path| !self.fits(&edit, path, &old_name, new_name)) {
             let reason = format!("its places in {path} do not hold {old_name}");
             return Err(server.protocol("textDocument/rename", reason));
@@ -125,8 +126,9 @@ impl ServerPool {
         let servers = match &speaker {
             None => Vec::new(),
             Some(path) => match self.pick_all(path, Feature::RenameFile, clock).await {
-                Ok((servers, problems)) => {
+                Ok((mut servers, problems)) => {
                     notes.extend(problems.iter().map(ServerError::to_string));
+                    servers.retain(|server| follows(server, from, folder));
                     servers
                 }
                 Err(ServerError::NoServer { .. } | ServerError::Unsupported { .. }) => Vec::new(),

@@ -16,9 +16,14 @@ use crate::answer::Symbol;
 use crate::error::ServerError;
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::Server;
+use crate::view::View;
+
+/// Files named in a refusal.
+const NAMED: usize = 10;
 
 impl ServerPool {
-    /// `edit` with the places of the other files that declare what it renames.
+    /// `edit` with the places of the other files that declare what it renames. `holders`: files that hold
+    /// the name.
     ///
     /// # Errors
     /// `Refused` that names the other file, when the server does not rename there or the two edits do not
@@ -28,6 +33,7 @@ impl ServerPool {
         server: &Server,
         mut edit: WorkspaceEdit,
         names: (&str, &str),
+        holders: &[AbsPath],
         cx: &RequestCx,
     ) -> Result<WorkspaceEdit, ServerError> {
         let (old_name, new_name) = names;
@@ -77,10 +83,20 @@ impl ServerPool {
             let Some(offset) = same.first() else { continue };
             let clock = cx.clock();
             let more = renamed(server, &twin, *offset, old_name, new_name, clock).await;
+            // What the server does not take for a use of this one may be one of the other.
+            let is_left = |it: &&AbsPath| **it != twin.path && edited(&edit).all(|(path, _)| path != *it);
+            let left: Vec<String> =
+                holders.iter().filter(is_left).map(|it| self.workspace.relative(it)).collect();
             let refused = |reason: &str| {
                 let (name, other) = (self.workspace.relative(&path), self.workspace.relative(&twin.path));
+                let line = View::new(Arc::clone(&twin.text)).line(*offset).0;
+                let left = match left.len() {
+                    0 => String::new(),
+                    count if count > NAMED => format!(", and in what uses it of {count} more files"),
+                    _ => format!(", and where it is used in {}", left.join(", ")),
+                };
                 let message = format!(
-                    "{other} declares {old_name} too and stands beside {name}, but {reason}; nothing is renamed in one of them alone"
+                    "{other}:{line} declares {old_name} too and stands beside {name}, but {reason}; nothing is renamed in one of them alone. Rename it with `edit` there first{left}; then rename again"
                 );
                 server.refused(ErrorCode::NotApplied, message)
             };

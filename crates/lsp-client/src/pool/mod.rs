@@ -5,6 +5,7 @@
 //! root, so that a restart needs nobody present. What must stay true: at most one server per definition
 //! and root; every task is on the pool's tracker.
 
+mod ahead;
 mod budget;
 mod choice;
 mod place;
@@ -113,6 +114,7 @@ pub struct ServerPool {
     host: Arc<dyn Host>,
     limits: PoolLimits,
     slots: Mutex<BTreeMap<(String, Place), Arc<Slot>>>,
+    ahead: ahead::Ahead,
     tracker: TaskTracker,
     stop: CancellationToken,
     janitor: std::sync::Once,
@@ -137,6 +139,7 @@ impl ServerPool {
             host,
             limits,
             slots: Mutex::default(),
+            ahead: ahead::Ahead::default(),
             tracker: TaskTracker::new(),
             stop: CancellationToken::new(),
             janitor: std::sync::Once::new(),

@@ -19,17 +19,20 @@ impl ServerPool {
     /// Whether a server that speaks the language of `path` is running and works on its root, or would
     /// be given that, so that a question about it starts nothing.
     pub fn is_warm(&self, path: &AbsPath) -> bool {
-        self.definitions().for_path(path.as_path()).iter().any(|definition| {
-            let root = self.root_of(definition, path);
-            let shared = || {
-                let slot = self.slot(definition, &Place::Shared).filter(|_| definition.root.folders)?;
-                let server = slot.running().filter(|_| !slot.refuses(&root))?;
-                let takes = slot.works_on(&root) || server.core.capabilities().takes_folders();
-                takes.then_some(server)
-            };
-            let own = self.slot(definition, &Place::Own(root.clone())).and_then(|slot| slot.running());
-            own.or_else(shared).is_some()
-        })
+        let definitions = self.definitions().for_path(path.as_path());
+        definitions.iter().any(|definition| self.runs(definition, &self.root_of(definition, path)))
+    }
+
+    /// Whether the server of a definition runs for a package root, or would be given it.
+    pub(super) fn runs(&self, definition: &ServerDefinition, root: &AbsPath) -> bool {
+        let shared = || {
+            let slot = self.slot(definition, &Place::Shared).filter(|_| definition.root.folders)?;
+            let server = slot.running().filter(|_| !slot.refuses(root))?;
+            let takes = slot.works_on(root) || server.core.capabilities().takes_folders();
+            takes.then_some(server)
+        };
+        let own = self.slot(definition, &Place::Own(root.clone())).and_then(|slot| slot.running());
+        own.or_else(shared).is_some()
     }
 
     /// The package root of a file for a server, or the workspace's.

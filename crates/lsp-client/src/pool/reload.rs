@@ -37,6 +37,7 @@ impl ServerPool {
             let known = slot.state().server.is_some() || slot.state().failures > 0;
             here && known && name.is_none_or(|name| name == slot.name)
         });
+        self.ahead.forgive();
         let gone = self.reread(grace, clock).await?;
         slots.retain(|slot| !gone.iter().any(|gone| Arc::ptr_eq(gone, slot)));
         let mut names = Vec::new();
@@ -104,12 +105,25 @@ impl ServerPool {
         *self.definitions.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&fresh);
         let mut gone = Vec::new();
         for slot in self.slots() {
-            match fresh.get(&slot.name) {
-                Some(definition) if Arc::ptr_eq(definition, &slot.definition()) => {}
+            let definition = fresh.get(&slot.name);
+            if definition.is_some_and(|it| Arc::ptr_eq(it, &slot.definition())) {
+                continue;
+            }
+            // Nobody starts the old one meanwhile. One whose start takes too long to be waited for is not kept.
+            let starting = Arc::clone(&slot.starting).acquire_owned();
+            let _alone = tokio::select! {
+                biased;
+                () = clock.cancel.cancelled() => None,
+                permit = tokio::time::timeout(clock.left(), starting) => permit.ok().and_then(Result::ok),
+            };
+            match definition {
                 Some(definition) => {
-                    self.end(&slot, grace, clock).await?;
-                    let mut state = slot.state();
-                    *state = SlotState::new(definition, state.folders.clone());
+                    let ended = self.end(&slot, grace, clock).await;
+                    {
+                        let mut state = slot.state();
+                        *state = SlotState::new(definition, state.folders.clone());
+                    }
+                    ended?;
                 }
                 None => {
                     self.slots
@@ -142,7 +156,7 @@ impl ServerPool {
     }
 
     /// Ends it in a task of the pool, for nobody to wait for.
-    fn end_now(&self, server: Arc<Server>) {
+    pub(super) fn end_now(&self, server: Arc<Server>) {
         server.peer.close("it was shut down");
         self.tracker.spawn(async move { server.process.end(Duration::ZERO).await });
     }

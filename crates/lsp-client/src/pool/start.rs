@@ -152,9 +152,19 @@ impl ServerPool {
             };
             let result = {
                 let mut state = slot.state();
+                let result = match result {
+                    Ok(server) if !Arc::ptr_eq(&server.core.definition, &state.definition) => {
+                        this.end_now(server);
+                        let detail = "its definition was changed while it started".to_owned();
+                        Err(ServerError::Starting { server: slot.name.clone(), detail })
+                    }
+                    result => result,
+                };
                 match &result {
                     Ok(server) => state.server = Some(Arc::clone(server)),
-                    Err(ServerError::Missing { .. } | ServerError::Cancelled) => {}
+                    Err(
+                        ServerError::Missing { .. } | ServerError::Cancelled | ServerError::Starting { .. },
+                    ) => {}
                     Err(_) => state.failed(Duration::ZERO),
                 }
                 result.as_ref().map(InUse::new).map_err(Clone::clone)
@@ -183,7 +193,10 @@ impl ServerPool {
                 }
             }
             let process = self.spawn(definition, command, grant).await?;
-            let variables = self.variables(slot);
+            let mut variables = self.variables(slot);
+            if let Some(modules) = discovery::modules_of(&command.program) {
+                variables.push(("modules", modules.display().to_string()));
+            }
             let core = Core::new(
                 Arc::clone(definition),
                 slot.root.clone(),

@@ -105,6 +105,20 @@ async fn an_action_is_resolved_to_its_edit_and_its_command() {
 }
 
 #[tokio::test]
+async fn an_action_that_wants_to_be_confirmed_says_so() {
+    let place = json!({"range": range(0, 0, 3), "newText": "new", "annotationId": "a"});
+    let edit = json!({
+        "documentChanges": [{"textDocument": {"uri": "${root}/a.txt", "version": null}, "edits": [place]}],
+        "changeAnnotations": {"a": {"label": "guessed", "needsConfirmation": true}},
+    });
+    let script = offers(json!([{"title": "fix", "kind": "quickfix", "edit": edit}]));
+    let bench = bench(&[("a.txt", "abc")], script);
+    let actions = asked(&bench, &[]).await;
+    let resolved = bench.pool.resolve_action(&bench.doc("a.txt"), &actions[0], &cx(LONG)).await.unwrap();
+    assert_eq!(resolved.edit.unwrap().confirm, ["guessed"]);
+}
+
+#[tokio::test]
 async fn edits_that_arrive_during_a_command_are_handed_on_and_answered() {
     let apply = |id: &str, new: &str| {
         Step::request(id, "workspace/applyEdit", json!({"label": "by command", "edit": edit(new)}))

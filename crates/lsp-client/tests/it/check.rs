@@ -7,7 +7,7 @@ use lsp_client::Look;
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 
-use crate::bench::{Bench, LONG, bench, build, cx, range};
+use crate::bench::{Bench, LONG, bench, build, cx, range, until};
 
 fn publish(version: &str) -> Step {
     let item =
@@ -74,6 +74,38 @@ async fn a_server_that_is_asked_keeps_what_is_open() {
     assert_eq!(check(&bench, "a.txt", Look::Dependent, LONG).await, ["scripted: a"]);
     assert_eq!(bench.got("scripted", "textDocument/didClose"), Vec::<Value>::new());
     assert_eq!(bench.got("scripted", "textDocument/didOpen").len(), 1);
+}
+
+#[tokio::test]
+async fn many_are_shown_before_any_is_asked_about_and_a_silent_one_keeps_no_other() {
+    let answer = json!({"kind": "full", "items": [{"range": range(0, 0, 1), "message": "${text}"}]});
+    let answers = |script: Script| script.on("textDocument/diagnostic", [Step::Result(answer.clone())]);
+    let script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}));
+    let script = answers(answers(script)).on("textDocument/diagnostic", [Step::Never]);
+    let bench = bench(&[("a.txt", "a"), ("b.txt", "b"), ("c.txt", "c"), ("d.txt", "d")], answers(script));
+    assert_eq!(check(&bench, "a.txt", Look::Itself, LONG).await, ["scripted: a"]);
+    let questions = [
+        (bench.doc("a.txt"), Look::Itself),
+        (bench.doc("b.txt"), Look::Itself),
+        (bench.doc("c.txt"), Look::Dependent),
+        (bench.doc("d.txt"), Look::Dependent),
+    ];
+    let quiet = Duration::from_secs(5);
+    let asked = bench.pool.check_all(&questions, quiet, &cx(20 * LONG)).await;
+    let known = asked.iter().map(|it| it.as_ref().unwrap()[0].known.is_ok());
+    assert_eq!(known.filter(|known| *known).count(), 3, "{asked:?}");
+    assert!(asked.iter().any(|it| it.as_ref().unwrap()[0].pending));
+    let record = bench.record("scripted");
+    let of = |wanted: &str| {
+        let all = record.iter().enumerate().filter(|(_, message)| message["method"] == wanted);
+        all.map(|(at, _)| at).collect::<Vec<_>>()
+    };
+    assert_eq!((of("textDocument/didOpen").len(), of("textDocument/diagnostic").len()), (4, 5));
+    assert!(of("textDocument/didOpen")[3] < of("textDocument/diagnostic")[1], "{record:?}");
+    let record = bench.beside("scripted.record");
+    let cancelled = move || testing::recorded(&record).iter().any(|it| it["method"] == "$/cancelRequest");
+    until(cancelled, "the end of the question that nobody answers").await;
+    assert_eq!(bench.pool.status().await[0].open_documents, 2);
 }
 
 #[tokio::test]

@@ -322,8 +322,8 @@ async fn serena_1833_an_edit_during_a_question_holds_up_neither() {
     let (doc, cx) = (bench.doc("a.txt"), cx(LONG));
     let record = bench.beside("scripted.record");
     let edit = async {
-        let asked =
-            move || std::fs::read_to_string(&record).is_ok_and(|it| it.contains("textDocument/hover"));
+        let is_it = |message: &Value| message["method"] == "textDocument/hover";
+        let asked = move || testing::recorded(&record).iter().any(is_it);
         until(asked, "the question").await;
         bench.write("a.txt", "abd");
         bench.pool.hover(&bench.doc("a.txt"), 0, &cx).await.unwrap()

@@ -17,53 +17,230 @@ enum By {
     Sent(&'static str),
     /// We answer this.
     Answered(&'static str),
-    /// How answers are read, which the test of that name shows.
+    /// How answers are read, which the test of that name shows: `it/FILE::NAME` or `src/FILE::NAME`.
     Read(&'static str),
 }
 
-/// Everything that is declared.
+/// Everything that is declared, by its whole path. What is declared as `false` promises nothing, and
+/// stands here as little as the objects around what does.
 const TABLE: &[(&str, By)] = &[
-    ("general.positionEncodings", By::Read("answers::places_are_bytes_whatever_the_server_counts")),
-    ("general.staleRequestSupport", By::Read("answers::content_modified_is_asked_again")),
+    ("general.positionEncodings", By::Read("it/answers::places_are_bytes_whatever_the_server_counts")),
+    (
+        "general.staleRequestSupport.cancel",
+        By::Read("it/answers::a_server_that_never_answers_costs_the_deadline_and_a_cancel_nothing"),
+    ),
+    (
+        "general.staleRequestSupport.retryOnContentModified",
+        By::Read("it/answers::content_modified_is_asked_again"),
+    ),
     ("workspace.applyEdit", By::Answered("workspace/applyEdit")),
-    ("workspace.workspaceEdit", By::Read("edits::operations_are_followed_in_their_order")),
-    ("workspace.didChangeConfiguration", By::Sent("workspace/didChangeConfiguration")),
-    ("workspace.didChangeWatchedFiles", By::Sent("workspace/didChangeWatchedFiles")),
-    ("workspace.symbol", By::Sent("workspace/symbol")),
+    ("workspace.workspaceEdit.documentChanges", By::Read("it/edits::operations_are_followed_in_their_order")),
+    (
+        "workspace.workspaceEdit.resourceOperations",
+        By::Read("it/edits::the_options_of_file_operations_are_kept"),
+    ),
+    (
+        "workspace.workspaceEdit.failureHandling",
+        By::Read("it/edits::edits_that_overlap_or_fit_nowhere_are_refused"),
+    ),
+    (
+        "workspace.workspaceEdit.normalizesLineEndings",
+        By::Read("it/edits::what_is_put_into_a_file_has_its_line_ends"),
+    ),
+    (
+        "workspace.workspaceEdit.changeAnnotationSupport",
+        By::Read("it/edits::what_needs_confirmation_is_told_with_its_words_and_count"),
+    ),
+    ("workspace.didChangeConfiguration.dynamicRegistration", By::Answered("client/registerCapability")),
+    ("workspace.didChangeWatchedFiles.dynamicRegistration", By::Sent("workspace/didChangeWatchedFiles")),
+    (
+        "workspace.didChangeWatchedFiles.relativePatternSupport",
+        By::Read("src/commit::watchers_match_whole_paths_and_relative_ones"),
+    ),
+    ("workspace.symbol.symbolKind.valueSet", By::Read("src/protocol::kinds_have_names")),
+    (
+        "workspace.symbol.resolveSupport.properties",
+        By::Read("it/navigation::symbols_of_the_project_get_the_range_that_they_came_without"),
+    ),
     ("workspace.executeCommand", By::Sent("workspace/executeCommand")),
     ("workspace.configuration", By::Answered("workspace/configuration")),
     ("workspace.workspaceFolders", By::Answered("workspace/workspaceFolders")),
+    ("workspace.fileOperations.willCreate", By::Sent("workspace/willCreateFiles")),
+    ("workspace.fileOperations.didCreate", By::Sent("workspace/didCreateFiles")),
     ("workspace.fileOperations.willRename", By::Sent("workspace/willRenameFiles")),
     ("workspace.fileOperations.didRename", By::Sent("workspace/didRenameFiles")),
-    ("workspace.fileOperations.didCreate", By::Sent("workspace/didCreateFiles")),
+    ("workspace.fileOperations.willDelete", By::Sent("workspace/willDeleteFiles")),
     ("workspace.fileOperations.didDelete", By::Sent("workspace/didDeleteFiles")),
-    ("workspace.diagnostics", By::Answered("workspace/diagnostic/refresh")),
-    ("workspace.inlayHint", By::Answered("workspace/inlayHint/refresh")),
-    ("textDocument.synchronization", By::Sent("textDocument/didSave")),
-    ("textDocument.definition", By::Sent("textDocument/definition")),
-    ("textDocument.declaration", By::Sent("textDocument/declaration")),
-    ("textDocument.typeDefinition", By::Sent("textDocument/typeDefinition")),
-    ("textDocument.implementation", By::Sent("textDocument/implementation")),
+    ("workspace.diagnostics.refreshSupport", By::Answered("workspace/diagnostic/refresh")),
+    ("workspace.inlayHint.refreshSupport", By::Answered("workspace/inlayHint/refresh")),
+    ("textDocument.synchronization.didSave", By::Sent("textDocument/didSave")),
+    ("textDocument.definition.linkSupport", By::Read("src/protocol::locations_come_in_many_forms")),
+    ("textDocument.declaration.linkSupport", By::Read("src/protocol::locations_come_in_many_forms")),
+    ("textDocument.typeDefinition.linkSupport", By::Read("src/protocol::locations_come_in_many_forms")),
+    ("textDocument.implementation.linkSupport", By::Read("src/protocol::locations_come_in_many_forms")),
     ("textDocument.references", By::Sent("textDocument/references")),
     ("textDocument.documentHighlight", By::Sent("textDocument/documentHighlight")),
     ("textDocument.callHierarchy", By::Sent("callHierarchy/incomingCalls")),
     ("textDocument.typeHierarchy", By::Sent("typeHierarchy/subtypes")),
     ("textDocument.inlayHint", By::Sent("textDocument/inlayHint")),
-    ("textDocument.signatureHelp", By::Sent("textDocument/signatureHelp")),
-    ("textDocument.completion", By::Sent("textDocument/completion")),
-    ("textDocument.hover", By::Sent("textDocument/hover")),
-    ("textDocument.documentSymbol", By::Sent("textDocument/documentSymbol")),
-    ("textDocument.rename", By::Sent("textDocument/prepareRename")),
+    (
+        "textDocument.signatureHelp.signatureInformation.documentationFormat",
+        By::Read("it/navigation::what_an_editor_would_show_can_be_asked"),
+    ),
+    (
+        "textDocument.signatureHelp.signatureInformation.parameterInformation.labelOffsetSupport",
+        By::Read("src/features/hints::a_parameter_is_named_by_text_or_by_place"),
+    ),
+    (
+        "textDocument.signatureHelp.signatureInformation.activeParameterSupport",
+        By::Read("it/navigation::what_an_editor_would_show_can_be_asked"),
+    ),
+    (
+        "textDocument.completion.completionItem.deprecatedSupport",
+        By::Read("it/navigation::what_an_editor_would_show_can_be_asked"),
+    ),
+    (
+        "textDocument.completion.completionItem.tagSupport.valueSet",
+        By::Read("it/navigation::what_an_editor_would_show_can_be_asked"),
+    ),
+    (
+        "textDocument.completion.completionItem.labelDetailsSupport",
+        By::Read("it/navigation::what_an_editor_would_show_can_be_asked"),
+    ),
+    (
+        "textDocument.completion.completionItemKind.valueSet",
+        By::Read("it/navigation::what_an_editor_would_show_can_be_asked"),
+    ),
+    ("textDocument.completion.contextSupport", By::Sent("textDocument/completion")),
+    (
+        "textDocument.hover.contentFormat",
+        By::Read("it/answers::answers_out_of_order_twice_and_for_unknown_ids_do_no_harm"),
+    ),
+    ("textDocument.documentSymbol.symbolKind.valueSet", By::Read("src/protocol::kinds_have_names")),
+    (
+        "textDocument.documentSymbol.hierarchicalDocumentSymbolSupport",
+        By::Read("it/answers::symbols_have_paths_whichever_form_they_come_in"),
+    ),
+    ("textDocument.rename.prepareSupport", By::Sent("textDocument/prepareRename")),
+    (
+        "textDocument.rename.prepareSupportDefaultBehavior",
+        By::Read("it/edits::a_server_that_prepares_is_asked_first"),
+    ),
+    (
+        "textDocument.rename.honorsChangeAnnotations",
+        By::Read("it/edits::what_needs_confirmation_is_told_with_its_words_and_count"),
+    ),
     ("textDocument.formatting", By::Sent("textDocument/formatting")),
     ("textDocument.rangeFormatting", By::Sent("textDocument/rangeFormatting")),
-    ("textDocument.codeAction", By::Sent("codeAction/resolve")),
-    ("textDocument.publishDiagnostics", By::Read("diagnostics::a_push_for_an_older_version_is_never_shown")),
-    ("textDocument.diagnostic", By::Sent("textDocument/diagnostic")),
+    (
+        "textDocument.codeAction.codeActionLiteralSupport.codeActionKind.valueSet",
+        By::Read("it/actions::actions_are_asked_with_the_servers_own_problems_and_read_with_kind_and_state"),
+    ),
+    (
+        "textDocument.codeAction.isPreferredSupport",
+        By::Read("it/actions::actions_are_asked_with_the_servers_own_problems_and_read_with_kind_and_state"),
+    ),
+    (
+        "textDocument.codeAction.disabledSupport",
+        By::Read("it/actions::actions_are_asked_with_the_servers_own_problems_and_read_with_kind_and_state"),
+    ),
+    (
+        "textDocument.codeAction.dataSupport",
+        By::Read("it/actions::an_action_is_resolved_to_its_edit_and_its_command"),
+    ),
+    ("textDocument.codeAction.resolveSupport.properties", By::Sent("codeAction/resolve")),
+    (
+        "textDocument.codeAction.honorsChangeAnnotations",
+        By::Read("it/actions::an_action_that_wants_to_be_confirmed_says_so"),
+    ),
+    (
+        "textDocument.publishDiagnostics.versionSupport",
+        By::Read("it/diagnostics::a_push_for_an_older_version_is_never_shown"),
+    ),
+    (
+        "textDocument.publishDiagnostics.relatedInformation",
+        By::Read("it/diagnostics::a_problem_tells_what_it_is_related_to"),
+    ),
+    (
+        "textDocument.publishDiagnostics.codeDescriptionSupport",
+        By::Read("it/diagnostics::a_problem_tells_what_it_is_related_to"),
+    ),
+    (
+        "textDocument.publishDiagnostics.dataSupport",
+        By::Read("it/actions::actions_are_asked_with_the_servers_own_problems_and_read_with_kind_and_state"),
+    ),
+    (
+        "textDocument.publishDiagnostics.tagSupport.valueSet",
+        By::Read("it/diagnostics::a_problem_tells_what_it_is_related_to"),
+    ),
+    (
+        "textDocument.diagnostic.relatedDocumentSupport",
+        By::Read("it/diagnostics::what_is_told_of_related_documents_is_their_report"),
+    ),
     ("window.workDoneProgress", By::Answered("window/workDoneProgress/create")),
-    ("window.showMessage", By::Answered("window/showMessageRequest")),
-    ("window.showDocument", By::Answered("window/showDocument")),
-    ("experimental.snippetTextEdit", By::Read("edits::snippets_come_as_the_text_that_they_leave")),
+    ("window.showMessage.messageActionItem", By::Answered("window/showMessageRequest")),
+    ("window.showDocument.support", By::Answered("window/showDocument")),
+    ("experimental.snippetTextEdit", By::Read("it/edits::snippets_come_as_the_text_that_they_leave")),
+    // The questions themselves.
+    ("textDocument.definition.linkSupport", By::Sent("textDocument/definition")),
+    ("textDocument.declaration.linkSupport", By::Sent("textDocument/declaration")),
+    ("textDocument.typeDefinition.linkSupport", By::Sent("textDocument/typeDefinition")),
+    ("textDocument.implementation.linkSupport", By::Sent("textDocument/implementation")),
+    (
+        "textDocument.signatureHelp.signatureInformation.activeParameterSupport",
+        By::Sent("textDocument/signatureHelp"),
+    ),
+    ("textDocument.hover.contentFormat", By::Sent("textDocument/hover")),
+    (
+        "textDocument.documentSymbol.hierarchicalDocumentSymbolSupport",
+        By::Sent("textDocument/documentSymbol"),
+    ),
+    ("workspace.symbol.symbolKind.valueSet", By::Sent("workspace/symbol")),
+    ("textDocument.rename.honorsChangeAnnotations", By::Sent("textDocument/rename")),
+    ("textDocument.codeAction.dataSupport", By::Sent("textDocument/codeAction")),
+    ("textDocument.diagnostic.relatedDocumentSupport", By::Sent("textDocument/diagnostic")),
+    ("workspace.didChangeConfiguration.dynamicRegistration", By::Sent("workspace/didChangeConfiguration")),
 ];
+
+/// What we do with messages that a server sends of its own accord, and where it is told that it may.
+const HANDLED: &[(&str, &str)] = &[
+    ("workspace/configuration", "workspace.configuration"),
+    ("workspace/workspaceFolders", "workspace.workspaceFolders"),
+    ("workspace/applyEdit", "workspace.applyEdit"),
+    ("workspace/diagnostic/refresh", "workspace.diagnostics.refreshSupport"),
+    ("workspace/inlayHint/refresh", "workspace.inlayHint.refreshSupport"),
+    ("client/registerCapability", "workspace.didChangeWatchedFiles.dynamicRegistration"),
+    ("client/unregisterCapability", "workspace.didChangeWatchedFiles.dynamicRegistration"),
+    ("window/workDoneProgress/create", "window.workDoneProgress"),
+    ("window/showMessageRequest", "window.showMessage.messageActionItem"),
+    ("window/showDocument", "window.showDocument.support"),
+    ("$/progress", "window.workDoneProgress"),
+    ("textDocument/publishDiagnostics", "textDocument.publishDiagnostics.versionSupport"),
+    // Any server may send these (LSP 3.17 §Window).
+    ("window/logMessage", ""),
+    ("window/showMessage", ""),
+    // Nothing of it is kept, so none is declared; one that asks all the same must not wait.
+    ("workspace/semanticTokens/refresh", ""),
+    ("workspace/inlineValue/refresh", ""),
+    ("workspace/codeLens/refresh", ""),
+    ("workspace/foldingRange/refresh", ""),
+];
+
+/// Every promise in `value` by its path.
+fn promises(value: &Value, at: &str, out: &mut BTreeSet<String>) {
+    let before = out.len();
+    for (name, inner) in value.as_object().into_iter().flatten() {
+        let at = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+        match inner {
+            Value::Object(_) => promises(inner, &at, out),
+            Value::Bool(false) => {}
+            _ => drop(out.insert(at)),
+        }
+    }
+    if out.len() == before {
+        out.insert(at.to_owned());
+    }
+}
 
 struct Refusing;
 
@@ -100,16 +277,18 @@ fn offers_all() -> Script {
     ];
     let mut capabilities = json!({
         "textDocumentSync": {"openClose": true, "change": 2, "save": {"includeText": true}},
-        "signatureHelpProvider": {}, "completionProvider": {}, "diagnosticProvider": {},
+        "signatureHelpProvider": {}, "completionProvider": {}, "diagnosticProvider": {"workspaceDiagnostics": true},
         "renameProvider": {"prepareProvider": true}, "codeActionProvider": {"resolveProvider": true},
         "executeCommandProvider": {"commands": ["c"]},
         "workspace": {"fileOperations": {
-            "willRename": filters, "didRename": filters, "didCreate": filters, "didDelete": filters,
+            "willRename": filters, "didRename": filters, "willCreate": filters, "didCreate": filters,
+            "willDelete": filters, "didDelete": filters,
         }},
     });
     for name in providers {
         capabilities[format!("{name}Provider")] = json!(true);
     }
+    capabilities["workspaceSymbolProvider"] = json!({"resolveProvider": true});
     let mut asks: Vec<Step> = TABLE
         .iter()
         .filter_map(|(_, by)| match by {
@@ -122,7 +301,15 @@ fn offers_all() -> Script {
     asks.push(Step::request("watch", "client/registerCapability", watch));
     let mut script = Script::new(capabilities).on("initialized", asks);
     let edit = json!({"changes": {"${root}/a.txt": [{"range": range(0, 0, 1), "newText": "y"}]}});
+    let symbol = |location: Value| json!({"name": "x", "kind": 5, "location": location});
+    let (file, whole) =
+        (json!({"uri": "${root}/a.txt"}), json!({"uri": "${root}/a.txt", "range": range(0, 0, 1)}));
     for (method, result) in [
+        ("workspace/symbol", json!([symbol(file)])),
+        ("workspaceSymbol/resolve", symbol(whole)),
+        ("workspace/diagnostic", json!({"items": []})),
+        ("callHierarchy/outgoingCalls", Value::Null),
+        ("typeHierarchy/supertypes", Value::Null),
         ("textDocument/prepareCallHierarchy", item.clone()),
         ("textDocument/prepareTypeHierarchy", item),
         ("textDocument/prepareRename", json!({"defaultBehavior": true})),
@@ -144,8 +331,17 @@ fn offers_all() -> Script {
             script = script.on(method, [Step::Result(Value::Null)]);
         }
     }
+    // Each question is first refused, since the text changed meanwhile.
+    for (method, turns) in &mut script.methods {
+        if !matches!(method.as_str(), "initialized" | COMMAND) {
+            turns.insert(0, vec![Step::Error(json!({"code": -32801, "message": "content modified"}))]);
+        }
+    }
     script
 }
+
+/// What it does may have been done before it says that it was not.
+const COMMAND: &str = "workspace/executeCommand";
 
 #[tokio::test]
 async fn everything_declared_is_in_the_table_and_done() {
@@ -165,7 +361,10 @@ async fn everything_declared_is_in_the_table_and_done() {
     pool.workspace_symbols("x", Some(&doc), &cx).await.unwrap();
     pool.highlights(&doc, 0, &cx).await.unwrap();
     pool.calls(Calls::Incoming, &doc, 0, &cx).await.unwrap();
+    pool.calls(Calls::Outgoing, &doc, 0, &cx).await.unwrap();
     pool.types(Types::Sub, &doc, 0, &cx).await.unwrap();
+    pool.types(Types::Super, &doc, 0, &cx).await.unwrap();
+    pool.reported(&BTreeSet::from([doc.path.clone()]), &cx).await.unwrap();
     pool.inlay_hints(&doc, 0..1, &cx).await.unwrap();
     pool.signature(&doc, 0, &cx).await.unwrap();
     pool.completion(&doc, 0, &cx).await.unwrap();
@@ -173,6 +372,7 @@ async fn everything_declared_is_in_the_table_and_done() {
     pool.format(&doc, None, &cx).await.unwrap();
     pool.format(&doc, Some(0..1), &cx).await.unwrap();
     pool.rename_file(&b, &bench.path("d.txt"), &cx).await.unwrap();
+    pool.will_change(&[bench.path("e.txt")], std::slice::from_ref(&c), &cx).await.unwrap();
     let query = ActionQuery { range: 0..1, only: &[], diagnostics: &[] };
     let actions = pool.code_actions(&doc, &query, &cx).await.unwrap().value;
     let resolved = pool.resolve_action(&doc, &actions[0], &cx).await.unwrap();
@@ -195,29 +395,27 @@ async fn everything_declared_is_in_the_table_and_done() {
 
     let initialize = bench.got("scripted", "initialize").remove(0);
     let mut declared = BTreeSet::new();
-    for (scope, inner) in initialize["capabilities"].as_object().unwrap() {
-        for (name, value) in inner.as_object().unwrap() {
-            let operations = value.as_object().filter(|_| name == "fileOperations").into_iter().flatten();
-            let operations: Vec<&String> =
-                operations.map(|(name, _)| name).filter(|name| *name != "dynamicRegistration").collect();
-            match operations.is_empty() {
-                true => drop(declared.insert(format!("{scope}.{name}"))),
-                false => declared.extend(operations.iter().map(|it| format!("{scope}.{name}.{it}"))),
-            }
-        }
-    }
+    promises(&initialize["capabilities"], "", &mut declared);
     let table: BTreeSet<String> = TABLE.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(declared, table, "what is declared and the table differ");
 
+    // All were answered, so all were asked again; and these are all.
     let record = bench.record("scripted");
+    let asked: BTreeSet<&str> = record
+        .iter()
+        .filter(|message| message.get("id").is_some())
+        .filter_map(|message| message["method"].as_str())
+        .filter(|method| !matches!(*method, "initialize" | "shutdown" | COMMAND))
+        .collect();
+    let again = &initialize["capabilities"]["general"]["staleRequestSupport"]["retryOnContentModified"];
+    let again: Vec<&str> = again.as_array().unwrap().iter().map(|method| method.as_str().unwrap()).collect();
+    assert_eq!(again, Vec::from_iter(asked), "what is asked again and what is declared differ");
     let sent: BTreeSet<&str> = record.iter().filter_map(|message| message["method"].as_str()).collect();
     let answers: BTreeMap<&str, &Value> = record
         .iter()
         .filter(|message| message.get("method").is_none())
         .filter_map(|message| Some((message["id"].as_str()?, message)))
         .collect();
-    let source =
-        concat!(include_str!("answers.rs"), include_str!("edits.rs"), include_str!("diagnostics.rs"));
     for (name, by) in TABLE {
         match by {
             By::Sent(method) => assert!(sent.contains(method), "{name} is declared, {method} was never sent"),
@@ -226,11 +424,33 @@ async fn everything_declared_is_in_the_table_and_done() {
                 assert!(answer.get("error").is_none(), "{name}: {answer}");
             }
             By::Read(test) => {
-                let test = test.rsplit("::").next().unwrap();
-                assert!(source.contains(&format!("async fn {test}(")), "{name}: there is no test {test}");
+                let (file, test) = test.split_once("::").unwrap();
+                let folder = if file.starts_with("it/") { "tests/" } else { "" };
+                let source = source(&format!("{folder}{file}.rs"));
+                assert!(source.contains(&format!("fn {test}(")), "{name}: there is no test {test}");
             }
         }
     }
+    let handled: BTreeSet<String> = HANDLED.iter().map(|(method, _)| (*method).to_owned()).collect();
+    assert_eq!(methods_named(&source("src/handler.rs")), handled, "what is handled and the list differ");
+    for (method, need) in HANDLED {
+        assert!(need.is_empty() || declared.contains(*need), "{method} is handled, {need} not declared");
+    }
     let saved = &bench.got("scripted", "textDocument/didSave");
     assert_eq!(*saved, [json!({"textDocument": {"uri": bench.uri("a.txt")}, "text": "y y\n"})]);
+}
+
+fn source(file: &str) -> String {
+    std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
+}
+
+/// The methods of the protocol that a source names as texts.
+fn methods_named(source: &str) -> BTreeSet<String> {
+    let code: Vec<&str> = source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let code = code.join("\n");
+    let texts = code.split('"').skip(1).step_by(2);
+    let is_method = |text: &&str| {
+        text.contains('/') && text.chars().all(|c| c.is_ascii_alphabetic() || c == '/' || c == '$')
+    };
+    texts.filter(is_method).map(str::to_owned).collect()
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lsp_client::Related;
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 use workspace::Editor;
@@ -190,6 +191,71 @@ async fn what_was_clean_stays_clean_only_when_the_server_says_so() {
         bench.write("a.txt", unknown);
         assert_eq!(ask(&bench, SHORT).await, "(pending scripted)", "{unknown}");
     }
+}
+
+/// What a source that runs on save found may be about an older text, and is nowhere called absent.
+#[tokio::test]
+async fn sources_that_run_on_save_are_left_out_by_name() {
+    let script = script().on("textDocument/didOpen", [publish(json!("${version}"), "of an earlier save")]);
+    let more = "[diagnostics]\non_save = [\"s\"]\n";
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
+    let answer = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(LONG)).await.unwrap().value;
+    assert!(answer.items.is_empty() && answer.pending.is_empty());
+    assert_eq!(answer.on_save, [("s".to_owned(), "scripted".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_problem_tells_what_it_is_related_to() {
+    let wrong = json!({"range": range(0, 0, 1), "message": "twice", "tags": [1, 2, 9],
+    "codeDescription": {"href": "https://example.org/E1"},
+    "relatedInformation": [
+        {"location": {"uri": "${root}/b.txt", "range": range(4, 0, 1)}, "message": "first here"},
+        {"location": {"uri": "untitled:x", "range": range(0, 0, 1)}, "message": "nowhere"},
+    ]});
+    let push = json!({"uri": "${params.textDocument.uri}", "diagnostics": [wrong]});
+    let script = script().on("textDocument/didOpen", [Step::notify("textDocument/publishDiagnostics", push)]);
+    let bench = bench(&[("a.txt", "a")], script);
+    let found = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(LONG)).await.unwrap().value.items.remove(0);
+    let related = Related { path: bench.path("b.txt"), line: 5, message: "first here".into() };
+    assert_eq!(found.related(), [related]);
+    assert_eq!(found.tags(), ["unnecessary", "deprecated"]);
+    assert_eq!(found.page().as_deref(), Some("https://example.org/E1"));
+}
+
+/// However long a server is silent after a part: what lacks an error that it finds, when it is asked, is not
+/// the whole.
+#[tokio::test]
+async fn silence_makes_no_part_the_whole() {
+    let list =
+        |code: &str, category: &str| Step::Result(json!({"body": [{"code": code, "category": category}]}));
+    let empty = || {
+        Step::notify(
+            "textDocument/publishDiagnostics",
+            json!({"uri": "${params.textDocument.uri}", "diagnostics": []}),
+        )
+    };
+    let script = Script::new(json!({
+        "textDocumentSync": 2, "executeCommandProvider": {"commands": ["look"]},
+    }))
+    .on("textDocument/didOpen", [empty()])
+    .on("textDocument/didChange", [empty(), publish(Value::Null, "whole")])
+    .on("textDocument/didChange", [empty()])
+    .on("workspace/executeCommand", [list("E1", "error")])
+    .on("workspace/executeCommand", [list("E1", "error")])
+    .on("workspace/executeCommand", [list("H1", "suggestion")])
+    .on("workspace/executeCommand", [Step::Never]);
+    let more = "[diagnostics.clean]\ncommand = \"look\"\narguments = [[1]]\nfield = \"body\"\n\
+                code = \"code\"\nerrors = { category = \"error\" }\n";
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
+    assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
+    bench.write("a.txt", "b");
+    assert_eq!(ask(&bench, LONG).await, "whole");
+    // A hint need not be published.
+    bench.write("a.txt", "c");
+    assert_eq!(ask(&bench, LONG).await, "");
+    // Whoever does not say in time what must be published has published a part.
+    bench.write("a.txt", "d");
+    assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
 }
 
 /// What a server that names its reports was asked with: file, name.

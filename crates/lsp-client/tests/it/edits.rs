@@ -202,12 +202,79 @@ async fn a_server_that_cannot_mend_a_move_to_another_folder_is_not_believed() {
 }
 
 #[tokio::test]
+async fn a_server_is_asked_of_moves_that_its_filters_name() {
+    let answer = json!({"documentChanges": [
+        {"textDocument": {"uri": "${root}/b.txt", "version": null}, "edits": [edit(0, 4, 5, "c")]},
+    ]});
+    let filter = |pattern: Value| json!({"scheme": "file", "pattern": pattern});
+    let files = json!({"filters": [
+        filter(json!({"glob": "**/KEPT/*.TXT", "matches": "file", "options": {"ignoreCase": true}})),
+        filter(json!({"glob": "**/whole*", "matches": "folder"})),
+        json!({"scheme": "untitled", "pattern": {"glob": "**"}}),
+    ]});
+    let script =
+        Script::new(json!({"workspace": {"fileOperations": {"willRename": files}}, "textDocumentSync": 2}))
+            .on("workspace/willRenameFiles", [Step::Result(answer)]);
+    let texts = ["a.txt", "kept/a.txt", "kept/sub/a.txt", "other/a.txt", "whole/a.txt", "whole.txt"];
+    let mut files: Vec<(&str, &str)> = texts.iter().map(|name| (*name, "text")).collect();
+    files.push(("b.txt", "see a"));
+    let bench = bench(&files, script);
+    for (from, asked) in [
+        ("a.txt", false),
+        ("kept/a.txt", true),
+        ("kept/sub/a.txt", false),
+        ("other", false),
+        ("whole", true),
+        ("whole.txt", false),
+    ] {
+        let before = bench.got("scripted", "workspace/willRenameFiles").len();
+        let to = bench.path(&format!("{from}-moved"));
+        let moved = bench.pool.rename_file(&bench.path(from), &to, &cx(LONG)).await.unwrap();
+        let after = bench.got("scripted", "workspace/willRenameFiles").len();
+        assert_eq!(after - before, usize::from(asked), "{from}");
+        assert_eq!(moved.note.is_some_and(|note| note.contains("was not mended")), !asked, "{from}");
+    }
+}
+
+#[tokio::test]
 async fn a_file_that_no_server_follows_moves_alone_and_says_so() {
     let bench = bench(&[("a.txt", "text")], renames(Value::Null));
     let (from, to) = (bench.path("a.txt"), bench.path("c.txt"));
     let moved = bench.pool.rename_file(&from, &to, &cx(LONG)).await.unwrap();
     assert!(moved.note.unwrap().contains("was not mended"));
     assert_eq!(bench.outcome(moved.value), ["c.txt: text"]);
+}
+
+#[tokio::test]
+async fn servers_say_what_changes_with_files_that_come_and_go() {
+    let filter = |glob: &str| json!({"filters": [{"scheme": "file", "pattern": {"glob": glob}}]});
+    let operations = json!({"willCreate": filter("**/*.txt"), "willDelete": filter("**/b.*"),
+        "didDelete": filter("**/nothing")});
+    let gone = json!({"changes": {"${root}/a.txt": [edit(0, 0, 3, "no")]}});
+    let script = Script::new(
+        json!({"textDocumentSync": 2, "hoverProvider": true, "workspace": {"fileOperations": operations}}),
+    )
+    .on("textDocument/hover", [Step::Result(Value::Null)])
+    .on("workspace/willCreateFiles", [Step::Result(Value::Null)])
+    .on("workspace/willDeleteFiles", [Step::Result(gone)])
+    .on("workspace/willDeleteFiles", [Step::Error(json!({"code": 1, "message": "not today"}))]);
+    let bench = bench(&[("a.txt", "use b"), ("b.txt", "b"), ("c.txt", "c")], script);
+    let (b, c, new, other) =
+        (bench.path("b.txt"), bench.path("c.txt"), bench.path("new.txt"), bench.path("new.md"));
+    let (made, removed) = ([new, other], [b.clone(), c]);
+    // None runs: nobody is started for it.
+    let none = bench.pool.will_change(&made, &removed, &cx(LONG)).await.unwrap();
+    assert!(none.edits.is_empty() && none.unknown.is_empty() && bench.record("scripted").is_empty());
+    bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    let mut wishes = bench.pool.will_change(&made, &removed, &cx(LONG)).await.unwrap();
+    let (server, edit) = wishes.edits.remove(0);
+    assert_eq!((server.as_str(), bench.outcome(edit)), ("scripted", vec!["a.txt: no b".to_owned()]));
+    assert!(wishes.edits.is_empty() && wishes.unknown.is_empty());
+    let asked = |method: &str| bench.got("scripted", method)[0]["files"].clone();
+    assert_eq!(asked("workspace/willCreateFiles"), json!([{"uri": bench.uri("new.txt")}]));
+    assert_eq!(asked("workspace/willDeleteFiles"), json!([{"uri": bench.uri("b.txt")}]));
+    let wishes = bench.pool.will_change(&[], &[b], &cx(LONG)).await.unwrap();
+    assert!(wishes.unknown[0].contains("not today"), "{:?}", wishes.unknown);
 }
 
 /// What `changes` come to, for a project of `files`.
@@ -301,7 +368,14 @@ async fn operations_are_followed_in_their_order() {
 
 #[tokio::test]
 async fn the_options_of_file_operations_are_kept() {
-    let files = [("a.txt", "one"), ("b.txt", "two"), ("d/c.txt", "three")];
+    let files = [
+        ("a.txt", "one"),
+        ("b.txt", "two"),
+        ("d/c.txt", "three"),
+        ("e/c.txt", "four"),
+        ("e/f.txt", "five"),
+        ("e/s/g.txt", "six"),
+    ];
     let overwrite = || json!({"overwrite": true, "ignoreIfExists": true});
     let ignore = || json!({"ignoreIfExists": true});
     let marked = in_file("a.txt", json!([edit(0, 0, 0, "+")]));
@@ -311,14 +385,37 @@ async fn the_options_of_file_operations_are_kept() {
         (moved("b.txt", "d/c.txt", overwrite()), vec!["a.txt: +one", "d/c.txt: two"]),
         (moved("b.txt", "d/c.txt", ignore()), vec!["a.txt: +one"]),
         (file("delete", "none.txt", json!({"ignoreIfNotExists": true})), vec!["a.txt: +one"]),
+        // A folder takes the place of another as a file does: of the whole of it.
+        (
+            moved("d", "e", overwrite()),
+            vec!["a.txt: +one", "e/c.txt: three", "e/f.txt: (gone)", "e/s/g.txt: (gone)"],
+        ),
+        (
+            json!([
+                in_file("e/c.txt", json!([edit(0, 0, 1, "F")])),
+                moved("d", "e", overwrite()),
+                in_file("e/c.txt", json!([edit(0, 0, 1, "T")]))
+            ]),
+            vec!["a.txt: +one", "e/c.txt: Three", "e/f.txt: (gone)", "e/s/g.txt: (gone)"],
+        ),
+        (moved("d", "e", ignore()), vec!["a.txt: +one"]),
+        (moved("d", "b.txt", ignore()), vec!["a.txt: +one"]),
     ] {
-        assert_eq!(outcome(&files, json!([marked, change])).await.unwrap(), expected, "{change}");
+        let mut changes = vec![marked.clone()];
+        match &change {
+            Value::Array(several) => changes.extend(several.iter().cloned()),
+            one => changes.push(one.clone()),
+        }
+        assert_eq!(outcome(&files, json!(changes)).await.unwrap(), expected, "{change}");
     }
     for (change, said) in [
         (file("create", "b.txt", json!({})), "exists already"),
         (file("create", "b.txt", json!({"overwrite": false})), "exists already"),
         (moved("b.txt", "d/c.txt", json!(null)), "exists already"),
         (moved("d", "b.txt", json!({})), "exists already"),
+        (moved("d", "e", json!({})), "exists already"),
+        (moved("e/s", "e", json!({"overwrite": true})), "exists already"),
+        (moved("d", "b.txt", json!({"overwrite": true})), "exists already"),
         (file("delete", "none.txt", json!({})), "does not exist"),
         (file("delete", "/../out.txt", json!({"ignoreIfNotExists": true})), "outside the workspace"),
     ] {
@@ -329,6 +426,16 @@ async fn the_options_of_file_operations_are_kept() {
     let bench = bench(&files, renames(json!({"documentChanges": [file("delete", "d", json!({}))]})));
     let answer = bench.pool.rename(&bench.doc("a.txt"), 0, "new", &cx(LONG)).await.unwrap();
     assert!(bench.workspace.plan(answer.value).unwrap_err().to_string().contains("not empty"));
+}
+
+#[tokio::test]
+async fn what_is_put_into_a_file_has_its_line_ends() {
+    let put = json!([in_file("a.txt", json!([edit(0, 0, 1, "x\ny\r\nz")]))]);
+    assert_eq!(
+        outcome(&[("a.txt", "a\r\nb\r\n")], put.clone()).await.unwrap(),
+        ["a.txt: x\r\ny\r\nz\r\nb\r\n"]
+    );
+    assert_eq!(outcome(&[("a.txt", "a\nb\n")], put).await.unwrap(), ["a.txt: x\ny\r\nz\nb\n"]);
 }
 
 #[tokio::test]
@@ -403,9 +510,8 @@ async fn renamed_in_two_sides(two: &str, answers: [Value; 2]) -> Result<Vec<Stri
             .on("textDocument/rename", [Step::Result(json!({"changes": first}))])
             // Asked about the other side.
             .on("textDocument/rename", [Step::Result(json!({"changes": second}))]);
-    let more =
-        "twins = [[\"one\", \"two\"]]\n[[languages]]\nid = \"sides\"\npatterns = [\"*.one\", \"*.two\"]\n";
-    let files = [("a.one", "Box\nold\n"), ("a.two", two)];
+    let more = "opens_holders = true\ntwins = [[\"one\", \"two\"]]\n[[languages]]\nid = \"sides\"\npatterns = [\"*.one\", \"*.two\"]\n";
+    let files = [("a.one", "Box\nold\n"), ("a.two", two), ("user.two", "old\n")];
     let bench = build(&files, vec![("scripted", script, more)], |_| ());
     match bench.pool.rename(&bench.doc("a.one"), 4, "new", &cx(LONG)).await {
         Ok(answer) => Ok(bench.outcome(answer.value)),
@@ -422,7 +528,12 @@ async fn both_sides_of_a_module_are_renamed_in_or_none() {
     assert_eq!(both.unwrap(), ["a.one: Box\nnew\n", "a.two: Box\n\nnew\n"]);
     let refused = renamed_in_two_sides("Box\n\nold\n", [one.clone(), json!({})]).await.unwrap_err();
     assert!(
-        refused.contains("a.two declares old too") && refused.contains("nothing is renamed"),
+        refused.contains("a.two:3 declares old too") && refused.contains("nothing is renamed"),
+        "{refused}"
+    );
+    // What the server does not take for a use of this side may be one of the other.
+    assert!(
+        refused.contains("there first, and where it is used in user.two; then rename again"),
         "{refused}"
     );
     let alone = renamed_in_two_sides("Box\n\nolder\n", [one, json!({})]).await;

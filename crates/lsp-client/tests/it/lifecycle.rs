@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 use workspace::{ChangeKind, Commit, CommitId, CommittedFile, ErrorCode, RunId};
 
-use crate::bench::{LONG, alive, bench, build, cx, open, range, until};
+use crate::bench::{Bench, LONG, alive, bench, build, cx, open, range, until};
 
 fn hovers() -> Script {
     Script::new(json!({"hoverProvider": true, "definitionProvider": true, "textDocumentSync": 2}))
@@ -310,6 +310,8 @@ async fn nothing_is_started_without_trust() {
     let bench = open(tempfile::tempdir().unwrap(), &[("a.txt", "abc")], definitions, |_| (), |_| ());
     let error = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
     assert!(matches!(&error, ServerError::Denied { denied, .. } if denied.nobody_to_ask), "{error}");
+    // Ahead of a question nobody is asked at all.
+    assert!(!bench.pool.begin(&bench.path("a.txt")) && !bench.pool.is_coming(&bench.path("a.txt")));
 }
 
 #[tokio::test]
@@ -383,4 +385,45 @@ async fn a_server_hears_of_files_that_others_changed() {
     };
     let event = |name: &str, kind: u8| json!({"uri": bench.uri(name), "type": kind});
     assert_eq!(events, json!([event("b.txt", 2), event("c.txt", 3), event("new.txt", 1)]));
+}
+
+/// Waits until no server of `a.txt` is being started ahead.
+async fn came(bench: &Bench) -> bool {
+    let started = Instant::now();
+    while bench.pool.is_coming(&bench.path("a.txt")) {
+        assert!(started.elapsed() < LONG);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    bench.pool.is_warm(&bench.path("a.txt"))
+}
+
+#[tokio::test]
+async fn a_server_is_started_ahead_once_and_shown_the_file() {
+    let mut script = hovers();
+    script.capabilities["diagnosticProvider"] = json!({});
+    let bench = bench(&[("a.txt", "abc")], script);
+    assert!(!bench.pool.is_coming(&bench.path("a.txt")));
+    assert_eq!(
+        bench.pool.cold_root(&bench.path("a.txt"), &[bench.path("b.txt")]),
+        Some(bench.workspace.root().clone())
+    );
+    assert_eq!(bench.pool.cold_root(&bench.path("a.txt"), &[bench.path("b.other")]), None);
+    assert!(bench.pool.begin(&bench.path("a.txt")) && bench.pool.is_coming(&bench.path("a.txt")));
+    assert!(bench.pool.begin(&bench.path("a.txt")));
+    assert!(came(&bench).await);
+    assert!(bench.pool.begin(&bench.path("a.txt")) && !bench.pool.is_coming(&bench.path("a.txt")));
+    assert_eq!(bench.pool.cold_root(&bench.path("a.txt"), &[bench.path("a.txt")]), None);
+    assert!(!bench.pool.begin(&bench.path("a.other")), "nobody speaks that");
+    bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    let methods = ["initialize", "textDocument/didOpen"];
+    assert_eq!(methods.map(|method| bench.got("scripted", method).len()), [1, 1]);
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_started_ahead_is_not_started_so_again() {
+    let fails = Script::default().at_start(Step::Crash(3));
+    let bench = bench(&[("a.txt", "abc")], fails);
+    assert!(bench.pool.begin(&bench.path("a.txt")));
+    assert!(!came(&bench).await);
+    assert!(!bench.pool.begin(&bench.path("a.txt")));
 }

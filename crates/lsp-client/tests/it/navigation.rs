@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 use workspace::ErrorCode;
 
-use crate::bench::{LONG, bench, cx, range};
+use crate::bench::{LONG, bench, build, cx, range};
 
 const ALL: &str = "def outer(): inner()\ndef inner(): pass\n";
 
@@ -180,4 +180,51 @@ async fn symbols_of_the_project_get_the_range_that_they_came_without() {
     let found = bench.pool.workspace_symbols("inn", None, &cx(LONG)).await.unwrap().value;
     assert_eq!((found[0].line, found[0].range.clone()), (2, 25..30));
     assert_eq!(bench.got("scripted", "workspace/symbol")[0]["query"], "inn");
+}
+
+#[tokio::test]
+async fn files_of_other_packages_that_hold_the_name_are_shown_for_who_implements_it() {
+    let range = range(0, 0, 3);
+    let item = |file: &str| json!({"name": "Box", "kind": 5, "uri": format!("${{root}}/{file}"), "range": range, "selectionRange": range});
+    let script = || {
+        Script::new(
+            json!({"textDocumentSync": 2, "implementationProvider": true, "typeHierarchyProvider": true}),
+        )
+        .on(
+            "textDocument/implementation",
+            [Step::Result(json!([{"uri": "${root}/../b/y.txt", "range": range}]))],
+        )
+        .on("textDocument/prepareTypeHierarchy", [Step::Result(json!([item("x.txt")]))])
+        .on("typeHierarchy/subtypes", [Step::Result(json!([item("../b/y.txt")]))])
+        .on("typeHierarchy/supertypes", [Step::Result(json!([]))])
+    };
+    let more = "opens_holders = true\n[root]\nmarkers = [\"package\"]\n";
+    let files =
+        [("a/package", ""), ("a/x.txt", "Box"), ("b/package", ""), ("b/y.txt", "Box"), ("b/z.txt", "other")];
+    let opened_by = async |question: &str| {
+        let bench = build(&files, vec![("scripted", script(), more)], |_| ());
+        let doc = bench.doc("a/x.txt");
+        let found = match question {
+            "implementation" => {
+                let found = bench.pool.navigate(Navigate::Implementation, &doc, 0, &cx(LONG)).await.unwrap();
+                found.value.into_iter().map(|it| it.path).collect::<Vec<_>>()
+            }
+            way => {
+                let way = if way == "subtypes" { Types::Sub } else { Types::Super };
+                let found = bench.pool.types(way, &doc, 0, &cx(LONG)).await.unwrap();
+                found.value.into_iter().map(|it| it.file).collect()
+            }
+        };
+        let opened = bench.got("scripted", "textDocument/didOpen");
+        let opened: Vec<bool> = ["a/x.txt", "b/y.txt", "b/z.txt"]
+            .iter()
+            .map(|file| opened.iter().any(|it| it["textDocument"]["uri"] == bench.uri(file)))
+            .collect();
+        let found: Vec<bool> = found.iter().map(|path| *path == bench.path("b/y.txt")).collect();
+        (opened, found)
+    };
+    assert_eq!(opened_by("implementation").await, (vec![true, true, false], vec![true]));
+    assert_eq!(opened_by("subtypes").await, (vec![true, true, false], vec![true]));
+    // What a type is built on stands where it is declared.
+    assert_eq!(opened_by("supertypes").await, (vec![true, false, false], vec![]));
 }

@@ -486,3 +486,31 @@ async fn whatever_happens_at_once_nobody_reads_a_trial_and_the_server_has_the_tr
         bench.pool.shutdown(Duration::from_secs(5)).await;
     }
 }
+
+/// A server without versions would say of a document that is closed for a moment that nothing is wrong with
+/// it, and of a text that it has not looked at nothing at all.
+#[tokio::test]
+async fn without_versions_nothing_is_closed_for_a_trial_and_a_part_is_not_its_answer() {
+    let pushes = || [push(Value::Null, "about ${text}")];
+    let look = Step::Result(json!({"body": [{"code": "E9"}]}));
+    let script = Script::new(json!({
+        "textDocumentSync": 2, "hoverProvider": true, "executeCommandProvider": {"commands": ["look"]},
+    }))
+    .on("textDocument/hover", [Step::Result(json!({"contents": "${text}"}))])
+    .on("textDocument/didOpen", pushes())
+    .on("textDocument/didChange", pushes())
+    .on("workspace/executeCommand", [look]);
+    let more = "[diagnostics.clean]\ncommand = \"look\"\narguments = [[1]]\nfield = \"body\"\n";
+    let (bench, _) = with(script.clone(), more);
+    bench.hover("a.txt").await;
+    bench.hover("b.txt").await;
+    let tried = bench.try_in(&cx(LONG), "a TRIAL").await;
+    assert_eq!(told(&bench, &tried), ["a.txt: about a TRIAL", "b.txt: about b"]);
+    assert!(!bench.methods().contains(&"didClose".to_owned()));
+    // The same server, of which it is known what it must publish.
+    let (bench, _) = with(script, &format!("{more}code = \"code\"\n"));
+    bench.hover("b.txt").await;
+    let tried = bench.try_in(&cx(Duration::from_millis(700)), "a TRIAL").await;
+    let late = "(it did not answer in time)";
+    assert_eq!(told(&bench, &tried), [format!("a.txt: {late}"), format!("b.txt: {late}")]);
+}

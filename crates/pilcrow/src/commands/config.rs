@@ -3,16 +3,21 @@
 use workspace::{AbsPath, Homes, TrustStore};
 
 use super::Exit;
+use crate::around::agent_folder;
 use crate::{cli, config, output, project};
 
 /// Every setting with its value and origin.
-pub fn show(args: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
+pub fn show(args: &cli::Project, agent: Option<&str>, as_json: bool) -> anyhow::Result<Exit> {
     let homes = Homes::from_env()?;
     let root = project::root(args.dir.as_deref())?;
     let root = AbsPath::new(root.canonicalize()?)
         .ok_or_else(|| anyhow::anyhow!("the project has no absolute path"))?;
     let trusted = TrustStore::new(homes.state.clone()).is_trusted(&root);
     let settings = project::settings(&homes, &root, trusted)?;
+    let settings = match agent {
+        Some(name) => settings.for_agent(&agent_folder(&homes, name)?)?,
+        None => settings,
+    };
     if as_json {
         for shown in settings.show() {
             output::json(&shown);

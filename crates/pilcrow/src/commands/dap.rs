@@ -12,7 +12,7 @@ pub async fn run(session: Option<&str>, project: &cli::Project, as_json: bool) -
     let (root, _) = workspace::Workspace::identify(&project::root(project.dir.as_deref())?)?;
     let found = dap_front::find(&homes, &root).await?;
     let Some(wanted) = session else {
-        for it in &found {
+        for it in found.iter().filter(|it| !it.leads_on()) {
             if as_json {
                 output::json(&it.about());
             } else {

@@ -10,7 +10,8 @@ use crate::owner::Call;
 use crate::project::Access;
 use crate::{cli, stop};
 
-/// Shows a file with its tag and numbers.
+/// Shows a file with its tag and numbers. With `-C` the file is named from there, else from the current folder, which may
+/// lie within the project.
 pub async fn read(
     file: &str,
     offset: Option<u64>,
@@ -20,6 +21,12 @@ pub async fn read(
     as_json: bool,
 ) -> anyhow::Result<Exit> {
     let mut arguments = json!({ "path": file });
+    if project.dir.is_none()
+        && let Some(place) = std::path::absolute(file).ok().and_then(workspace::AbsPath::new)
+        && let Some(place) = place.as_path().to_str()
+    {
+        arguments["path"] = json!(place);
+    }
     for (name, value) in [("offset", offset), ("limit", limit)] {
         if let Some(value) = value {
             arguments[name] = json!(value);

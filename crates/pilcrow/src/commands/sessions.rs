@@ -1,8 +1,12 @@
-//! `pilcrow sessions`: past conversations of a project, and going on with one.
+//! `pilcrow sessions`: past conversations of a project, finding in them, and going on with one.
+
+use std::collections::HashSet;
 
 use agent::extract;
 use agent::store::{EntryBody, LoadedSession, SessionStore, StoreError};
 use serde_json::json;
+use session_search::{SearchError, SessionSearch};
+use workspace::{StateDir, StateError};
 
 use super::export::{self, Format};
 use super::{Exit, wrong_use};
@@ -29,7 +33,26 @@ pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) ->
             fork(&store, &id, entry.as_deref(), &cwd, as_json)
         }
         cli::Sessions::Export { id, format } => export(&store, id.as_deref(), format),
-        cli::Sessions::Delete { ids } => delete(&store, &ids),
+        cli::Sessions::Delete { ids } => {
+            let done = delete(&store, &ids);
+            // Nothing of what was deleted stays findable; the next search makes the index again.
+            if let Err(error) = index_of(project.workspace.state()).and_then(|it| session_search::forget(&it))
+            {
+                output::note(&format!("pilcrow: the index for searching still has it: {error}"));
+                return Ok(Exit::Failed);
+            }
+            done
+        }
+        cli::Sessions::Search { query, limit, all } => {
+            return Ok(match search(&project, &query.join(" "), limit, all, as_json) {
+                Ok(exit) => exit,
+                Err(error @ SearchError::NoWords) => wrong_use(&error.to_string()),
+                Err(error) => {
+                    output::note(&format!("pilcrow: {error}"));
+                    Exit::Failed
+                }
+            });
+        }
         cli::Sessions::Resume { .. } | cli::Sessions::Compact { .. } => {
             return Ok(wrong_use("`resume` needs a prompt"));
         }
@@ -83,7 +106,7 @@ fn list(store: &SessionStore, as_json: bool) -> Done {
                 Some(parent) => format!("  (from {parent})"),
                 None => String::new(),
             };
-            output::line(&format!(
+            output::said(&format!(
                 "{}  {}  {} messages  {}{forked}",
                 session.id, session.last_active, session.messages, session.title
             ));
@@ -100,7 +123,7 @@ fn show(store: &SessionStore, id: Option<&str>, as_json: bool) -> Done {
     if as_json {
         session.context().iter().for_each(output::json);
     } else {
-        output::line(&export::text(&session));
+        output::said(&export::text(&session));
     }
     Ok(Exit::Done)
 }
@@ -118,7 +141,7 @@ fn tree(store: &SessionStore, id: Option<&str>, as_json: bool) -> Done {
         } else {
             let mark = if line.is_current { '*' } else { ' ' };
             let label = line.label.map(|label| format!("  <{label}>")).unwrap_or_default();
-            output::line(&format!("{mark} {}{}  {words}{label}", "  ".repeat(line.depth), entry.id));
+            output::said(&format!("{mark} {}{}  {words}{label}", "  ".repeat(line.depth), entry.id));
         }
     }
     Ok(Exit::Done)
@@ -163,18 +186,28 @@ fn branch(store: &SessionStore, id: &str, entry: &str, as_json: bool) -> Done {
     warn(&session);
     let at = session.find(entry).ok_or_else(|| no_entry(entry))?.id.clone();
     let mut file = store.reopen(&session);
-    // What was done after the entry, if that is on the way to where the session is.
-    let path: Vec<String> = session.path().iter().map(|entry| entry.id.clone()).collect();
-    let left: Vec<llm::Message> = match path.iter().position(|id| *id == at) {
-        Some(place) => {
-            let after = &path[place + 1..];
-            let items = session.context_items();
-            items.into_iter().filter(|item| after.contains(&item.entry_id)).map(|item| item.message).collect()
-        }
-        None => session.context(),
-    };
-    let new = file.append_branch(&at, &extract(&left))?;
+    // What was done after the last entry that both ways have.
+    let items = session.context_items();
     session.select(&at);
+    let shared: HashSet<&str> = session.path().into_iter().map(|entry| entry.id.as_str()).collect();
+    // What a summary there tells of the way that is gone on with, that way has itself.
+    let told_there = |id: &str| match session.find(id).map(|entry| session.body(entry)) {
+        Some(Ok(EntryBody::BranchSummary { from, .. })) => {
+            // Names and the like may have been written behind the last that was said.
+            let mut last = session.find(&from);
+            while let Some(entry) = last.filter(|entry| entry.kind != "message") {
+                last = entry.parent_id.as_deref().and_then(|id| session.find(id));
+            }
+            last.is_some_and(|entry| shared.contains(entry.id.as_str()))
+        }
+        _ => false,
+    };
+    let left = items.into_iter().filter(|item| {
+        let id = item.entry_id.as_str();
+        !shared.contains(id) && !told_there(id)
+    });
+    let left: Vec<llm::Message> = left.map(|item| item.message).collect();
+    let new = file.append_branch(&at, &extract(&left))?;
     if as_json {
         output::json(&json!({ "session": session.header.id, "at": at, "entry": new }));
     } else {
@@ -208,11 +241,68 @@ fn fork(store: &SessionStore, id: &str, entry: Option<&str>, cwd: &str, as_json:
 fn export(store: &SessionStore, id: Option<&str>, format: Format) -> Done {
     let Some(session) = load(store, id)? else { return Ok(Exit::Failed) };
     match format {
-        Format::Markdown => output::part(&export::markdown(&session)),
-        Format::Html => output::part(&export::html(&session)),
+        Format::Markdown => output::said(&export::markdown(&session)),
+        Format::Html => output::said(&export::html(&session)),
         Format::Jsonl => output::part(session.text()),
     }
     Ok(Exit::Done)
+}
+
+/// Where the index of a project's sessions is.
+fn index_of(state: &StateDir) -> Result<StateDir, SearchError> {
+    Ok(state.child("search")?)
+}
+
+fn search(
+    project: &Project,
+    query: &str,
+    limit: usize,
+    all: bool,
+    as_json: bool,
+) -> Result<Exit, SearchError> {
+    let own = project.workspace.state();
+    let states = if all { states(project)? } else { vec![own.clone()] };
+    let (mut hits, mut only_some) = (Vec::new(), Vec::new());
+    for state in states {
+        let store = SessionStore::new(state.child("sessions")?);
+        // No index where there is nothing to search.
+        if store.files()?.is_empty() {
+            continue;
+        }
+        let answer = SessionSearch::new(&store, index_of(&state)?).search(query, limit)?;
+        answer.warnings.iter().for_each(|warning| output::note(&format!("pilcrow: {warning}")));
+        let to = if answer.only_some_words { &mut only_some } else { &mut hits };
+        to.extend(answer.hits);
+    }
+    let some_words = hits.is_empty() && !only_some.is_empty();
+    let mut hits = if some_words { only_some } else { hits };
+    hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+    hits.truncate(limit);
+    if some_words {
+        output::note("no entry has all of these words; these have some");
+    }
+    for hit in &hits {
+        if as_json {
+            output::json(&json!({
+                "session": hit.session, "cwd": hit.cwd, "entry": hit.entry, "type": hit.kind, "at": hit.timestamp,
+                "score": hit.score, "text": hit.excerpt, "all_words": !some_words,
+            }));
+        } else {
+            let place = if all { format!("  {}", hit.cwd) } else { String::new() };
+            output::said(&format!("{}  {}  {}  {}{place}", hit.session, hit.entry, hit.timestamp, hit.kind));
+            output::said(&format!("    {}", hit.excerpt));
+        }
+    }
+    if hits.is_empty() && !as_json {
+        output::note("no entry has any of these words");
+    }
+    Ok(Exit::Done)
+}
+
+/// Our folder for each project there is.
+fn states(project: &Project) -> Result<Vec<StateDir>, StateError> {
+    let all = project.homes.state.child("workspaces")?;
+    all.list()?.iter().map(|name| all.child(name)).collect()
 }
 
 fn delete(store: &SessionStore, ids: &[String]) -> Done {

@@ -2,6 +2,7 @@
 //! that takes.
 
 use agent::{LayerTrace, Presence, Registry, Toolset};
+use llm::ToolDefinition;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -24,8 +25,8 @@ pub fn tools(
     as_json: bool,
 ) -> anyhow::Result<Exit> {
     let project = Arc::new(Project::open(project, Access { yes: false, keep: false, trusted: false })?);
-    let begin = Begin { policy: &project.policy, kit: &project.kit, agent, cwd: None };
-    let around = Around::new(&project, &begin)?;
+    let begin = Begin { policy: &project.policy, kit: &project.kit, agent, choose: None, cwd: None };
+    let around = Around::new(&project, begin)?;
     let config = around.config();
     if trace {
         for (at, layer) in project.tool_layers(&config)?.into_iter().enumerate() {
@@ -62,21 +63,35 @@ pub fn tools(
 fn first_tools(registry: Registry, config: &Config) -> Vec<(String, String)> {
     let registry = Arc::new(registry);
     let tools = if config.searches_tools() { Toolset::searched(registry) } else { Toolset::whole(registry) };
-    let definitions = tools.definitions().into_iter().map(|definition| {
-        let sent = json!({
-            "name": definition.name, "description": definition.description, "parameters": definition.parameters,
-        });
-        (definition.name, sent.to_string())
+    tools.definitions().into_iter().map(|definition| (definition.name.clone(), sent(&definition))).collect()
+}
+
+/// A tool as a model is told of it.
+fn sent(definition: &ToolDefinition) -> String {
+    let ToolDefinition { name, description, parameters, .. } = definition;
+    json!({ "name": name, "description": description, "parameters": parameters }).to_string()
+}
+
+/// Tools that come with the first ones where the first prompt has a word of theirs, each as it is sent, with its name.
+fn called_tools(registry: &Registry, config: &Config) -> Vec<(String, String)> {
+    let called = registry.tools().filter(|tool| {
+        config.searches_tools() && matches!(tool.presence(), Presence::Search { when } if !when.is_empty())
     });
-    definitions.collect()
+    called.map(|tool| (tool.definition().name.clone(), sent(tool.definition()))).collect()
 }
 
 fn tell_budget(around: &Around, as_json: bool) -> anyhow::Result<()> {
     let context = around.context();
     let mut rows = context.parts(INSTRUCTIONS);
-    let tools = first_tools(around.registry()?, &around.config());
+    let (registry, config) = (around.registry()?, around.config());
+    let called = called_tools(&registry, &config);
+    let tools = first_tools(registry, &config);
     rows.extend(tools.into_iter().map(|(name, text)| (name, text.len())));
     rows.push(("total".to_owned(), rows.iter().map(|(_, bytes)| bytes).sum()));
+    // A crash, say, brings the debugger.
+    rows.extend(
+        called.into_iter().map(|(name, text)| (format!("+ {name}, if the prompt calls for it"), text.len())),
+    );
     for (name, bytes) in rows {
         // English and JSON come to about four bytes a token with today's vocabularies.
         let tokens = bytes.div_ceil(4);

@@ -57,6 +57,11 @@ fn one(server: &str, verb: &str, object: &str) -> ToolDocument {
 }
 
 fn project() -> (tempfile::TempDir, Project) {
+    project_with("")
+}
+
+/// With these settings of the person's.
+fn project_with(settings: &str) -> (tempfile::TempDir, Project) {
     let temp = tempfile::tempdir().unwrap();
     let folder = AbsPath::new(temp.path().canonicalize().unwrap()).unwrap();
     let dir = |name: &str| StateDir::new(folder.join("home").join(name));
@@ -67,6 +72,7 @@ fn project() -> (tempfile::TempDir, Project) {
         cache: dir("cache"),
         run: dir("run"),
     };
+    dir("config").write_atomic("config.toml", settings.as_bytes()).unwrap();
     let surface = Surface {
         editor: None,
         approver: Arc::new(Nobody),
@@ -96,6 +102,24 @@ fn what_a_model_is_told_at_first_is_short() {
     );
     let total: usize = counts.iter().sum();
     assert!(total <= 3000, "{total} tokens");
+}
+
+#[test]
+fn with_the_debugger_that_a_crash_brings_it_is_short_in_each_dialect() {
+    let vocabulary = tiktoken_rs::o200k_base().unwrap();
+    for dialect in ["put", "arrow", "json"] {
+        let (_temp, project) = project_with(&format!("hashline.dialect = '{dialect}'\n"));
+        let registry = Arc::new(project.registry.clone());
+        let tools = Toolset::searched(registry);
+        tools.activate_for("why does it crash");
+        let names = tools.active();
+        assert_eq!(names.last().map(String::as_str), Some("debug"), "{names:?}");
+        let count = |text: &str| vocabulary.encode_ordinary(text).len();
+        let total =
+            count(INSTRUCTIONS.trim()) + tools.definitions().iter().map(|it| count(&sent(it))).sum::<usize>();
+        println!("{dialect}: {total} tokens");
+        assert!(total <= 4100, "{dialect}: {total} tokens");
+    }
 }
 
 #[test]
@@ -187,6 +211,17 @@ const RANKING: &[(&str, &[&str])] = &[
     ("run a command line", &["bash"]),
     ("ask the person a question", &["ask"]),
     ("plan the steps", &["plan"]),
+    ("breakpoint", &["debug"]),
+    ("set a breakpoint", &["debug"]),
+    ("backtrace", &["debug"]),
+    ("stack trace", &["debug"]),
+    ("call stack", &["debug"]),
+    ("step over", &["debug"]),
+    ("watch a variable", &["debug"]),
+    ("inspect variables at runtime", &["debug"]),
+    ("attach to a process", &["debug"]),
+    ("run the failing test", &["debug"]),
+    ("why does it crash", &["debug"]),
     ("checkpoint", &["checkpoint"]),
     ("zzz", &[]),
     ("", &[]),

@@ -81,7 +81,7 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Duration { most_secs: 300 },
         default: Some("\"3s\""),
         variable: Some("PILCROW_EDIT_DIAGNOSTICS_WAIT"),
-        doc: "How long an edit waits for the diagnostics that it caused; what comes later is told with the next result.",
+        doc: "How long an edit waits for the diagnostics that it caused, up to four times as long with many files; what comes later is told with the next result.",
     },
     Key {
         name: "edit.parse_regression",
@@ -252,6 +252,14 @@ pub const KEYS: &[Key] = &[
         doc: "Memory in MiB that the language servers may hold together, with what they start; beyond it the least used is stopped, the last one never.",
     },
     Key {
+        name: "lsp.start",
+        class: Class::Free,
+        kind: Kind::Choice(&["use", "edit", "read"]),
+        default: Some("\"edit\""),
+        variable: Some("PILCROW_LSP_START"),
+        doc: "When the language servers of a file are started: when they are asked, when a tool changes the file, or already when it reads it.",
+    },
+    Key {
         name: "run.turn_limit",
         class: Class::Free,
         kind: Kind::Integer { least: 1, most: 100_000 },
@@ -308,6 +316,31 @@ impl Key {
             distance(key.name, &wanted).min(distance(&beginning, &wanted)).min(elsewhere)
         };
         KEYS.iter().min_by_key(distance).map(|key| key.name.to_owned()).unwrap_or_default()
+    }
+}
+
+impl Key {
+    /// The variable that is meant by one that is none of ours, but nearly is.
+    pub fn misspelt(variable: &str) -> Option<&'static str> {
+        /// More letters that differ are another word.
+        const NEAR: usize = 4;
+        /// Read elsewhere: where the state is, what is logged, and what the tests are told.
+        const OTHERS: &[&str] = &[
+            "PILCROW_BIN",
+            "PILCROW_BLESS",
+            "PILCROW_CHILD",
+            "PILCROW_FAULT",
+            "PILCROW_HOME",
+            "PILCROW_LOG",
+            "PILCROW_TOOLS",
+        ];
+        let upper = variable.to_ascii_uppercase();
+        if !upper.starts_with("PILCROW_") || OTHERS.contains(&variable) {
+            return None;
+        }
+        let known = KEYS.iter().filter_map(|key| key.variable).chain(["PILCROW_HOME", "PILCROW_LOG"]);
+        let near = known.map(|name| (distance(name, &upper), name)).min()?;
+        (near.0 <= NEAR).then_some(near.1)
     }
 }
 

@@ -143,13 +143,16 @@ impl Sources {
         }
     }
 
-    /// Variables that the table names. An empty one counts as not set.
+    /// Variables that the table names. An empty one counts as not set; one that is nearly one of them is told.
     pub(super) fn environment(&mut self, variables: impl Iterator<Item = (String, String)>) {
         let mut variables: Vec<_> = variables.filter(|(_, value)| !value.is_empty()).collect();
         variables.sort();
         for (name, value) in variables {
             if let Some(key) = KEYS.iter().find(|key| key.variable == Some(&name)) {
                 self.text(key, key.name, &value, Origin::Environment { name });
+            } else if let Some(nearest) = Key::misspelt(&name) {
+                self.warnings
+                    .push(format!("there is no setting for the variable {name}; the nearest is {nearest}"));
             }
         }
     }

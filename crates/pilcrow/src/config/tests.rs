@@ -211,6 +211,25 @@ fn the_editor_may_do_what_a_project_may() {
 }
 
 #[test]
+fn a_misspelt_variable_is_told_with_the_nearest() {
+    let given = Given {
+        environment: &[
+            ("PILCROW_HOME", "/p"),
+            ("PILCROW_RUN_TURNLIMIT", "30"),
+            ("PILCROW_SOMETHING_ELSE", "1"),
+            ("PILCROW_model", "m"),
+        ],
+        ..Given::default()
+    };
+    let config = given.merge().unwrap();
+    let expected = [
+        "there is no setting for the variable PILCROW_RUN_TURNLIMIT; the nearest is PILCROW_RUN_TURN_LIMIT",
+        "there is no setting for the variable PILCROW_model; the nearest is PILCROW_MODEL",
+    ];
+    assert_eq!(config.warnings, expected);
+}
+
+#[test]
 fn an_unknown_key_is_named_with_the_nearest() {
     let given = Given {
         person: "[edit]\ndiagnostic_wait = '3s'\n[hashline]\nsnapshot.paths = 3\n[provider.x]\nurl = 1\n",

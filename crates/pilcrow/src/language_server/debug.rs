@@ -44,7 +44,9 @@ pub fn is_for_us(method: &str) -> bool {
 pub async fn request(connection: &Arc<Connection>, method: &str, params: Value) -> Result<Value, RpcError> {
     match method {
         "pilcrow/debug/sessions" => {
-            let sessions: Vec<Value> = sessions(connection).await.iter().map(Found::about).collect();
+            let sessions = sessions(connection).await;
+            let sessions = sessions.iter().filter(|it| !it.leads_on());
+            let sessions: Vec<Value> = sessions.map(Found::about).collect();
             Ok(json!({ "sessions": sessions }))
         }
         "pilcrow/debug/open" => open(connection, &params).await,
@@ -72,6 +74,9 @@ pub async fn request(connection: &Arc<Connection>, method: &str, params: Value) 
 pub async fn hand_back(connection: &Connection, session: Option<&str>) -> Value {
     let mut handed = Vec::new();
     for it in sessions(connection).await {
+        if session.is_none() && it.leads_on() {
+            continue;
+        }
         if session.is_none_or(|wanted| it.announced.session == wanted || it.id() == wanted) {
             match dap_front::hand_back(&it.announced).await {
                 Ok(()) => handed.push(it.id()),

@@ -83,6 +83,8 @@ pub struct Connection {
     channels: debug::Channels,
     theirs: their_debug::TheirSessions,
     homes: Homes,
+    /// One of the person's agents that works here.
+    agent: Option<String>,
     /// Which languages have servers, without projects' own definitions.
     definitions: Definitions,
     /// Fires when the server ends.
@@ -94,7 +96,7 @@ pub struct Connection {
 ///
 /// # Errors
 /// When our own folders or threads cannot be had.
-pub fn serve() -> anyhow::Result<Exit> {
+pub fn serve(agent: Option<String>) -> anyhow::Result<Exit> {
     let homes = Homes::from_env()?;
     let log = Arc::new(ClientLog::default());
     let told = Arc::clone(&log);
@@ -102,17 +104,18 @@ pub fn serve() -> anyhow::Result<Exit> {
     let filter = config.as_ref().map_or("info", Config::log_filter);
     logging::start(&homes.state, filter, Some(Box::new(move |level, line| told.line(level, line))))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let exit = runtime.block_on(speak(homes, log));
+    let exit = runtime.block_on(speak(homes, log, agent));
     runtime.shutdown_background();
     exit
 }
 
-async fn speak(homes: Homes, log: Arc<ClientLog>) -> anyhow::Result<Exit> {
+async fn speak(homes: Homes, log: Arc<ClientLog>, agent: Option<String>) -> anyhow::Result<Exit> {
     let stopped = stop::on_signal()?;
     let (input, output, written) = stdio::open()?;
     let tracker = TaskTracker::new();
     let front = Arc::new(Front {
         homes,
+        agent,
         log,
         connection: OnceLock::new(),
         shut_down: AtomicBool::new(false),
@@ -153,6 +156,7 @@ fn end_in_time() -> std::io::Result<()> {
 /// Takes what the editor sends.
 struct Front {
     homes: Homes,
+    agent: Option<String>,
     log: Arc<ClientLog>,
     /// From `initialize` on.
     connection: OnceLock<Arc<Connection>>,
@@ -325,6 +329,7 @@ impl Front {
             channels: debug::Channels::default(),
             theirs: their_debug::TheirSessions::default(),
             homes: self.homes.clone(),
+            agent: self.agent.clone(),
             definitions: Definitions::built_in(),
             ending: self.ending.clone(),
             tracker: self.tracker.clone(),

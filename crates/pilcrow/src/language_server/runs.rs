@@ -32,7 +32,8 @@ use super::progress::Progress;
 use super::projects::Lease;
 use super::request_line::RequestLine;
 use super::transcript::{self, Transcript};
-use crate::around::{Around, Begin};
+use crate::around::{Around, Begin, ChooseModel};
+use crate::config::Config;
 use crate::models;
 use crate::project::Project;
 use crate::unsaved::{self, Unsaved};
@@ -122,6 +123,8 @@ pub struct Runs {
     tasks: TaskTracker,
     /// Sessions that take back, in the order in which they came: one at a time does.
     taking_back: watch::Sender<VecDeque<String>>,
+    /// How many have ended.
+    ended: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -205,6 +208,27 @@ impl Runs {
         meant.map(stop).count()
     }
 
+    /// The conversation that goes on in this project and is named by `session` or its beginning; the newest without a name.
+    fn conversation(&self, session: Option<&str>, root: &AbsPath) -> Option<String> {
+        let state = self.lock();
+        let meant = |(id, going): &(&String, &Going)| {
+            going.transcript.is_some()
+                && going.root.as_ref() == Some(root)
+                && session.is_none_or(|session| id.starts_with(session))
+        };
+        // Their ids rise with time.
+        state.going.iter().rfind(meant).map(|(id, _)| id.clone())
+    }
+
+    /// Stops the run of `session` and waits until it has ended; false when it has not by the deadline.
+    async fn stop_and_wait(&self, session: &str, port: &EditorPort, deadline: Duration) -> bool {
+        let mut ended = self.ended.subscribe();
+        self.stop(Some(session), port);
+        let gone = ended.wait_for(|_| !self.lock().going.contains_key(session));
+        // The sender is here, so there is always an answer.
+        tokio::time::timeout(deadline, gone).await.is_ok()
+    }
+
     /// Stops all and starts none any more.
     pub fn close(&self, port: &EditorPort) {
         self.lock().closed = true;
@@ -280,6 +304,8 @@ impl Runs {
         if state.ended.len() > MAX_ENDED {
             state.ended.pop_front();
         }
+        drop(state);
+        self.ended.send_modify(|count| *count += 1);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -442,8 +468,14 @@ async fn converse(
     };
     let policy = Arc::new(project.policy.beside());
     let (reading, using) = (Arc::clone(project), Arc::clone(&policy));
+    let person_file = connection.homes.config.join("config.toml").to_string();
+    // What a command calls by itself is the planner's, whatever the settings say.
+    let choose = (!matches!(work.what, What::Call { .. }))
+        .then(|| Box::new(move |config: &Config| models::choose(None, config, &person_file)) as ChooseModel);
+    let agent = connection.agent.clone();
     let around = tokio::task::spawn_blocking(move || {
-        Around::new(&reading, &Begin { policy: &using, kit: &reading.kit, agent: None, cwd: None })
+        let begin = Begin { policy: &using, kit: &reading.kit, agent: agent.as_deref(), choose, cwd: None };
+        Around::new(&reading, begin)
     });
     let around = Arc::new(around.await??);
     let (model, prompt): (Arc<dyn Model>, String) = match &work.what {
@@ -484,7 +516,8 @@ async fn converse(
     });
     let mut unsaved = Unsaved::watch(&project.workspace);
     let policy = Arc::new(policy.beside_reading(&around.readable()));
-    let talk = Session::builder(model, project.registry.clone())
+    let config = around.config();
+    let talk = Session::builder(model, around.registry()?)
         .id(session)
         .system(around.instructions())
         .surroundings(around)
@@ -494,12 +527,14 @@ async fn converse(
         .policy(Arc::clone(&policy))
         .approver(Arc::clone(&project.approver))
         .invoked(matches!(work.what, What::Call { .. }))
-        .searches_tools(project.config.searches_tools())
-        .limits(limits(&project.config))
+        .searches_tools(config.searches_tools())
+        .limits(limits(&config))
         .cancel(cancel.clone())
         .build();
-    // Whoever asks for something lets the agent work again.
-    project.kit.debug.hand_back().await;
+    // Whoever asks for something in words lets the agent work again.
+    if !matches!(work.what, What::Call { .. }) {
+        project.kit.debug.hand_back().await;
+    }
     let outcome = talk.prompt(prompt).await;
     if outcome.reason == TerminationReason::Aborted {
         project.kit.debug.stop(&outcome.run, DEBUG_END).await;
@@ -681,7 +716,10 @@ async fn answer_in_place(
     Ok(())
 }
 
-/// Puts a conversation of the project into fewer words. One that goes on is refused.
+/// How long a run that is stopped for a compaction may take to end; each does within two seconds.
+const STOPPED: Duration = Duration::from_secs(10);
+
+/// Puts a conversation of the project into fewer words; a run of it in this editor is stopped first.
 async fn compact(
     connection: &Connection,
     lease: &Lease,
@@ -691,6 +729,13 @@ async fn compact(
 ) -> anyhow::Result<Told> {
     let project = &lease.project;
     let store = project.sessions()?;
+    let going = connection.runs.conversation(which.as_deref(), project.workspace.root());
+    if let Some(going) = &going
+        && !connection.runs.stop_and_wait(going, &connection.port, STOPPED).await
+    {
+        anyhow::bail!("the conversation still runs though it was stopped; try again in a moment");
+    }
+    let which = going.or(which);
     let find = {
         let store = store.clone();
         move || -> anyhow::Result<LoadedSession> {

@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use wire::{Peer, RequestError};
 use workspace::AbsPath;
@@ -33,7 +33,7 @@ pub struct TheirSessions {
 struct Followed {
     heard: mpsc::Sender<Box<RawValue>>,
     /// Once the project is open.
-    session: Option<Arc<Session>>,
+    session: watch::Sender<Option<Arc<Session>>>,
 }
 
 /// `pilcrow/debug/event` of a plugin.
@@ -56,6 +56,8 @@ struct Beginning {
     r#type: String,
     /// The folder it belongs to.
     uri: Option<String>,
+    /// The editor's name for the session whose adapter asked for it.
+    parent: Option<String>,
 }
 
 /// Takes what a plugin tells. Does not wait.
@@ -70,9 +72,11 @@ pub fn told(connection: &Arc<Connection>, params: Option<&RawValue>) {
             return tracing::warn!("{SESSIONS} debug sessions are followed already");
         }
         let (heard, hears) = mpsc::channel(WAITING);
+        let parent =
+            beginning.parent.as_ref().and_then(|it| followed.get(it)).map(|it| it.session.subscribe());
         // One that begins anew under its name ends the one before.
-        followed.insert(session.clone(), Followed { heard: heard.clone(), session: None });
-        connection.tracker.spawn(follow(Arc::clone(connection), session, beginning, heard, hears));
+        followed.insert(session.clone(), Followed { heard: heard.clone(), session: watch::channel(None).0 });
+        connection.tracker.spawn(follow(Arc::clone(connection), session, beginning, parent, heard, hears));
     } else if let Some((message, it)) = message.zip(followed.get(&session)) {
         let is_output = || message.get().contains("\"output\"");
         if it.heard.capacity() < WAITING / 2 && is_output() {
@@ -89,7 +93,8 @@ pub fn told(connection: &Arc<Connection>, params: Option<&RawValue>) {
 
 /// Gives control back to the agent; the names of the sessions.
 pub async fn hand_back(connection: &Connection, wanted: Option<&str>) -> Vec<String> {
-    let sessions: Vec<_> = connection.theirs.lock().values().filter_map(|it| it.session.clone()).collect();
+    let sessions: Vec<_> =
+        connection.theirs.lock().values().filter_map(|it| it.session.borrow().clone()).collect();
     let mut handed = Vec::new();
     for session in sessions.into_iter().filter(|it| wanted.is_none_or(|wanted| it.id == wanted)) {
         session.hand_back().await;
@@ -103,6 +108,7 @@ async fn follow(
     connection: Arc<Connection>,
     name: String,
     beginning: Beginning,
+    parent: Option<watch::Receiver<Option<Arc<Session>>>>,
     own: mpsc::Sender<Box<RawValue>>,
     mut hears: mpsc::Receiver<Box<RawValue>>,
 ) {
@@ -114,7 +120,15 @@ async fn follow(
         let started = Started { title, kind: beginning.r#type, root };
         let editor =
             Asked { peer: connection.peer.clone(), session: name.clone(), ending: connection.ending.clone() };
-        anyhow::Ok(project.project.kit.debug.look_into(&started, Arc::new(editor)).await)
+        let parent = match parent {
+            // Err: the parent was over before it was looked into.
+            Some(mut parent) => parent.wait_for(Option::is_some).await.ok().and_then(|it| it.clone()),
+            None => None,
+        };
+        let debug = &project.project.kit.debug;
+        // Another folder has sessions of its own.
+        let parent = parent.filter(|parent| debug.list().iter().any(|it| Arc::ptr_eq(it, parent)));
+        anyhow::Ok(debug.look_into(&started, parent.as_deref(), Arc::new(editor)).await)
     };
     let looks = looks.await;
     let is_own = |it: &Followed| it.heard.same_channel(&own);
@@ -130,7 +144,7 @@ async fn follow(
         }
     };
     if let Some(it) = connection.theirs.lock().get_mut(&name).filter(|it| is_own(it)) {
-        it.session = Some(Arc::clone(theirs.session()));
+        it.session.send_replace(Some(Arc::clone(theirs.session())));
     }
     // From here on the end of the one in the list is the end of all.
     let weak = own.downgrade();

@@ -5,6 +5,7 @@ mod catalogue;
 use std::path::Path;
 use std::sync::Arc;
 
+use agent::store::LoadedSession;
 use anyhow::{Context, bail};
 use llm::protocol::Protocols;
 use llm::{ApiKey, Model, RemoteModel, ScriptModel};
@@ -39,7 +40,7 @@ pub fn choose_in(
     if let Some(file) = name.strip_prefix("script:") {
         let script = std::fs::read_to_string(folder.join(file))
             .with_context(|| format!("the script {file} cannot be read"))?;
-        return Ok(Arc::new(ScriptModel::parse(file, &script)?));
+        return Ok(Arc::new(ScriptModel::parse(file, &script)?.forgetful()));
     }
     let catalogue = catalogue(config, person_file)?;
     let asked = catalogue.asked(name, person_file)?;
@@ -50,6 +51,22 @@ pub fn choose_in(
     };
     endpoint.api_key = key(&catalogue, &asked.provider)?;
     Ok(Arc::new(RemoteModel::new(protocol, endpoint)))
+}
+
+/// The name of the model that a session was answered by last, with its level of thinking. None where that was the planner, which is
+/// what there is without a model.
+pub fn had(session: &LoadedSession) -> Option<String> {
+    let (provider, id) = session.last_settings().0?;
+    match provider.as_str() {
+        "pilcrow" => None,
+        "script" => Some(format!("script:{id}")),
+        _ => {
+            let answer = session.last_answer().filter(|answer| answer.model == id);
+            let level = answer.and_then(|answer| answer.thinking_level);
+            let level = level.map(|level| format!(":{}", level.name())).unwrap_or_default();
+            Some(format!("{provider}/{id}{level}"))
+        }
+    }
 }
 
 /// The catalogue with the person's `models.toml`, beside `person_file`, and the providers of the settings laid over it.

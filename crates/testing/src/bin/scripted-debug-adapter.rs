@@ -1,5 +1,5 @@
 //! The scripted debug adapter as a program: `scripted-debug-adapter SCRIPT.json [--port PORT | --announce |
-//! --connect PORT]`. Ends with 0 after `disconnect`, 2 at the end of its input, or as the script says.
+//! --connect PORT | --socket PATH]`. Ends with 0 after `disconnect`, 2 at the end of its input, or as the script says.
 
 #![expect(clippy::disallowed_methods, reason = "a test tool that reads and writes files of its own")]
 #![expect(clippy::print_stdout, reason = "it prints its port")]
@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use testing::debug_adapter::{Ended, Script, Step, serve};
 use testing::language_server::Record;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -54,6 +54,11 @@ async fn run(script: Script, args: &[String]) -> anyhow::Result<Ended> {
             println!("adapter listening at: {}", listener.local_addr()?);
             first(listener, &script).await?
         }
+        Some("--socket") => {
+            let listener = UnixListener::bind(args.get(1).context("a path")?)?;
+            let (reader, writer) = first_of(listener, &script).await?.into_split();
+            return Ok(serve(reader, writer, script, Record::default()).await);
+        }
         Some("--connect") => TcpStream::connect(("127.0.0.1", port(1)?)).await?,
         Some(other) => bail!("unknown option {other}"),
     };
@@ -63,6 +68,20 @@ async fn run(script: Script, args: &[String]) -> anyhow::Result<Ended> {
 
 /// The first connection; those after it are served by the script of children, if there is one.
 async fn first(listener: TcpListener, script: &Script) -> anyhow::Result<TcpStream> {
+    let stream = listener.accept().await?.0;
+    if let Some(child) = script.child.clone() {
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (reader, writer) = stream.into_split();
+                tokio::spawn(serve(reader, writer, (*child).clone(), Record::default()));
+            }
+        });
+    }
+    Ok(stream)
+}
+
+/// [`first`] at a Unix socket.
+async fn first_of(listener: UnixListener, script: &Script) -> anyhow::Result<UnixStream> {
     let stream = listener.accept().await?.0;
     if let Some(child) = script.child.clone() {
         tokio::spawn(async move {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::{Aftermath, Processes, Redactor, StateDir, StateError, Workspace};
+use workspace::{AbsPath, Aftermath, Processes, Redactor, StateDir, StateError, Workspace};
 
 use super::log::Log;
 use super::run::{self, Ended, Running};
@@ -81,13 +81,18 @@ impl Shell {
         Ok(Arc::new(Self {
             processes,
             aftermath: Arc::new(Aftermath::new(workspace.clone())),
-            outputs: workspace.state().child("outputs")?,
+            outputs: StateDir::new(Self::outputs(workspace)),
             jobs: Mutex::default(),
             next: AtomicU64::new(1),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             redactor: Redactor::from_env(),
         }))
+    }
+
+    /// Where whole outputs are kept; the model is told of files there, so it may read them.
+    pub fn outputs(workspace: &Workspace) -> AbsPath {
+        workspace.state().path().join("outputs")
     }
 
     /// Ends what goes on, and waits for it at most for `deadline`.

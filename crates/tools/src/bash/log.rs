@@ -92,8 +92,14 @@ impl Log {
         let left = state.bytes.saturating_sub(head.len() + tail.len());
         let (first, last) = (count(head) + 1, state.lines.saturating_sub(count(tail)));
         let place = self.place(&state);
-        let read_on = format!("{{\"job\": \"{job}\", \"offset\": {first}}} reads on");
-        let what = format!("… {left} bytes left out, to line {last}; {read_on}{place}");
+        // Lines are read on, and no part of one.
+        let what = match first <= last {
+            true => {
+                let read_on = format!("{{\"job\": \"{job}\", \"offset\": {first}}} reads on");
+                format!("… {left} bytes left out, to line {last}; {read_on}{place}")
+            }
+            false => format!("… {left} bytes left out of line {first}{place}"),
+        };
         format!("{}\n{what}\n{}", clean(head).trim_end_matches('\n'), clean(tail))
     }
 
@@ -243,6 +249,8 @@ mod tests {
         (0..300).for_each(|_| log.push(&"é".repeat(500)));
         let shown = log.shown("bash-1");
         assert!(shown.len() < 52 << 10, "{}", shown.len());
+        let note = shown.lines().find(|line| line.starts_with('…')).unwrap();
+        assert!(note.contains("left out of line 1;") && !note.contains("reads on"), "{note}");
         assert!(log.from(Some(1)).text.len() <= TAIL.0);
     }
 }

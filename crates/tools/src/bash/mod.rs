@@ -1,6 +1,7 @@
 //! The tool `bash`: command lines, judged before they run, watched while they do, and taken back by
 //! `undo` after.
 
+mod broken;
 mod jobs;
 mod log;
 mod run;
@@ -15,10 +16,9 @@ use futures_util::future::BoxFuture;
 use llm::ToolDefinition;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use workspace::{
-    AbsPath, Answer, Before, CommandLine, Effects, ErrorCode, Question, QuestionKind, Writes, Wrote,
-};
+use workspace::{AbsPath, Before, CommandLine, Effects, ErrorCode, Writes, Wrote};
 
+use crate::verify::Verdict;
 use crate::{Failure, Kit, arguments};
 use jobs::Job;
 pub use jobs::Shell;
@@ -135,7 +135,7 @@ impl Bash {
 
     async fn run(&self, line: &str, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let kit = &self.kit;
-        let unsaved = self.unsaved(line, cx).await?;
+        let unsaved = crate::unsaved::agreed(&self.kit, line, cx).await?;
         let command = self.command(line);
         let grant = cx.grant_line("bash", &command).await?;
         let Some(job) = kit.shell.open(line) else {
@@ -146,9 +146,10 @@ impl Bash {
         let mut ends = EndsJob(Some(&job));
         // What goes on is not waited for, so what it changes cannot be told from what others change.
         let (shell, notes) = (Arc::clone(&kit.shell), !args.background && workspace::may_write(line));
+        let text = line.to_owned();
         let before = blocking(move || {
             shell.prune();
-            notes.then(|| shell.aftermath.before())
+            notes.then(|| shell.aftermath.before(&text))
         })
         .await?;
         let (process, output) = kit.shell.processes.spawn_merged(&command, &grant).await?;
@@ -158,7 +159,7 @@ impl Bash {
             ends.0 = None;
             kit.shell.keep(Arc::clone(&job), running, timeout);
             job.wait(EARLY, &cx.cancel).await;
-            return Ok(self.told(&job, &unsaved, true, &Wrote::default()));
+            return Ok(self.told(&job, &unsaved, true, &Wrote::default(), &Verdict::nothing()));
         }
         let stop = cx.cancel.clone();
         let deadline = tokio::time::Instant::now() + timeout.unwrap_or(Duration::from_secs(TIMEOUT));
@@ -174,7 +175,8 @@ impl Bash {
             Some(before) => self.compare(before, line, cx).await?,
             None => Wrote::default(),
         };
-        Ok(self.told(&job, &unsaved, false, &wrote))
+        let broken = broken::by(kit, &wrote, cx).await;
+        Ok(self.told(&job, &unsaved, false, &wrote, &broken))
     }
 
     /// Puts what the command changed where `undo` finds it, whoever still waits for the answer.
@@ -188,31 +190,6 @@ impl Bash {
             let why = format!("the journal cannot be written: {error}");
             Wrote { lost: vec![(self.kit.workspace.root().clone(), why)], ..Wrote::default() }
         }))
-    }
-
-    /// The open files that are not saved, after the person was asked about them if they want that.
-    async fn unsaved(&self, line: &str, cx: &ToolCx) -> Result<Vec<String>, Failure> {
-        let kit = Arc::clone(&self.kit);
-        let unsaved = blocking(move || kit.not_saved()).await?;
-        if unsaved.is_empty() || !self.kit.settings.asks_on_unsaved {
-            return Ok(unsaved);
-        }
-        let question = Question {
-            kind: QuestionKind::Exec,
-            title: format!(
-                "Run it although {} not saved?",
-                if unsaved.len() == 1 { "a file is" } else { "files are" }
-            ),
-            detail: format!("{line}\nnot saved: {}", unsaved.join(", ")),
-            files: unsaved.clone(),
-        };
-        let refused = |message: String| Err(Failure::new(ErrorCode::Denied, message));
-        match cx.approver().ask(question, &cx.cancel).await {
-            Answer::Once | Answer::Session | Answer::Always => Ok(unsaved),
-            Answer::Nobody => Ok(unsaved),
-            Answer::No { text } if !text.is_empty() => refused(format!("the person said no: {text}")),
-            _ => refused(format!("not run, since these files are not saved: {}", unsaved.join(", "))),
-        }
     }
 
     /// What a job wrote, or its end.
@@ -238,7 +215,14 @@ impl Bash {
         Ok(ToolResult::text(text).with_details(details(&job)))
     }
 
-    fn told(&self, job: &Job, unsaved: &[String], background: bool, wrote: &Wrote) -> ToolResult {
+    fn told(
+        &self,
+        job: &Job,
+        unsaved: &[String],
+        background: bool,
+        wrote: &Wrote,
+        broken: &Verdict,
+    ) -> ToolResult {
         let mut text = String::new();
         if !unsaved.is_empty() {
             text.push_str(&format!("not saved: {}\n", unsaved.join(", ")));
@@ -258,6 +242,9 @@ impl Bash {
             text.push_str(&job.said());
         }
         text.push_str(&self.changes(wrote));
+        if !broken.text.is_empty() {
+            text.push_str(&format!("\n{}", broken.text.trim_end()));
+        }
         let (code, is_error) = match ended {
             Some(Ended { how: How::TimedOut, .. }) => (ErrorCode::Timeout, true),
             Some(Ended { how: How::Stopped, .. }) => (ErrorCode::Cancelled, true),
@@ -268,6 +255,7 @@ impl Bash {
         details["not_saved"] = json!(unsaved);
         details["commit"] = json!(wrote.commit);
         details["changed"] = json!(wrote.files.iter().map(|path| self.kit.shown(path)).collect::<Vec<_>>());
+        details["diagnostics"] = broken.details.clone();
         result.with_details(details)
     }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use agent::{ToolCx, ToolResult};
-use dap_client::{AdapterDefinition, Breakpoints, Clock, LaunchSpec, Session, Target};
+use dap_client::{AdapterDefinition, Breakpoints, Clock, LaunchPlan, LaunchSpec, Session, Target};
 use serde_json::{Map, Value, json};
 use workspace::{AbsPath, CommandLine, ErrorCode};
 
@@ -34,7 +34,7 @@ struct Compound {
 
 impl Debug {
     /// Lists the configurations, and the adapters with what they take.
-    pub(super) fn configs(&self, args: &Arguments) -> Result<ToolResult, Failure> {
+    pub(super) async fn configs(&self, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let configs = read(&self.kit)?.unwrap_or_default();
         let mut text = String::new();
         let mut list = Vec::new();
@@ -46,12 +46,11 @@ impl Debug {
             line.extend(
                 task(it).map(|task| format!("; needs the task `{task}`, which is not run: run it before")),
             );
-            if let Err(failure) = filled(&self.kit, it, args) {
-                line.push_str(&format!("; {}", failure.message));
-            }
+            let lacks = self.lacks(it, args, cx).await;
+            line.extend(lacks.iter().map(|lacks| format!("; {lacks}")));
             text.push_str(&format!("{line}\n"));
             list.push(json!({ "name": it["name"], "type": it["type"], "request": it["request"],
-                "pre_launch_task": task(it) }));
+                "pre_launch_task": task(it), "lacks": lacks }));
         }
         for Compound { name, of, task } in &configs.compounds {
             let task =
@@ -69,6 +68,17 @@ impl Debug {
             text.push_str(&format!("  {}: {}{tried}\n", it.name, it.about));
         }
         Ok(ToolResult::text(text).with_details(json!({ "configs": list })))
+    }
+
+    /// Why a configuration cannot be started as it is.
+    async fn lacks(&self, config: &Value, args: &Arguments, cx: &ToolCx) -> Option<String> {
+        let plan = match self.config_plan(config, args, cx, &mut String::new()).await {
+            Ok((plan, _)) => plan,
+            Err(failure) => return Some(failure.message),
+        };
+        let program = &plan.program?.program;
+        let missing = program.is_absolute() && !program.exists();
+        missing.then(|| format!("its program {} is not there", program.display()))
     }
 
     fn adapter(&self, kind: &str) -> Option<Arc<AdapterDefinition>> {
@@ -126,6 +136,18 @@ impl Debug {
         clock: &Clock,
         said: &mut String,
     ) -> Result<Arc<Session>, Failure> {
+        let (plan, over) = self.config_plan(config, args, cx, said).await?;
+        self.begin(&plan, over, cx, clock).await
+    }
+
+    /// What a configuration would start, and what an attachment lays over the adapter's own arguments.
+    async fn config_plan(
+        &self,
+        config: &Value,
+        args: &Arguments,
+        cx: &ToolCx,
+        said: &mut String,
+    ) -> Result<(LaunchPlan, Option<Value>), Failure> {
         let config = filled(&self.kit, config, args)?;
         let kind = config["type"].as_str().unwrap_or_default();
         let adapter = match &args.adapter {
@@ -237,7 +259,7 @@ impl Debug {
         if plan.program.is_none() && !attaches {
             plan.program = Some(CommandLine { program: PathBuf::from(kind), args: Vec::new(), env, cwd });
         }
-        self.begin(&plan, attaches.then_some(over), cx, clock).await
+        Ok((plan, attaches.then_some(over)))
     }
 }
 

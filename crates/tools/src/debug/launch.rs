@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use agent::{Asker, ToolCx, ToolResult};
 use dap_client::{
-    AdapterDefinition, Breakpoints, Clock, LaunchPlan, LaunchSpec, Runs, Session, SourceBreakpoint, Target,
+    AdapterDefinition, Breakpoints, Clock, FunctionBreakpoint, LaunchPlan, LaunchSpec, Runs, Session,
+    SourceBreakpoint, Target,
 };
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use workspace::{CommandLine, ErrorCode, SpawnGrant, SpawnRequest};
+use workspace::{AbsPath, CommandLine, ErrorCode, SpawnGrant, SpawnRequest};
 
 use super::harmless::{expressions, is_count, only_looks};
 use super::{Arguments, Debug, Point, needs};
@@ -118,43 +119,73 @@ impl Debug {
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
-        let path = args.file.as_deref().map(|file| self.kit.workspace.resolve(file)).transpose()?;
         let mut removed = 0;
         if args.remove {
-            let count = session.breakpoints().list().count();
-            let all_of_it = path.is_none() && args.line.is_none();
-            let others = session.breakpoints();
-            if all_of_it {
-                removed = others.functions().len() + others.data().len() + others.instructions().len();
-            }
-            let change = |all: &mut Breakpoints| {
-                if all_of_it {
-                    all.remove_others();
-                }
-                let paths = path.clone().map_or_else(|| all.paths(), |path| vec![path]);
-                for path in &paths {
-                    all.remove(path, args.line);
-                }
-            };
+            let before = session.breakpoints().count();
+            let named = self.named(session, args)?;
+            let change = |all: &mut Breakpoints| named.remove(all);
             self.kit.debug.change_breakpoints(session, change, clock).await?;
-            removed += count - session.breakpoints().list().count();
+            removed = before - session.breakpoints().count() + named.filters_gone;
         } else {
             let mut added = Breakpoints::default();
             self.add(&mut added, args)?;
+            if let (Some(file), Some(line)) = (&args.file, args.line) {
+                let (condition, hit) = (args.condition.clone(), args.hit.clone());
+                let path = self.kit.workspace.resolve(file)?;
+                added.add(SourceBreakpoint { path, line, column: None, condition, hit, log: None });
+            }
+            added.stop_at_panics(&session.adapter.quirks.panics);
             agreed(&self.kit, &added, &session.adapter, cx).await?;
             let change = |all: &mut Breakpoints| {
                 added.list().for_each(|(it, _)| all.add(it.clone()));
-                added.functions().iter().for_each(|(it, _)| all.add_function(&it.text()));
+                added.functions().iter().for_each(|(it, _)| all.add_function_point(it.clone()));
                 all.exceptions = added.exceptions.clone().or(all.exceptions.take());
             };
             self.kit.debug.change_breakpoints(session, change, clock).await?;
-            self.add_special(session, args, clock).await?;
+            self.add_special(session, args, cx, clock).await?;
         }
         let (mut text, list) = listed(&self.kit, &session.breakpoints());
+        let chosen = session.breakpoints().exceptions.is_some();
+        // Nothing was set in a session of the person's.
+        let filters = if session.is_theirs() && !chosen { Vec::new() } else { session.filters() };
+        if !filters.is_empty() {
+            let whose = if chosen { "" } else { " (on from the start)" };
+            text.push_str(&format!("exceptions {}{whose}\n", filters.join(", ")));
+        }
         if args.remove {
             text = format!("removed {removed}\n{text}");
         }
-        Ok(ToolResult::text(text).with_details(json!({ "breakpoints": list, "removed": removed })))
+        Ok(ToolResult::text(text)
+            .with_details(json!({ "breakpoints": list, "exceptions": filters, "removed": removed })))
+    }
+
+    /// What the arguments of `remove` name; all, where they name nothing.
+    fn named(&self, session: &Session, args: &Arguments) -> Result<Named, Failure> {
+        let resolve = |file: &str| self.kit.workspace.resolve(file);
+        let mut named = Named {
+            functions: args.functions.iter().map(|it| dap_client::conditional(it).0.to_owned()).collect(),
+            data: args.name.iter().chain(&args.data_id).cloned().collect(),
+            instruction: args.memory_reference.clone().map(|it| (it, args.offset.unwrap_or(0))),
+            ..Named::default()
+        };
+        for it in &args.breakpoints {
+            named.places.push((Some(resolve(&it.file)?), Some(it.line)));
+        }
+        if args.file.is_some() || args.line.is_some() {
+            named.places.push((args.file.as_deref().map(resolve).transpose()?, args.line));
+        }
+        if let Some(exceptions) = &args.exceptions {
+            let gone = |it: &String| {
+                let name = dap_client::conditional(it).0;
+                exceptions.iter().any(|gone| dap_client::conditional(gone).0 == name)
+            };
+            let (gone, kept): (Vec<_>, Vec<_>) = session.filters().into_iter().partition(gone);
+            (named.filters_gone, named.filters) = (gone.len(), Some(kept));
+        }
+        let special = named.instruction.is_some() || named.filters.is_some();
+        named.all =
+            !special && named.functions.is_empty() && named.data.is_empty() && named.places.is_empty();
+        Ok(named)
     }
 
     /// What the arguments name; `agreed` asks about it.
@@ -163,9 +194,51 @@ impl Debug {
             let path = self.kit.workspace.resolve(&file)?;
             all.add(SourceBreakpoint { path, line, column, condition, hit, log });
         }
-        args.functions.iter().for_each(|name| all.add_function(name));
+        for name in &args.functions {
+            let (name, condition) = dap_client::conditional(name);
+            let condition = condition.map(str::to_owned).or(args.condition.clone());
+            let hit = args.hit.clone();
+            all.add_function_point(FunctionBreakpoint { name: name.to_owned(), condition, hit });
+        }
         all.exceptions = args.exceptions.clone();
         Ok(())
+    }
+}
+
+/// Breakpoints that are to be removed.
+#[derive(Debug, Default)]
+struct Named {
+    all: bool,
+    /// A file's, a line's of all files, or one's.
+    places: Vec<(Option<AbsPath>, Option<u64>)>,
+    functions: Vec<String>,
+    data: Vec<String>,
+    instruction: Option<(String, i64)>,
+    /// The exception filters that stay, where some are to go; and how many go.
+    filters: Option<Vec<String>>,
+    filters_gone: usize,
+}
+
+impl Named {
+    fn remove(&self, all: &mut Breakpoints) {
+        if self.all {
+            all.remove_others();
+        }
+        let everywhere = [(None, None)];
+        let places = if self.all { &everywhere } else { self.places.as_slice() };
+        for (path, line) in places {
+            for path in path.clone().map_or_else(|| all.paths(), |path| vec![path]) {
+                all.remove(&path, *line);
+            }
+        }
+        self.functions.iter().for_each(|name| all.remove_function(name));
+        self.data.iter().for_each(|name| all.remove_data(name));
+        if let Some((reference, offset)) = &self.instruction {
+            all.remove_instruction(reference, *offset);
+        }
+        if let Some(filters) = &self.filters {
+            all.exceptions = Some(filters.clone());
+        }
     }
 }
 
@@ -191,6 +264,10 @@ pub(super) async fn agreed(
         if let Some(code) = condition.filter(|code| !only_looks(code, adapter)) {
             cx.permit_debug(&format!("evaluate `{code}` at each pass of {what}")).await?;
         }
+    }
+    let counts = all.functions().iter().filter_map(|(it, _)| Some((&it.name, it.hit.as_deref()?)));
+    for (name, code) in counts.filter(|(_, hit)| !is_count(hit)) {
+        cx.permit_debug(&format!("evaluate `{code}` at each pass of {name}")).await?;
     }
     Ok(())
 }
@@ -255,16 +332,26 @@ fn listed(kit: &Kit, all: &Breakpoints) -> (String, Vec<Value>) {
     }
     for (it, placed) in all.functions() {
         let mark = if placed.verified { "" } else { " (not in place)" };
-        text.push_str(&format!("function {}{mark}\n", it.text()));
+        let hit = it.hit.as_ref().map(|hit| format!(" hit {hit}")).unwrap_or_default();
+        text.push_str(&format!("function {}{hit}{mark}\n", it.text()));
         list.push(json!({ "function": it.name, "verified": placed.verified }));
     }
-    let data = all.data().iter().map(|(it, placed)| ("data", it.label.clone(), placed));
-    let instructions =
-        all.instructions().iter().map(|(it, placed)| ("instruction", it.reference.clone(), placed));
-    for (kind, label, placed) in data.chain(instructions) {
+    let more = |condition: &Option<String>, hit: &Option<String>| -> String {
+        let words = [("if", condition), ("hit", hit)];
+        words.iter().flat_map(|(word, it)| it.iter().map(move |it| format!(" {word} {it}"))).collect()
+    };
+    let data = all.data().iter().map(|(it, placed)| {
+        let access = if it.access == "write" { String::new() } else { format!(" ({})", it.access) };
+        ("data", format!("{}{access}", it.label), more(&it.condition, &it.hit), placed)
+    });
+    let instructions = all.instructions().iter().map(|(it, placed)| {
+        let offset = if it.offset == 0 { String::new() } else { format!("{:+}", it.offset) };
+        ("instruction", format!("{}{offset}", it.reference), more(&it.condition, &it.hit), placed)
+    });
+    for (kind, label, more, placed) in data.chain(instructions) {
         let why = placed.message.as_deref().unwrap_or("the adapter does not say why");
         let mark = if placed.verified { String::new() } else { format!(" (not in place: {why})") };
-        text.push_str(&format!("{kind} {label}{mark}\n"));
+        text.push_str(&format!("{kind} {label}{more}{mark}\n"));
         list.push(json!({ kind: label, "verified": placed.verified }));
     }
     if text.is_empty() {

@@ -1,7 +1,7 @@
 //! Looking further at a stopped program: threads, stack, scopes, variables, expressions, all output.
 
 use agent::{ToolCx, ToolResult};
-use dap_client::{Clock, Need, Page, Scope, Session, State, Variable};
+use dap_client::{Clock, Need, Page, Piece, Scope, Session, Since, State, Variable};
 use serde_json::{Value, json};
 use workspace::ErrorCode;
 
@@ -16,13 +16,23 @@ const PAGE: u64 = 50;
 const SEARCHED: u64 = 1_000;
 /// The largest number that is sent: adapters read them into 32 bits, and one is added to it.
 const MOST: u64 = i32::MAX as u64 - 1;
+/// Threads shown at most.
+const THREADS: usize = 100;
+/// Bytes of output shown unless asked for more, and at most.
+const OUTPUT: u64 = 16 * 1024;
+const MOST_OUTPUT: u64 = 48 * 1024;
 /// The longest value that `evaluate` shows, in characters.
 const WHOLE: usize = 10_000;
 
 impl Debug {
     pub(super) async fn threads(&self, session: &Session, clock: &Clock) -> Result<ToolResult, Failure> {
         let threads = session.threads(clock).await?;
-        let text: String = threads.iter().map(|it| format!("thread {}: {}\n", it.id, it.name)).collect();
+        let one = |it: &dap_client::Thread| format!("thread {}: {}\n", it.id, cut(&it.name, 200));
+        let mut text: String = threads.iter().take(THREADS).map(one).collect();
+        if threads.len() > THREADS {
+            let more = crate::counted(threads.len() - THREADS, "thread");
+            text.push_str(&format!("{more} more; the answer to `request` with `threads` names them\n"));
+        }
         let list: Vec<Value> = threads.iter().map(|it| json!({ "thread": it.id, "name": it.name })).collect();
         Ok(ToolResult::text(text).with_details(json!({ "threads": list })))
     }
@@ -128,21 +138,32 @@ impl Debug {
         Ok(told(&set))
     }
 
-    pub(super) fn output(&self, session: &Session) -> ToolResult {
-        let output = session.output(0);
+    /// The newest output, or that from `start` on.
+    pub(super) fn output(&self, session: &Session, args: &Arguments) -> ToolResult {
+        let most = args.count.unwrap_or(OUTPUT).clamp(1, MOST_OUTPUT);
+        let all = session.output(args.start.unwrap_or(0));
+        let Window { pieces, from, next } = window(&all, args.start.is_some(), most);
         let mut text = String::new();
-        if output.dropped > 0 {
-            text.push_str(&format!("{} bytes before this are kept no more\n", output.dropped));
+        if all.dropped > 0 {
+            text.push_str(&format!("{} bytes before this are kept no more\n", all.dropped));
+        }
+        let kept = all.at.first().copied().unwrap_or(from);
+        if from > kept {
+            text.push_str(&format!("{} bytes are left out; `start: {kept}` shows them\n", from - kept));
         }
         let mut list = Vec::new();
-        for piece in &output.pieces {
+        for piece in &pieces {
             text.push_str(&format!("{}:\n{}\n", piece.category.name(), piece.text.trim_end_matches('\n')));
             list.push(json!({ "category": piece.category.name(), "text": piece.text }));
         }
-        if output.pieces.is_empty() {
+        if pieces.is_empty() {
             text.push_str("no output\n");
         }
-        ToolResult::text(text).with_details(json!({ "output": list, "dropped": output.dropped }))
+        if next < all.next {
+            text.push_str(&format!("{} bytes more; go on with `start: {next}`\n", all.next - next));
+        }
+        let details = json!({ "output": list, "dropped": all.dropped, "start": from, "next": next });
+        ToolResult::text(text).with_details(details)
     }
 
     /// The frame that is meant: the one named, else the top one.
@@ -213,6 +234,57 @@ pub(super) fn told(value: &Variable) -> ToolResult {
     ToolResult::text(text).with_details(variable_data(value))
 }
 
+/// A part of some output, and where in all output it begins and ends.
+struct Window {
+    pieces: Vec<Piece>,
+    from: u64,
+    next: u64,
+}
+
+/// The first or the last of some output, in whole lines where there are such.
+fn window(all: &Since, first: bool, most: u64) -> Window {
+    let begins = all.at.first().copied().unwrap_or(all.next);
+    let mut window = Window { pieces: Vec::new(), from: begins, next: all.next };
+    let mut left = usize::try_from(most).unwrap_or(usize::MAX);
+    let each = all.at.iter().zip(&all.pieces);
+    if first {
+        for (at, Piece { category, text }) in each {
+            if text.len() <= left {
+                left -= text.len();
+                window.pieces.push(Piece { category: *category, text: text.clone() });
+                continue;
+            }
+            let end = text.floor_char_boundary(left);
+            let end = text[..end].rfind('\n').map_or(end, |line| line + 1);
+            // At least a character, so that one who goes on comes to the end.
+            let end = if end == 0 && window.pieces.is_empty() { text.ceil_char_boundary(1) } else { end };
+            if end > 0 {
+                window.pieces.push(Piece { category: *category, text: text[..end].to_owned() });
+            }
+            window.next = at + end as u64;
+            return window;
+        }
+        return window;
+    }
+    for (at, Piece { category, text }) in each.rev() {
+        if text.len() <= left {
+            left -= text.len();
+            window.from = *at;
+            window.pieces.push(Piece { category: *category, text: text.clone() });
+            continue;
+        }
+        let start = text.ceil_char_boundary(text.len() - left);
+        let start = text[start..].find('\n').map_or(start, |line| start + line + 1);
+        if start < text.len() {
+            window.from = at + start as u64;
+            window.pieces.push(Piece { category: *category, text: text[start..].to_owned() });
+        }
+        break;
+    }
+    window.pieces.reverse();
+    window
+}
+
 /// From which frame or variable on, and how many at most.
 fn page(args: &Arguments) -> (u64, u64) {
     (args.start.unwrap_or(0).min(MOST), args.count.unwrap_or(PAGE).clamp(1, MOST))
@@ -228,6 +300,29 @@ pub(super) fn merge(details: &mut Value, more: Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn output_is_shown_from_either_end_and_read_to_its_end() {
+        let mut output = dap_client::Output::default();
+        (0..5_000).for_each(|it| output.push(dap_client::Category::Stdout, &format!("line {it}\n")));
+        output.push(dap_client::Category::Stderr, "an error\n");
+        let all = output.since(0);
+        let text = |it: &Window| it.pieces.iter().map(|it| it.text.as_str()).collect::<String>();
+        let last = window(&all, false, 1_000);
+        assert!(text(&last).len() <= 1_000 && text(&last).ends_with("line 4999\nan error\n"));
+        assert!(text(&last).starts_with("line "), "a whole line: {}", text(&last));
+        assert_eq!(last.from + text(&last).len() as u64, all.next);
+        let (mut read, mut at) = (String::new(), 0);
+        while at < all.next {
+            let part = window(&output.since(at), true, 1_000);
+            assert_eq!((part.from, text(&part).len() <= 1_000), (at, true));
+            read.push_str(&text(&part));
+            at = part.next;
+        }
+        let whole: String = all.pieces.iter().map(|it| it.text.as_str()).collect();
+        assert_eq!(read, whole);
+        assert!(window(&output.since(at), true, 10).pieces.is_empty());
+    }
 
     #[test]
     fn numbers_beyond_what_adapters_read_are_cut() {

@@ -4,12 +4,14 @@
 //! Adapters and sessions are `dap_client`'s. Here is who is asked, and what is shown.
 
 mod configs;
+mod expected;
 mod harmless;
 mod launch;
 mod look;
 mod more;
 mod probe;
 mod runners;
+mod signals;
 mod snapshot;
 mod test;
 mod trace;
@@ -45,12 +47,21 @@ const WHEN: &[&str] = &[
     "debug",
     "debugger",
     "debugging",
+    "delve",
+    "dlv",
+    "failed",
     "failing",
     "fails",
+    "failure",
+    "gdb",
+    "lldb",
     "panic",
+    "panicked",
     "panics",
+    "pdb",
     "segfault",
     "segfaults",
+    "segmentation",
     "stacktrace",
     "traceback",
 ];
@@ -101,6 +112,9 @@ struct Arguments {
     memory_reference: Option<String>,
     offset: Option<i64>,
     data_id: Option<String>,
+    condition: Option<String>,
+    hit: Option<String>,
+    access: Option<String>,
     points: Vec<probe::Watched>,
     until: Option<String>,
     on: Option<String>,
@@ -164,6 +178,20 @@ const ACTIONS: &[&str] = &[
 const CHANGES: &[&str] =
     &["set_variable", "set_expression", "write_memory", "goto", "restart", "run_to", "terminate"];
 
+/// Actions that start a program from what is on disk.
+const STARTS: &[&str] = &["launch", "test", "probe", "restart"];
+
+impl Arguments {
+    /// For people.
+    fn what_runs(&self) -> String {
+        let named = [&self.program, &self.module, &self.config, &self.name, &self.session, &self.file];
+        let named = named.into_iter().flatten().next().map(String::as_str).unwrap_or_default();
+        let words =
+            ["debug", self.action.as_str(), named].into_iter().chain(self.args.iter().map(String::as_str));
+        words.filter(|it| !it.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// The parameters of all actions.
 fn schema() -> Value {
     let plain = json!({ "type": "string" });
@@ -215,6 +243,9 @@ fn schema() -> Value {
         "memory_reference": plain,
         "offset": number,
         "data_id": plain,
+        "condition": plain,
+        "hit": plain,
+        "access": { "type": "string", "enum": ["read", "write", "readWrite"] },
         "points": { "type": "array", "items": watched },
         "until": text("FILE:LINE, or an expression that becomes true"),
         "on": { "type": "string", "enum": ["failure"] },
@@ -276,9 +307,12 @@ impl Debug {
         let usual = if ["test", "probe"].contains(&args.action.as_str()) { MAX_TIMEOUT } else { TIMEOUT };
         let seconds = args.timeout.unwrap_or(usual).clamp(1, MAX_TIMEOUT);
         let clock = Clock::new(Duration::from_secs(seconds), &cx.cancel);
+        if STARTS.contains(&args.action.as_str()) {
+            crate::unsaved::agreed(&self.kit, &args.what_runs(), cx).await?;
+        }
         match args.action.as_str() {
             "launch" | "attach" => return self.launch(&args, cx, &clock).await,
-            "configs" => return self.configs(&args),
+            "configs" => return self.configs(&args, cx).await,
             "test" => return self.test(&args, cx, &clock).await,
             "probe" => return self.probe(&args, cx, &clock).await,
             "sessions" => return Ok(self.sessions()),
@@ -321,11 +355,11 @@ impl Debug {
             "modules" => self.loaded(&session, true, &clock).await,
             "loaded_sources" => self.loaded(&session, false, &clock).await,
             "source" => self.source(&session, &args, &clock).await,
-            "disassemble" => self.disassemble(&session, &args, &clock).await,
-            "read_memory" => self.read_memory(&session, &args, &clock).await,
+            "disassemble" => self.disassemble(&session, &args, cx, &clock).await,
+            "read_memory" => self.read_memory(&session, &args, cx, &clock).await,
             "write_memory" => self.write_memory(&session, &args, cx, &clock).await,
             "request" => self.request(&session, &args, cx, &clock).await,
-            "output" => Ok(self.output(&session)),
+            "output" => Ok(self.output(&session, &args)),
             "terminate" => {
                 if session.is_theirs() {
                     cx.permit_debug(&format!("end the person's session {}", session.title)).await?;

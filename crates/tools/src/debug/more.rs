@@ -7,12 +7,15 @@ use std::time::Duration;
 use agent::{ToolCx, ToolResult};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use dap_client::{AdapterDefinition, Breakpoints, Clock, Need, Session, SourceBreakpoint, State};
+use dap_client::{
+    AdapterDefinition, Breakpoints, Clock, DataBreakpoint, InstructionBreakpoint, Need, Session,
+    SourceBreakpoint, State,
+};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use workspace::ErrorCode;
 
-use super::harmless::only_looks;
+use super::harmless::{is_count, only_looks};
 use super::{Arguments, Debug, needs};
 use crate::Failure;
 
@@ -51,14 +54,14 @@ impl Debug {
             return Err(Failure::new(ErrorCode::Unsupported, message));
         }
         let again = debug.again(&root);
-        let (plan, grant) =
+        let (plan, _) =
             again.ok_or_else(|| Failure::new(ErrorCode::Unsupported, "it is not ours to start"))?;
         if let Some(program) = &plan.program {
             cx.permit_run(&plan.adapter.name, program).await?;
         }
-        debug.terminate(&root, clock).await;
         let runs = Arc::new(super::launch::Terminal(cx.asker()));
-        let fresh = debug.start_with(&plan, &grant, runs, clock).await?;
+        let fresh = debug.relaunch(&root, runs, clock).await?;
+        fresh.started_by(cx.run.clone());
         let shown = self.snapshot(&fresh, cx, clock).await?;
         let said = format!(
             "{} has no restart of its own: launched again, with its breakpoints\n",
@@ -147,10 +150,12 @@ impl Debug {
         &self,
         session: &Session,
         args: &Arguments,
+        cx: &ToolCx,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
         let reference =
             args.memory_reference.as_deref().ok_or_else(|| needs("read_memory", "memory_reference"))?;
+        may_refer(reference, session, args, cx).await?;
         let count = args.count.unwrap_or(BYTES).clamp(1, MOST_BYTES);
         let (address, data, unreadable) =
             session.read_memory(reference, args.offset.unwrap_or(0), count, clock).await?;
@@ -187,6 +192,7 @@ impl Debug {
                 "`value` is bytes in hexadecimal: `2a 00 ff`".to_owned(),
             )
         })?;
+        may_refer(reference, session, args, cx).await?;
         cx.permit_debug(&format!("write {} bytes of memory at {reference}", bytes.len())).await?;
         let data = STANDARD.encode(&bytes);
         let written = session.write_memory(reference, args.offset.unwrap_or(0), &data, clock).await?;
@@ -199,10 +205,16 @@ impl Debug {
         &self,
         session: &Session,
         args: &Arguments,
+        cx: &ToolCx,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
+        if let Some(reference) = &args.memory_reference {
+            may_refer(reference, session, args, cx).await?;
+        }
         let reference = match &args.memory_reference {
             Some(reference) => reference.clone(),
+            // An adapter that cannot says so below.
+            None if !session.can("supportsDisassembleRequest") => String::new(),
             None => {
                 let frame = self.frame(session, args, clock).await?;
                 session.instruction(frame)?.ok_or_else(|| needs("disassemble", "memory_reference"))?
@@ -300,7 +312,7 @@ impl Debug {
     /// Any request of the protocol, as it is written.
     pub(super) async fn request(
         &self,
-        session: &Session,
+        session: &Arc<Session>,
         args: &Arguments,
         cx: &ToolCx,
         clock: &Clock,
@@ -308,10 +320,20 @@ impl Debug {
         let command = args.command.as_deref().ok_or_else(|| needs("request", "command"))?;
         let arguments = super::launch::json_text(args.arguments.as_deref())?.unwrap_or(Value::Null);
         cx.permit_debug(&format!("send it `{command}` with {arguments}")).await?;
-        let body = session.ask(command, arguments, Need::NotTerminated, clock).await?;
+        let runs = dap_client::runs_on(command);
+        let body = match runs {
+            true => session.run_raw(command, arguments, clock).await?,
+            false => session.ask(command, arguments, Need::NotTerminated, clock).await?,
+        };
         let text = serde_json::to_string_pretty(&body).unwrap_or_else(|_| body.to_string());
         let text = format!("{}\n", super::snapshot::cut(&text, TEXT));
-        Ok(ToolResult::text(text).with_details(json!({ "body": body })))
+        if !runs {
+            return Ok(ToolResult::text(text).with_details(json!({ "body": body })));
+        }
+        let shown = self.snapshot(session, cx, clock).await?;
+        let mut details = shown.details.clone();
+        super::look::merge(&mut details, json!({ "body": body }));
+        Ok(before(&text, shown).with_details(details))
     }
 
     /// Adds a breakpoint on data or on an instruction, where the arguments name one.
@@ -319,25 +341,46 @@ impl Debug {
         &self,
         session: &Arc<Session>,
         args: &Arguments,
+        cx: &ToolCx,
         clock: &Clock,
     ) -> Result<(), Failure> {
-        if let Some(id) = &args.data_id {
-            let point = dap_client::DataBreakpoint { id: id.clone(), label: id.clone() };
-            session.change_breakpoints(|all| all.add_data(point), clock).await?;
-        } else if let Some(name) = &args.name {
-            let frame = match args.variables_reference {
-                Some(_) => None,
-                None => Some(self.frame(session, args, clock).await?),
-            };
-            let of = match (args.variables_reference, frame) {
-                (None, Some(frame)) => session.scopes(frame, clock).await?.first().map(|it| it.variables),
-                (of, _) => of,
-            };
-            let point = session.data_breakpoint(name, of, frame, clock).await?;
+        let (condition, hit) = (args.condition.clone(), args.hit.clone());
+        let special = args.data_id.as_ref().or(args.name.as_ref()).or(args.memory_reference.as_ref());
+        if let Some(what) = special {
+            let code = condition.iter().filter(|code| !only_looks(code, &session.adapter));
+            for code in code.chain(hit.iter().filter(|hit| !is_count(hit))) {
+                cx.permit_debug(&format!("evaluate `{code}` at each pass of {what}")).await?;
+            }
+        }
+        let access = args.access.as_deref();
+        let data = match (&args.data_id, &args.name) {
+            (Some(id), _) => {
+                session.access(id, access)?;
+                Some(DataBreakpoint { id: id.clone(), label: id.clone(), ..DataBreakpoint::default() })
+            }
+            (None, Some(name)) => {
+                may_refer(name, session, args, cx).await?;
+                let frame = match args.variables_reference {
+                    Some(_) => None,
+                    None => Some(self.frame(session, args, clock).await?),
+                };
+                let of = match (args.variables_reference, frame) {
+                    (None, Some(frame)) => session.scopes(frame, clock).await?.first().map(|it| it.variables),
+                    (of, _) => of,
+                };
+                Some(session.data_breakpoint(name, of, frame, clock).await?)
+            }
+            (None, None) => None,
+        };
+        if let Some(point) = data {
+            let access = session.access(&point.id, access)?;
+            let point = DataBreakpoint { access, condition: condition.clone(), hit: hit.clone(), ..point };
             session.change_breakpoints(|all| all.add_data(point), clock).await?;
         }
         if let Some(reference) = &args.memory_reference {
+            may_refer(reference, session, args, cx).await?;
             let point = Session::at_instruction(reference, args.offset.unwrap_or(0));
+            let point = InstructionBreakpoint { condition, hit, ..point };
             session.change_breakpoints(|all| all.add_instruction(point), clock).await?;
         }
         Ok(())
@@ -386,6 +429,22 @@ impl Debug {
     }
 }
 
+/// Whether a memory reference, or a name of data, was agreed to. Some adapters evaluate one that is no number.
+async fn may_refer(text: &str, session: &Session, args: &Arguments, cx: &ToolCx) -> Result<(), Failure> {
+    if !is_number(text) && !only_looks(text, &session.adapter) {
+        session.in_control(&args.action)?;
+        cx.permit_debug(&format!("evaluate `{text}`")).await?;
+    }
+    Ok(())
+}
+
+/// A number, in decimal or hexadecimal.
+fn is_number(text: &str) -> bool {
+    let text = text.trim();
+    let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |it| (it, 16));
+    !digits.is_empty() && digits.chars().all(|it| it.is_digit(radix))
+}
+
 fn place(args: &Arguments) -> Result<(&str, u64), Failure> {
     match (&args.file, args.line) {
         (Some(file), Some(line)) => Ok((file, line)),
@@ -429,7 +488,17 @@ fn hex(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::hex;
+    use super::{hex, is_number};
+
+    #[test]
+    fn a_number_is_digits_alone() {
+        for number in ["0x7fffF0", "4096", "0"] {
+            assert!(is_number(number), "{number}");
+        }
+        for other in ["", "0x", "0x10()", "f()", "&n", "12ab", "-1", "main"] {
+            assert!(!is_number(other), "{other}");
+        }
+    }
 
     #[test]
     fn bytes_are_pairs_of_digits() {

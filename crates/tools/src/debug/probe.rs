@@ -14,6 +14,7 @@ use dap_client::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use workspace::{AbsPath, ErrorCode};
 
@@ -30,6 +31,8 @@ const OUTPUT: usize = 2_000;
 const ROW: usize = 64 * 1024;
 /// How long the log points may take to be removed.
 const TIDY: Duration = Duration::from_secs(5);
+/// Kept of the time for letting a program that is held run on.
+const LAST: Duration = Duration::from_secs(1);
 /// Lines of the adapter's own that are kept, for where nothing passed.
 const CHATTER: usize = 5;
 
@@ -107,7 +110,7 @@ impl Debug {
         let over = super::launch::json_text(args.arguments.as_deref())?;
         let braces = points.iter().flat_map(|it| &it.expressions).any(|it| it.contains(['{', '}', '%']));
         let (mut logged, marks) = (None, Marks::new());
-        if !braces {
+        if !braces && !plan.adapter.quirks.logs_in_program {
             let plan = with_points(&plan, &points, Some(&marks));
             match self.begin_agreed(&plan, over.clone(), cx, clock).await {
                 Ok(session) => logged = Some(session),
@@ -255,27 +258,39 @@ impl Debug {
     ) -> Result<Table, Failure> {
         let debug = &self.kit.debug;
         let mut table = Table { passes: vec![0; points.len()], ..Table::default() };
-        let mut at = Arc::clone(session);
+        let root = debug.root_of(session);
+        let mut bell = debug.bell().subscribe();
+        let until = clock.until.checked_sub(LAST).unwrap_or(clock.until);
         loop {
-            at = debug.settled(&at, clock).await?;
-            let State::Stopped(stop) = at.state() else { break };
-            let (frames, _) = at.stack(stop.thread, 0, 1, clock).await?;
-            let Some(frame) = frames.first() else { break };
-            let set = at.breakpoints();
-            let is_here = |it: &&Point| {
-                let placed = set.list().find(|(set, _)| set.path == it.path && set.line == it.line);
-                let line = placed.and_then(|(_, placed)| placed.line).unwrap_or(it.line);
-                Some(&it.path) == frame.path.as_ref() && [line, it.line].contains(&frame.line)
-            };
-            if let Some((number, point)) = points.iter().enumerate().find(|(_, it)| is_here(it)) {
-                let mut values = Vec::new();
-                for expression in &point.expressions {
-                    let value = at.evaluate(expression, Some(frame.id), "watch", clock).await;
-                    values.push(value.map_or_else(|error| format!("({error})"), |it| it.value));
-                }
-                table.add(Row { point: number, values });
+            bell.borrow_and_update();
+            let tree = debug.tree(&root);
+            for it in &tree {
+                let State::Stopped(stop) = it.state() else { continue };
+                self.ask_at_stop(it, stop.thread, points, &mut table, clock).await?;
+                it.run("continue", stop.thread, clock).await?;
             }
-            at.run("continue", stop.thread, clock).await?;
+            if tree.iter().all(|it| matches!(it.state(), State::Terminated(_))) {
+                for it in &tree {
+                    it.settled(clock).await?;
+                }
+                break;
+            }
+            let rung = tokio::select! {
+                biased;
+                () = clock.cancel.cancelled() => return Err(DapError::Cancelled.into()),
+                // Dropping the wait loses nothing: it looks at the states.
+                rung = tokio::time::timeout_at(until, bell.changed()) => rung.is_ok(),
+            };
+            // What came so far is told.
+            if !rung || Instant::now() >= until {
+                self.take_away(session, points).await;
+                for it in debug.tree(&root) {
+                    if let State::Stopped(stop) = it.state() {
+                        it.run("continue", stop.thread, clock).await?;
+                    }
+                }
+                break;
+            }
         }
         for it in debug.tree(&debug.root_of(session)) {
             let output = it.output(0);
@@ -283,6 +298,34 @@ impl Debug {
             output.pieces.iter().for_each(|piece| table.write(&piece.text, piece.category));
         }
         Ok(table)
+    }
+
+    /// The row of a stop, where it is at a point.
+    async fn ask_at_stop(
+        &self,
+        at: &Session,
+        thread: Option<i64>,
+        points: &[Point],
+        table: &mut Table,
+        clock: &Clock,
+    ) -> Result<(), Failure> {
+        let (frames, _) = at.stack(thread, 0, 1, clock).await?;
+        let Some(frame) = frames.first() else { return Ok(()) };
+        let set = at.breakpoints();
+        let is_here = |it: &&Point| {
+            let placed = set.list().find(|(set, _)| set.path == it.path && set.line == it.line);
+            let line = placed.and_then(|(_, placed)| placed.line).unwrap_or(it.line);
+            Some(&it.path) == frame.path.as_ref() && [line, it.line].contains(&frame.line)
+        };
+        if let Some((number, point)) = points.iter().enumerate().find(|(_, it)| is_here(it)) {
+            let mut values = Vec::new();
+            for expression in &point.expressions {
+                let value = at.evaluate(expression, Some(frame.id), "watch", clock).await;
+                values.push(value.map_or_else(|error| format!("({error})"), |it| it.value));
+            }
+            table.add(Row { point: number, values });
+        }
+        Ok(())
     }
 
     /// What is known of why a point was never passed.

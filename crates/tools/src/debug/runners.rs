@@ -244,7 +244,8 @@ pub(super) fn run(kit: &Kit, test: &Found) -> Result<Run, Failure> {
             let env = vec![("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned())];
             let unittest = text.contains("unittest") && !uses_pytest(&root, &folder, &text);
             let run = if unittest {
-                let args = vec!["-v".to_owned(), relative, "-k".to_owned(), qualified(".")];
+                // With a star it is the whole name that has to fit.
+                let args = vec!["-v".to_owned(), relative, "-k".to_owned(), format!("*.{}", qualified("."))];
                 Run { nothing: &["Ran 0 tests"], ..run("unittest", Start::Module("unittest"), args, root) }
             } else {
                 let node = format!("{relative}::{}", qualified("::"));
@@ -289,7 +290,8 @@ pub(super) fn run(kit: &Kit, test: &Found) -> Result<Run, Failure> {
             // Where both are there the file or the package's own script says which.
             let is_vitest = || jest.is_none() || text.contains("vitest") || runs_vitest(&package);
             if let (Some(script), false) = (vitest.filter(|_| is_vitest()), from_node) {
-                let mut args = words(&["run", &file, "--no-file-parallelism", "-t", &escaped(&test.name)]);
+                let mut args =
+                    words(&["run", &file, "--no-file-parallelism", "-t", &whole(&test.name, &text)]);
                 args.push(patience);
                 // Its server throws and catches all the while.
                 let quiet = ["vite", "vite-node", "rollup", "rolldown", "esbuild", "tinypool", "tinyexec"];
@@ -299,7 +301,8 @@ pub(super) fn run(kit: &Kit, test: &Found) -> Result<Run, Failure> {
                 return Ok(by("vitest", script, args, Some(over)));
             }
             if let (Some(script), false) = (jest, from_node) {
-                let mut args = words(&["--runInBand", "--runTestsByPath", &file, "-t", &escaped(&test.name)]);
+                let mut args =
+                    words(&["--runInBand", "--runTestsByPath", &file, "-t", &whole(&test.name, &text)]);
                 args.push(patience);
                 let over = json!({ "skipFiles": ["<node_internals>/**"] });
                 return Ok(by("jest", script, args, Some(over)));
@@ -353,6 +356,16 @@ fn above(folder: &AbsPath, root: &AbsPath, names: &[&str]) -> Option<AbsPath> {
     folders.next().and_then(AbsPath::new)
 }
 
+/// The tests of a name, and none of a longer one, as a regular expression over their groups' names and their
+/// own; all of a group where the name is one's.
+fn whole(name: &str, text: &str) -> String {
+    let is_group = LANGUAGES.iter().filter(|it| it.language == Tests::Node).any(|language| {
+        let mut groups = text.lines().filter(|it| it.trim_start().starts_with("describe("));
+        groups.any(|it| named_on(it, language).as_deref() == Some(name))
+    });
+    format!("(^| ){}{}", escaped(name), if is_group { "( |$)" } else { "$" })
+}
+
 /// A text as a regular expression.
 fn escaped(text: &str) -> String {
     let special = |c: char| "\\^$.|?*+()[]{}/".contains(c);
@@ -388,5 +401,8 @@ mod tests {
         assert_eq!(split("Cart::test_a"), (Some("Cart".into()), "test_a".into()));
         assert_eq!(split("adds 1.5 up"), (None, "adds 1.5 up".into()));
         assert_eq!(escaped("adds (1+1)"), "adds \\(1\\+1\\)");
+        let text = "describe('cart', () => {\n  test('adds', () => {});\n  test('adds more', () => {});";
+        assert_eq!(whole("adds", text), "(^| )adds$");
+        assert_eq!(whole("cart", text), "(^| )cart( |$)");
     }
 }

@@ -8,7 +8,8 @@ use std::sync::{Arc, PoisonError};
 
 use agent::{ToolCx, ToolResult};
 use dap_client::{
-    AdapterDefinition, Breakpoints, Clock, End, Ending, Frame, Page, Session, Since, State, Stop, Variable,
+    AdapterDefinition, Breakpoints, Clock, DapError, End, Ending, Frame, Page, Session, Since, State, Stop,
+    Variable,
 };
 use serde_json::{Value, json};
 
@@ -29,10 +30,20 @@ const AROUND: u64 = 3;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
     output: u64,
-    function: String,
+    /// The call that the locals are of; none where it cannot be told from others.
+    call: Option<Call>,
     locals: BTreeMap<String, String>,
     /// The frame whose locals were shown, and the epoch that it is of.
     frame: Option<(u64, i64)>,
+}
+
+/// A call as far as it can be told from others: recursion and threads run the same function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Call {
+    function: String,
+    thread: Option<i64>,
+    /// Frames from it on, itself among them.
+    depth: u64,
 }
 
 impl Debug {
@@ -129,9 +140,20 @@ impl Debug {
         clock: &Clock,
     ) -> Result<(String, Value), Failure> {
         let kit = &*self.kit;
-        let (frames, total) = session.stack(stop.thread, 0, FRAMES, clock).await?;
+        let (frames, total, unread) = match session.stack(stop.thread, 0, FRAMES, clock).await {
+            Ok((frames, total)) => (frames, total, None),
+            Err(error) => (Vec::new(), None, Some(unread(error)?)),
+        };
         let own: Vec<&Frame> = frames.iter().filter(|it| is_own(kit, it)).collect();
-        let mut text = format!(" stopped: {}", why(stop));
+        let thrown = frames.first().filter(|top| is_throw(session, stop, top));
+        let mut text = match thrown {
+            Some(top) => format!(" stopped: exception, {}", top.name),
+            None => format!(" stopped: {}", why(stop)),
+        };
+        let signal = super::signals::of(session, stop, clock).await;
+        if let Some(signal) = signal.as_ref().filter(|it| !text.contains(it.as_str())) {
+            text.push_str(&format!(", {signal}"));
+        }
         if let Some(thread) = stop.thread {
             text.push_str(&format!(" (thread {thread})"));
         }
@@ -142,8 +164,13 @@ impl Debug {
                 text.push_str(&format!("exception: {name}: {}\n", cut(&said, 600)));
             }
         }
-        let mut data = json!({ "reason": stop.reason, "description": stop.description, "text": stop.text,
-            "thread": stop.thread });
+        let reason = if thrown.is_some() { "exception" } else { stop.reason.as_str() };
+        let mut data = json!({ "reason": reason, "description": stop.description, "text": stop.text,
+            "thread": stop.thread, "signal": signal });
+        if let Some(unread) = unread {
+            text.push_str(&format!("its stack could not be read: {unread}\n"));
+            return Ok((text, data));
+        }
         let (Some(top), Some(at)) = (frames.first(), shown_frame(kit, session, stop, &frames)) else {
             text.push_str("no frame is known\n");
             return Ok((text, data));
@@ -190,15 +217,22 @@ impl Debug {
         data["place"] = frame_data(kit, at);
         data["stopped_in"] = frame_data(kit, top);
 
-        let (locals, more) = locals(session, at, clock).await?;
-        seen.function = format!("{} {:?}", at.name, at.path);
+        let (locals, more, unread) = locals(session, at, clock).await?;
+        // Of a deeper stack it is not known which call a frame is of.
+        let depth = frames.iter().position(|it| it.id == at.id).and_then(|above| all.checked_sub(above));
+        seen.call = depth.filter(|_| frames.len() < FRAMES as usize).map(|depth| Call {
+            function: format!("{} {:?}", at.name, at.path),
+            thread: stop.thread,
+            depth: depth as u64,
+        });
         seen.locals = locals.iter().map(|it| (it.name.clone(), it.value.clone())).collect();
-        let same_place = before.function == seen.function;
+        let same_place = before.call.is_some() && before.call == seen.call;
         let changed = |it: &&Variable| before.locals.get(&it.name) != Some(&it.value);
         let chosen: Vec<&Variable> = locals.iter().filter(|it| !same_place || changed(it)).collect();
         let unchanged = locals.len() - chosen.len();
         let word = if same_place { "locals that changed" } else { "locals" };
-        text.push_str(&format!("{word}:{}\n", if chosen.is_empty() { " none" } else { "" }));
+        let none = if chosen.is_empty() && unread.is_none() { " none" } else { "" };
+        text.push_str(&format!("{word}:{none}\n"));
         for it in &chosen {
             let was = before.locals.get(&it.name).filter(|_| same_place);
             let was = was.map(|was| format!("  (was {})", cut(was, 60))).unwrap_or_default();
@@ -208,9 +242,16 @@ impl Debug {
             let more = if more { ", and more than were asked for" } else { "" };
             text.push_str(&format!("  {unchanged} unchanged{more}; `scopes` and `variables` go deeper\n"));
         }
+        text.extend(unread.map(|unread| format!("  not all could be read: {}\n", cut(&unread, 300))));
         data["locals"] = locals.iter().map(variable_data).collect();
         Ok((text, data))
     }
+}
+
+/// Whether a stop that the adapter calls a breakpoint is one for an exception.
+fn is_throw(session: &Session, stop: &Stop, top: &Frame) -> bool {
+    let name = top.name.split(['(', '@']).next().unwrap_or_default();
+    stop.reason == "breakpoint" && session.adapter.quirks.throws.iter().any(|it| it == name)
 }
 
 /// What can be looked at in the statement at which a frame is; what cannot be evaluated is left out.
@@ -292,12 +333,34 @@ pub(super) fn is_own(kit: &Kit, frame: &Frame) -> bool {
     !frame.subtle && frame.path.as_ref().is_some_and(own)
 }
 
-/// The locals of a frame, and whether there are more.
-async fn locals(session: &Session, frame: &Frame, clock: &Clock) -> Result<(Vec<Variable>, bool), Failure> {
+/// What an adapter could not tell, for people.
+///
+/// # Errors
+/// What ends the look: it was stopped, the program ran on, or the adapter is gone.
+fn unread(error: DapError) -> Result<String, DapError> {
+    match error {
+        DapError::Refused { .. } | DapError::Answer { .. } | DapError::Timeout { .. } => {
+            Ok(error.to_string())
+        }
+        error => Err(error),
+    }
+}
+
+/// The locals of a frame, whether there are more, and why some could not be read.
+async fn locals(
+    session: &Session,
+    frame: &Frame,
+    clock: &Clock,
+) -> Result<(Vec<Variable>, bool, Option<String>), Failure> {
     let quirks = &session.adapter.quirks;
     let mut all = Vec::new();
+    let mut why = None;
     let page = Page { count: LOCALS as u64 + 1, ..Page::default() };
-    for scope in session.scopes(frame.id, clock).await? {
+    let scopes = match session.scopes(frame.id, clock).await {
+        Ok(scopes) => scopes,
+        Err(error) => return Ok((all, false, Some(unread(error)?))),
+    };
+    for scope in scopes {
         let skipped = scope.expensive
             || scope.count == Some(0)
             || quirks.skip_scopes.contains(&scope.name)
@@ -305,12 +368,14 @@ async fn locals(session: &Session, frame: &Frame, clock: &Clock) -> Result<(Vec<
         if skipped || all.len() > LOCALS {
             continue;
         }
-        let found = session.variables(scope.variables, &page, clock).await?;
-        all.extend(found.into_iter().filter(|it| !quirks.skip_variables.contains(&it.name)));
+        match session.variables(scope.variables, &page, clock).await {
+            Ok(found) => all.extend(found.into_iter().filter(|it| !quirks.skip_variables.contains(&it.name))),
+            Err(error) => why = Some(unread(error)?),
+        }
     }
     let more = all.len() > LOCALS;
     all.truncate(LOCALS);
-    Ok((all, more))
+    Ok((all, more, why))
 }
 
 /// The lines around the one that is next, where they may be read; in the form that `edit` takes.

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use agent::{ToolCx, ToolResult};
-use dap_client::{Clock, LaunchSpec, Ran, Session, State, Target, TestRule};
+use dap_client::{Clock, Frame, LaunchSpec, Ran, Session, State, Stop, Target, TestRule};
 use serde_json::{Map, Value, json};
 use workspace::{AbsPath, CommandLine, ErrorCode};
 
+use super::expected::{self, Place, Verdict};
 use super::runners::{self, Run, Start};
-use super::{Arguments, Debug, needs};
-use crate::Failure;
+use super::{Arguments, Debug, needs, signals};
+use crate::{Failure, counted};
 
 /// Stops in code of others that are passed at most.
 const PASSED: usize = 1_000;
@@ -37,42 +38,111 @@ impl Debug {
         let rule = plan.adapter.tests.get(run.rule).cloned().unwrap_or_default();
         let TestRule { exceptions, functions, .. } = rule;
         functions.iter().for_each(|name| plan.breakpoints.add_function(name));
+        // Where the person says at which exceptions it stops, it stops there.
+        let asked = plan.breakpoints.exceptions.is_some();
         plan.breakpoints.exceptions = plan.breakpoints.exceptions.take().or(exceptions);
         let over = super::launch::json_text(args.arguments.as_deref())?;
         let session = self.begin(&plan, over, cx, clock).await?;
-        let at = self.to_failure(&session, clock).await?;
+        let (at, stop, passed) = self.to_failure(&session, &title, &run, asked, clock).await?;
+        let runner = run.runner;
         let said = match at.state() {
-            State::Stopped(stop)
-                if stop.reason == "breakpoint" && self.is_at_breakpoint(&at, clock).await? =>
-            {
-                format!("test {title} ({}) is at a breakpoint\n", run.runner)
-            }
-            State::Stopped(_) => format!("test {title} ({}) fails here\n", run.runner),
-            State::Terminated(_) => self.outcome(&title, &run, &at),
-            _ => format!("test {title} ({}) still runs\n", run.runner),
+            State::Stopped(_) => match stop {
+                None => format!("test {title} ({runner}) is at a breakpoint\n"),
+                Some(Verdict::Fails) => format!("test {title} ({runner}) fails here\n"),
+                Some(_) => {
+                    format!(
+                        "test {title} ({runner}) stopped here; `continue` tells whether it fails by this\n"
+                    )
+                }
+            },
+            State::Terminated(_) => self.outcome(&title, &run, &at, passed),
+            _ => format!("test {title} ({runner}) still runs\n"),
+        };
+        let said = match passed {
+            0 => said,
+            // A failure may be among them, which the runner then tells.
+            _ => format!("{said}{} that something waits for passed over\n", counted(passed, "stop")),
         };
         let shown = self.snapshot(&at, cx, clock).await?;
         let mut details = shown.details.clone();
-        super::look::merge(&mut details, json!({ "test": title, "runner": run.runner }));
+        super::look::merge(&mut details, json!({ "test": title, "runner": runner, "passed_over": passed }));
         Ok(super::more::before(&said, shown).with_details(details))
     }
 
-    /// Goes on past what stops in the code of others.
-    async fn to_failure(&self, session: &Arc<Session>, clock: &Clock) -> Result<Arc<Session>, Failure> {
+    /// Goes on past what stops in the code of others, and what somebody waits to catch: where it then is, what
+    /// that stop is to the test (`None` at a breakpoint of the person's), and how many were passed that
+    /// somebody waits for.
+    async fn to_failure(
+        &self,
+        session: &Arc<Session>,
+        title: &str,
+        run: &Run,
+        asked: bool,
+        clock: &Clock,
+    ) -> Result<(Arc<Session>, Option<Verdict>, usize), Failure> {
         let mut at = Arc::clone(session);
+        let mut passed = 0;
         for _ in 0..PASSED {
             at = self.kit.debug.settled(&at, clock).await?;
-            let State::Stopped(stop) = at.state() else { return Ok(at) };
-            if stop.reason != "exception" {
-                return Ok(at);
+            let State::Stopped(stop) = at.state() else { return Ok((at, None, passed)) };
+            if ["step", "pause", "entry", "goto"].contains(&stop.reason.as_str())
+                || (stop.reason == "breakpoint" && self.is_at_breakpoint(&at, clock).await?)
+            {
+                return Ok((at, None, passed));
             }
-            let (frames, _) = at.stack(stop.thread, 0, FRAMES, clock).await?;
-            if frames.iter().any(|it| super::snapshot::is_own(&self.kit, it)) {
-                return Ok(at);
+            let verdict = self.verdict(&at, &stop, title, run, clock).await?;
+            let others = verdict.is_none();
+            let verdict = verdict.unwrap_or(Verdict::Expected);
+            if verdict != Verdict::Expected || (asked && !others) {
+                let verdict = if asked && verdict == Verdict::Expected { Verdict::Unsure } else { verdict };
+                return Ok((at, Some(verdict), passed));
             }
+            passed += usize::from(!others);
             at.run("continue", stop.thread, clock).await?;
         }
-        Ok(at)
+        Ok((at, Some(Verdict::Unsure), passed))
+    }
+
+    /// What a stop is to the test; `None` for one in the code of others alone.
+    async fn verdict(
+        &self,
+        at: &Session,
+        stop: &Stop,
+        title: &str,
+        run: &Run,
+        clock: &Clock,
+    ) -> Result<Option<Verdict>, Failure> {
+        if signals::is_signal(stop) {
+            let signal = signals::of(at, stop, clock).await;
+            return Ok(Some(signals::verdict(signal.as_deref(), at)));
+        }
+        let (frames, _) = at.stack(stop.thread, 0, FRAMES, clock).await?;
+        let is_own = |it: &Frame| super::snapshot::is_own(&self.kit, it);
+        if stop.reason == "exception" && !frames.iter().any(is_own) {
+            return Ok(None);
+        }
+        if run.rule == "executable" {
+            // No stop of ours: what is thrown may be caught.
+            return Ok(Some(Verdict::Unsure));
+        }
+        let exception = match stop.reason.as_str() {
+            "exception" => at.exception(clock).await.ok().flatten().map(|(name, _)| name),
+            _ => None,
+        };
+        let text = |it: &Frame| {
+            let path = it.path.as_ref().filter(|_| is_own(it))?;
+            self.kit.workspace.document(path).ok().map(|it| it.text)
+        };
+        let texts: Vec<_> = frames.iter().map(text).collect();
+        let places = frames.iter().zip(&texts).map(|(frame, text)| Place {
+            name: &frame.name,
+            own: text.as_deref(),
+            line: frame.line,
+            column: frame.column,
+            label: frame.path.is_none() && frame.source.is_none() && frame.line == 0,
+        });
+        let places: Vec<Place<'_>> = places.collect();
+        Ok(Some(expected::verdict(run.runner, title, exception.as_deref(), &places)))
     }
 
     /// Whether it is at a breakpoint of the person's rather than one on a function that failures run into.
@@ -87,7 +157,7 @@ impl Debug {
         Ok(frames.first().is_some_and(here))
     }
 
-    fn outcome(&self, title: &str, run: &Run, at: &Arc<Session>) -> String {
+    fn outcome(&self, title: &str, run: &Run, at: &Arc<Session>, passed: usize) -> String {
         let debug = &self.kit.debug;
         let wrote: String = debug
             .tree(&debug.root_of(at))
@@ -111,11 +181,13 @@ impl Debug {
             }
             Some(end)
                 if end.exit_code.is_none()
-                    && !end.after_signal
+                    // One that was passed over is one that the program handles.
+                    && (!end.after_signal || passed > 0)
                     && end.signal.is_none()
                     && end.failure.is_none() =>
             {
-                format!("test {title} ({runner}) came to its end without a stop\n")
+                let stop = if passed > 0 { "another stop" } else { "a stop" };
+                format!("test {title} ({runner}) came to its end without {stop}\n")
             }
             _ => format!(
                 "{runner} did not succeed with test {title}, and the debugger did not stop it; the last that was written:\n{}\n",

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::{ToolCx, ToolResult};
-use dap_client::{Clock, Frame, Session, State};
+use dap_client::{Clock, Frame, Need, Session, State, Stop};
 use serde_json::{Value, json};
+use workspace::ErrorCode;
 
 use super::snapshot::{cut, label};
 use super::{Arguments, Debug, needs};
@@ -20,6 +21,9 @@ const CHANGES: u64 = 50;
 const DEEP: u64 = 2_000;
 /// Kept of the time for telling what was found.
 const LAST: Duration = Duration::from_secs(1);
+
+/// Adapters stop once more at a program's end.
+const NO_FRAME: &str = "no frame is known where the program stopped";
 
 /// Where it is to end.
 enum Until {
@@ -42,9 +46,16 @@ impl Debug {
             self.may_evaluate(condition, &session.adapter, cx).await?;
         }
         let most = usize::try_from(args.count.unwrap_or(CHANGES).max(1)).unwrap_or(usize::MAX);
-        let mut at = top(session, args.thread, clock).await?;
+        let State::Stopped(stop) = session.state() else {
+            session.check("trace", Need::Stopped)?;
+            return Err(needs("trace", "thread"));
+        };
+        let thread = args.thread.or(stop.thread);
+        let (below, _) = session.stack(thread, 0, DEEP, clock).await?;
+        let Some(mut at) = below.first().cloned() else {
+            return Err(Failure::new(ErrorCode::WrongState, NO_FRAME.to_owned()));
+        };
         let begin = at.clone();
-        let (below, _) = session.stack(args.thread, 0, DEEP, clock).await?;
         let depth = below.len();
         // Where a step can come to another call of the same function, it is told by its depth.
         let recursive = below.iter().skip(1).any(|it| (&it.name, &it.path) == (&begin.name, &begin.path));
@@ -59,24 +70,46 @@ impl Debug {
             if steps >= STEPS || clock.until.saturating_duration_since(tokio::time::Instant::now()) < LAST {
                 break format!("stopped after {}; go on with `trace`", counted(steps, "step"));
             }
-            session.run("next", args.thread, clock).await?;
+            if let Err(error) = session.run("next", thread, clock).await {
+                break error.to_string();
+            }
             steps += 1;
             let mut deep = recursive;
-            match session.settled(clock).await? {
-                State::Stopped(stop) if ["step", "breakpoint"].contains(&stop.reason.as_str()) => {
+            match session.settled(clock).await {
+                Ok(State::Stopped(Stop { thread: Some(other), reason, .. }))
+                    if thread.is_some_and(|it| it != other) =>
+                {
+                    break format!("thread {other} stopped: {reason}");
+                }
+                Ok(State::Stopped(stop)) if ["step", "breakpoint"].contains(&stop.reason.as_str()) => {
                     deep |= stop.reason == "breakpoint";
                 }
-                State::Stopped(stop) => break format!("the program stopped: {}", stop.reason),
-                State::Terminated(end) => break super::snapshot::ended(&end, &session.adapter),
-                other => break format!("the program is {}; `pause` it", other.name()),
+                Ok(State::Stopped(stop)) => break format!("the program stopped: {}", stop.reason),
+                Ok(State::Terminated(end)) => break super::snapshot::ended(&end, &session.adapter),
+                Ok(other) => break format!("the program is {}; `pause` it", other.name()),
+                Err(error) => break error.to_string(),
             }
-            let from = at;
-            at = top(session, args.thread, clock).await?;
+            let levels = if deep { DEEP } else { 1 };
+            let (frames, _) = match session.stack(thread, 0, levels, clock).await {
+                Ok(stack) => stack,
+                Err(error) => break error.to_string(),
+            };
+            let Some(now_at) = frames.first().cloned() else { break NO_FRAME.to_owned() };
+            let from = std::mem::replace(&mut at, now_at);
             if (&at.name, &at.path) != (&begin.name, &begin.path) {
-                break format!("{} returned", begin.name);
+                let below = match session.stack(thread, 0, DEEP, clock).await {
+                    Ok((below, _)) => below,
+                    Err(error) => break error.to_string(),
+                };
+                let call = below.len().checked_sub(depth).and_then(|above| below.get(above));
+                let called = call.is_some_and(|it| (&it.name, &it.path) == (&begin.name, &begin.path));
+                break match called {
+                    true => format!("the program stopped in {}, which {} called", at.name, begin.name),
+                    false => format!("{} returned", begin.name),
+                };
             }
             if deep {
-                match session.stack(args.thread, 0, DEEP, clock).await?.0.len().cmp(&depth) {
+                match frames.len().cmp(&depth) {
                     Ordering::Less => break format!("this call of {} returned", begin.name),
                     Ordering::Greater => {
                         break format!("the program stopped in another call of {}", begin.name);
@@ -104,16 +137,23 @@ impl Debug {
                     break format!("{file}:{line} is reached");
                 }
                 Some(Until::True(condition)) => {
-                    let is = session.evaluate(condition, Some(at.id), "watch", clock).await?.value;
-                    if ["true", "True", "1"].contains(&is.trim()) {
-                        break format!("{condition} is true");
+                    match session.evaluate(condition, Some(at.id), "watch", clock).await {
+                        Ok(is) if ["true", "True", "1"].contains(&is.value.trim()) => {
+                            break format!("{condition} is true");
+                        }
+                        Ok(_) => {}
+                        Err(error) => break format!("{condition} cannot be evaluated: {error}"),
                     }
                 }
                 _ => {}
             }
         };
         text.push_str(&format!("{ended} ({})\n", counted(steps, "step")));
-        let shown = self.snapshot(session, cx, clock).await?;
+        let shown = match self.snapshot(session, cx, clock).await {
+            Ok(shown) => shown,
+            // What was found is not lost for it.
+            Err(failure) => ToolResult::text(format!("{}\n", failure.message)).with_details(json!({})),
+        };
         let mut details = shown.details.clone();
         super::look::merge(&mut details, json!({ "changes": changes, "steps": steps, "ended": ended }));
         Ok(super::more::before(&text, shown).with_details(details))
@@ -123,11 +163,6 @@ impl Debug {
         let path = self.kit.workspace.resolve(file).ok();
         path.is_some() && frame.path == path
     }
-}
-
-async fn top(session: &Session, thread: Option<i64>, clock: &Clock) -> Result<Frame, Failure> {
-    let (frames, _) = session.stack(thread, 0, 1, clock).await?;
-    frames.into_iter().next().ok_or_else(|| needs("trace", "frame"))
 }
 
 fn until(text: &str) -> Until {

@@ -1,13 +1,14 @@
 //! Places that were named in a text which was typed in since (`as_of`), in the text as it is now.
 //!
 //! Exact or refused, as everywhere: what was typed over has no place any more. Where the way from the
-//! one text to the other is not known the numbers count as they are.
+//! one text to the other is not known (the editor sent its whole text), the lines around a place prove
+//! where it is.
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use hashline::Tag;
+use hashline::{Lines, Tag};
 use text::{ChangeLog, LineIndex, PositionEncoding, word_at};
 use workspace::{Document, ErrorCode};
 
@@ -30,7 +31,7 @@ pub(super) fn along<'a>(
     let mut now = document;
     for _ in 0..MAX_FOLLOWS {
         if **named_in.text() == *now.text {
-            break;
+            return Ok((now, Cow::Borrowed(args)));
         }
         let log = kit.workspace.changes(&now.path, named_in.text());
         let after = kit.workspace.document(&now.path)?;
@@ -39,12 +40,27 @@ pub(super) fn along<'a>(
             now = after;
             continue;
         }
-        let Some(log) = log.filter(ChangeLog::is_complete) else { break };
         let before = Document { text: Arc::clone(named_in.text()), ..now.clone() };
-        let args = moved(kit, args, &before, &now, &log)?;
+        let log = log.filter(ChangeLog::is_complete);
+        let args = moved(kit, args, &before, &now, |range| match &log {
+            Some(log) => log.map_range(range),
+            None => proven(&before.text, &now.text, range),
+        })?;
         return Ok((now, Cow::Owned(args)));
     }
-    Ok((now, Cow::Borrowed(args)))
+    let file = kit.shown(&now.path);
+    Err(Failure::new(ErrorCode::StaleText, format!("{file} changes all the time; say it again")))
+}
+
+/// Where a range of bytes of one text is in the other, if the lines around it leave no doubt.
+fn proven(before: &Arc<str>, now: &Arc<str>, range: Range<usize>) -> Option<Range<usize>> {
+    let (before, now) = (Lines::new(Arc::clone(before)), Lines::new(Arc::clone(now)));
+    let (first, last) = (before.line_of(range.start), before.line_of(range.end));
+    // The line behind a selection of whole lines is none of it.
+    let behind = usize::from(last > first && range.end == before.start(last));
+    let held = hashline::lines_now(&before, &now, first..=last - behind)?;
+    let start = now.start(*held.start()) + (range.start - before.start(first));
+    Some(start..now.start(held.end() + behind) + (range.end - before.start(last)))
 }
 
 fn moved(
@@ -52,7 +68,7 @@ fn moved(
     args: &Arguments,
     before: &Document,
     now: &Document,
-    log: &ChangeLog,
+    find: impl Fn(Range<usize>) -> Option<Range<usize>>,
 ) -> Result<Arguments, Failure> {
     let index = LineIndex::new(&now.text);
     let place = |offset: usize| {
@@ -60,7 +76,7 @@ fn moved(
         (u64::from(at.line) + 1, u64::from(at.character) + 1)
     };
     let map = |range: Range<usize>| {
-        log.map_range(range.clone()).ok_or_else(|| {
+        find(range.clone()).ok_or_else(|| {
             let what = before.text[range].lines().next().unwrap_or_default();
             let file = kit.shown(&now.path);
             Failure::new(
@@ -82,4 +98,27 @@ fn moved(
         args.column = args.column.map(|_| column);
     }
     Ok(args)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_in_a_whole_text_is_proven_or_refused() {
+        let text = "def f(value):\n    return value\ndef g(value):\n    return value\n";
+        let found = |now: &str, part: &str| {
+            let start = text.rfind(part).unwrap();
+            let found = proven(&text.into(), &now.into(), start..start + part.len())?;
+            Some((found.start, now[found].to_owned()))
+        };
+        let longer = format!("#\n#\n{text}");
+        assert_eq!(found(&longer, "value):"), Some((longer.rfind("value):").unwrap(), "value):".to_owned())));
+        let lines = "def g(value):\n    return value\n";
+        assert_eq!(found(&longer, lines), Some((longer.rfind(lines).unwrap(), lines.to_owned())));
+        // The line was typed over; its twin alone is left; it has twins now.
+        assert_eq!(found(&text.replace("g(value", "g(value, more"), "value):\n"), None);
+        assert_eq!(found("def f(value):\n    return value\n", "    return value\n"), None);
+        assert_eq!(found(&text.repeat(2), "g(value"), None);
+    }
 }

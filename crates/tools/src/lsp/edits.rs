@@ -4,7 +4,7 @@ use agent::{ToolCx, ToolResult};
 use lsp_client::Answer;
 use workspace::{ErrorCode, WorkspaceEdit};
 
-use super::{Arguments, needs, report, target};
+use super::{Arguments, needs, report, shorthand, target};
 use crate::change::{self, Change, Proposed};
 use crate::{Failure, Kit, words};
 
@@ -32,6 +32,7 @@ pub(super) async fn rename(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<T
                 let said = format!("`{new_name}` is declared at {place} too: two things of one name");
                 answer.note = Some(answer.note.map_or(said.clone(), |note| format!("{said}; {note}")));
             }
+            shorthand::keep(kit, &mut answer.value, &old_name, new_name);
             Ok(proposed(answer))
         })
     })

@@ -12,9 +12,10 @@ mod look;
 mod navigate;
 mod report;
 mod servers;
+mod shorthand;
 pub(crate) mod target;
 
-pub(crate) use report::headline;
+pub(crate) use report::{headline, left_out};
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -154,6 +155,10 @@ impl Lsp {
 impl Tool for Lsp {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
+    }
+
+    fn unnamed_arguments(&self) -> &[&str] {
+        &["as_of"]
     }
 
     fn presence(&self) -> Presence {

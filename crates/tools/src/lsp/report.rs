@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use agent::ToolCx;
 use lsp_client::{
-    Answer, Diagnostic, Diagnostics, Location, Reported, ServerLog, ServerState, ServerStatus, Severity,
-    Symbol,
+    Answer, Diagnostic, Diagnostics, Location, Related, Reported, ServerLog, ServerState, ServerStatus,
+    Severity, Symbol,
 };
 use serde_json::{Value, json};
 use text::{LineIndex, occurrences};
@@ -22,6 +22,10 @@ const MAX_PLACES: usize = 100;
 const MAX_SYMBOLS: usize = 300;
 /// At most this many diagnostics are listed.
 const MAX_DIAGNOSTICS: usize = 100;
+/// Of so many it is told what else they say …
+const MAX_DETAILED: usize = 1000;
+/// … with at most so many other places each.
+const MAX_RELATED: usize = 3;
 /// At most this many messages of a log are shown.
 const MAX_MESSAGES: usize = 40;
 /// At most this many places left over by a rename are listed.
@@ -134,7 +138,13 @@ fn flatten<'a>(symbols: &'a [Symbol], depth: usize, each: &mut impl FnMut(&'a Sy
 
 /// What a file's answer is when its server gave none.
 pub(super) fn unanswered(version: Version, why: String) -> Answer<Diagnostics> {
-    let value = Diagnostics { version, items: Vec::new(), pending: Vec::new(), failed: vec![why] };
+    let value = Diagnostics {
+        version,
+        items: Vec::new(),
+        pending: Vec::new(),
+        failed: vec![why],
+        on_save: Vec::new(),
+    };
     Answer { value, server: String::new(), note: None }
 }
 
@@ -160,14 +170,26 @@ pub(super) fn diagnostics(
             let line = index.line_of(item.range.start);
             let source =
                 index.line(&document.text, line).map(|range| document.text[range].trim()).unwrap_or_default();
-            rows.push((
-                item.severity,
-                format!("{}:{}: {}\n    {source}\n", kit.shown(&document.path), line + 1, headline(item)),
-            ));
-            list.push(json!({
+            let mut row =
+                format!("{}:{}: {}\n    {source}\n", kit.shown(&document.path), line + 1, headline(item));
+            let mut entry = json!({
                 "path": kit.shown(&document.path), "line": line + 1, "severity": item.severity.to_string(),
                 "code": item.code, "source": item.source, "message": item.message,
-            }));
+            });
+            // Of thousands only some are shown.
+            if rows.len() < MAX_DETAILED {
+                let related = item.related();
+                for it in related.iter().take(MAX_RELATED) {
+                    let message = it.message.replace('\n', " ");
+                    row.push_str(&format!("    {}:{}: {message}\n", kit.shown(&it.path), it.line));
+                }
+                let place = |it: &Related| json!({ "path": kit.shown(&it.path), "line": it.line, "message": it.message });
+                entry["related"] = related.iter().map(place).collect();
+                entry["tags"] = json!(item.tags());
+                entry["page"] = json!(item.page());
+            }
+            rows.push((item.severity, row));
+            list.push(entry);
         }
     }
     // The worst first; within a severity as they stand in the files.
@@ -235,6 +257,11 @@ pub(super) fn diagnostics(
             out.push_str(&format!("  {file}{more}: {why}\n"));
         }
     }
+    let on_save: BTreeSet<(String, String)> =
+        answers.iter().flat_map(|(_, answer)| answer.value.on_save.iter().cloned()).collect();
+    for line in left_out(&on_save) {
+        out.push_str(&line);
+    }
     if !reported.is_empty() {
         let by: BTreeSet<&str> =
             reported.values().flat_map(|it| it.servers.iter().map(String::as_str)).collect();
@@ -247,7 +274,24 @@ pub(super) fn diagnostics(
     if unchecked > 0 {
         out.push_str(&format!("not checked: {unchecked} more files; name a `file`\n"));
     }
-    (out, json!({ "diagnostics": list, "pending": pending, "failed": failed, "not_checked": unchecked }))
+    let on_save: Vec<&String> = on_save.iter().map(|(source, _)| source).collect();
+    let details = json!({
+        "diagnostics": list, "pending": pending, "failed": failed, "not_checked": unchecked,
+        "on_save": on_save,
+    });
+    (out, details)
+}
+
+/// A line for each server about its sources that run on save only.
+pub(crate) fn left_out(on_save: &BTreeSet<(String, String)>) -> Vec<String> {
+    let mut sources: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (source, server) in on_save {
+        sources.entry(server).or_default().push(source);
+    }
+    let line = |(server, sources): (&str, Vec<&str>)| {
+        format!("left out: {}, which {server} runs, if at all, when a file is saved\n", sources.join(" and "))
+    };
+    sources.into_iter().map(line).collect()
 }
 
 /// Where a renamed thing's old name still stands: strings, comments, other things of that name.

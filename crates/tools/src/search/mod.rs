@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use agent::ToolCx;
 use std::sync::Arc;
-use workspace::{AbsPath, Bounds, ErrorCode, Policy};
+use workspace::{AbsPath, Bounds, ErrorCode, PathError, Policy};
 
 pub(crate) use find::Find;
 pub(crate) use grep::Grep;
@@ -29,10 +29,14 @@ const NAMED: usize = 5;
 
 /// The place that a call names, which may be read; without one, all of the workspace.
 async fn place(kit: &Kit, path: Option<&str>, cx: &ToolCx) -> Result<(AbsPath, Arc<Policy>), Failure> {
-    let path = kit.workspace.resolve(path.filter(|path| !path.is_empty()).unwrap_or("."))?;
+    let path = match kit.workspace.resolve(path.filter(|path| !path.is_empty()).unwrap_or(".")) {
+        // What the person lets be read outside, and what we keep for the model.
+        Err(PathError::Outside { target, .. }) if cx.may_read(&target) => target,
+        path => path?,
+    };
     cx.permit_read(&path).await?;
     let no_policy = || Failure::new(ErrorCode::Denied, "this session has no policy, so nothing is searched");
-    Ok((path, Arc::clone(cx.policy().ok_or_else(no_policy)?)))
+    Ok((path, cx.policy().ok_or_else(no_policy)?))
 }
 
 fn bounds(cx: &ToolCx, time: Duration) -> Bounds {

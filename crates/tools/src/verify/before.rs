@@ -7,6 +7,7 @@
 use agent::ToolCx;
 use lsp_client::{NotTried, RequestCx, Severity, TrialFile};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use workspace::{AbsPath, ChangeKind, ContentHash, Document, ErrorCode, FileChange, Owner, Plan, Version};
@@ -60,7 +61,7 @@ impl Baseline {
     /// made, or the call was cancelled.
     pub async fn try_first(&self, kit: &Kit, plan: Plan, again: bool, cx: &ToolCx) -> Result<Trial, Refused> {
         let nothing = |plan| Ok(Trial { plan, told: Verdict::nothing() });
-        if kit.settings.verify == Verify::After {
+        if kit.settings().verify == Verify::After {
             return nothing(plan);
         }
         let cold: Vec<String> = cold(kit, &plan).iter().map(|path| kit.shown(path)).collect();
@@ -126,7 +127,7 @@ fn cold(kit: &Kit, plan: &Plan) -> Vec<AbsPath> {
 
 /// Starts the servers of a plan's files and has them load, where new errors are not to be made.
 pub(super) async fn warm_up(kit: &Kit, plan: &Plan, cx: &ToolCx) {
-    if (kit.settings.verify, kit.settings.verify_policy) != (Verify::Before, VerifyPolicy::NoNewErrors) {
+    if (kit.settings().verify, kit.settings().verify_policy) != (Verify::Before, VerifyPolicy::NoNewErrors) {
         return;
     }
     let (request, started) = (kit.request(&cx.cancel, None), Instant::now());
@@ -154,7 +155,7 @@ fn decide(kit: &Kit, plan: Plan, tally: Tally, not_tried: &[(String, NotTried)])
     let list = |why: &[(String, NotTried)]| -> Vec<Value> {
         why.iter().map(|(server, why)| json!({ "server": server, "why": why.to_string() })).collect()
     };
-    let Verdict { text, mut details } = tally.verdict(kit, 0, false);
+    let Verdict { text, mut details } = tally.verdict(kit, 0, &BTreeSet::new(), false);
     let mut told = String::new();
     if !text.is_empty() {
         told.push_str(&format!("tried before it was made:\n{text}"));
@@ -164,7 +165,7 @@ fn decide(kit: &Kit, plan: Plan, tally: Tally, not_tried: &[(String, NotTried)])
     }
     details["not_tried"] = json!(list(not_tried));
     let told = Verdict { text: told, details };
-    match kit.settings.verify_policy {
+    match kit.settings().verify_policy {
         _ if errors.is_empty() => Ok(Trial { plan, told }),
         VerifyPolicy::Report => Ok(Trial { plan, told }),
         VerifyPolicy::Ask => {

@@ -14,6 +14,10 @@ use super::verdict::Tally;
 use super::{Before, Known, Old, Same, difference};
 use crate::Kit;
 
+/// So many files are waited for as long as one.
+const FEW: usize = 5;
+/// Many are waited for so many times as long at most.
+const MOST_TIMES: u32 = 4;
 /// How often a server is shown an old text in vain.
 const MAX_TRIES: u8 = 3;
 
@@ -25,37 +29,73 @@ struct Unknown {
     now: Vec<Diagnostic>,
 }
 
-/// Compares, waiting at most `wait` for what there is now and `back` for what there was before; what is
-/// not known by then is pending.
-pub(super) async fn tally(
-    files: Vec<Before>,
-    kit: &Kit,
-    wait: Duration,
-    back: Duration,
-    cx: &ToolCx,
-) -> Tally {
+/// How long is waited for what servers say of files.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wait {
+    /// At most so long …
+    pub all: Duration,
+    /// … and no longer when none was answered for so long.
+    pub quiet: Duration,
+    /// At least so long for what they said of the texts before, since the start.
+    pub back: Duration,
+}
+
+impl Wait {
+    /// With an edit that concerns so many files, of which a server looks at one after the other: what it
+    /// waits in all, and without an answer.
+    pub fn of(wait: Duration, files: usize) -> Self {
+        let more = u32::try_from(files.saturating_sub(FEW)).unwrap_or(u32::MAX);
+        let all = wait.saturating_add((wait / 10).saturating_mul(more)).min(wait * MOST_TIMES);
+        Self { all, quiet: wait, back: Duration::ZERO }
+    }
+
+    /// Before the edit: what is not known then is asked for afterwards.
+    pub fn before(self) -> Self {
+        Self { all: self.all / 2, quiet: self.quiet / 2, ..self }
+    }
+
+    /// After an edit before which nobody answered: no longer, with what was waited then, than for others.
+    pub fn again(self) -> Self {
+        self.before()
+    }
+}
+
+/// Whether so many files are asked about only as far as it matters.
+pub(super) fn is_many(files: usize) -> bool {
+    files > FEW
+}
+
+/// Compares; what is not known in time is pending.
+pub(super) async fn tally(files: Vec<Before>, kit: &Kit, wait: Wait, cx: &ToolCx) -> Tally {
     let started = Instant::now();
-    let asks = files.into_iter().map(|before| async move {
-        let Ok(document) = kit.workspace.document(&before.path) else { return (before, None) };
-        let answers = ask(kit, &document, before.look(), started + wait, cx).await;
-        (before, Some((document, answers)))
-    });
     let mut tally = Tally::default();
-    let mut unknown = Vec::new();
-    for (before, now) in futures_util::future::join_all(asks).await {
-        match now {
-            Some((document, answers)) => {
-                let waiting = compare_file(&mut tally, &before, &document, answers, &mut unknown);
-                waiting.into_iter().for_each(|file| kit.pending.put(file));
+    let (mut there, mut questions) = (Vec::new(), Vec::new());
+    for before in files {
+        match kit.workspace.document(&before.path) {
+            Ok(document) => {
+                questions.push((document, before.look()));
+                there.push(before);
             }
             // Gone meanwhile; whoever removed it knows.
-            None => {
-                tally.incomparable.insert(before.path);
-            }
+            Err(_) => drop(tally.incomparable.insert(before.path)),
         }
     }
+    let mut unknown = Vec::new();
+    let answers = ask(kit, &questions, wait, cx).await;
+    for ((before, (document, _)), answers) in there.iter().zip(&questions).zip(answers) {
+        let waiting = compare_file(&mut tally, before, document, answers, &mut unknown);
+        waiting.into_iter().for_each(|file| kit.pending.put(file));
+    }
+    // Of a file without problems nothing is new. What else was fixed is told of few.
+    if is_many(unknown.len()) {
+        unknown.retain(|it| match it.now.is_empty() {
+            true => tally.clean(&it.before, &it.server),
+            false => true,
+        });
+    }
     if !unknown.is_empty() {
-        ask_back(&mut tally, kit, unknown, started + wait.max(back), cx).await;
+        let ends = (started + wait.all.max(wait.back)).min(Instant::now() + wait.quiet.max(wait.back));
+        ask_back(&mut tally, kit, unknown, ends, cx).await;
     }
     tally
 }
@@ -77,6 +117,7 @@ async fn ask_back(tally: &mut Tally, kit: &Kit, unknown: Vec<Unknown>, ends: Ins
                 let old = Old { text: then.text(&document), items: of(items, &server) };
                 compare_server(tally, &before, &document, &server, &old, now);
             }
+            _ if now.is_empty() => drop(tally.clean(&before, &server)),
             other => {
                 if let Some(Err(reason)) = other {
                     why.insert(server.clone(), reason.clone());
@@ -130,8 +171,10 @@ fn compare_file(
         match (old, known) {
             (Some(old), Ok(now)) => compare_server(tally, before, document, &server, &old, now),
             (None, Ok(now)) if back => {
+                let now = of(&now, &server);
                 unknown.push(Unknown { before: before.clone(), document: document.clone(), server, now })
             }
+            (None, Ok(now)) if of(&now, &server).is_empty() => drop(tally.clean(before, &server)),
             (old, Err(why)) if later && (old.is_some() || back) => {
                 tally.why.insert(format!("{server}: {why}"));
                 tally.pending.insert(before.path.clone());
@@ -197,21 +240,41 @@ pub(super) fn of(items: &[Diagnostic], server: &str) -> Vec<Diagnostic> {
     kept.cloned().collect()
 }
 
-/// What each server says of a document in time; nothing when none can be asked.
+/// What each server says of documents in time, in their order; nothing of one when none can be asked.
 pub(super) async fn ask(
     kit: &Kit,
-    document: &Document,
-    look: Look,
-    ends: Instant,
+    questions: &[(Document, Look)],
+    wait: Wait,
     cx: &ToolCx,
-) -> Vec<Checked> {
-    let deadline = ends.saturating_duration_since(Instant::now());
-    let request = RequestCx { deadline, cancel: cx.cancel.clone() };
-    match kit.servers.check(document, look, &request).await {
-        Ok(answers) => answers,
-        Err(error) => {
+) -> Vec<Vec<Checked>> {
+    let request = RequestCx { deadline: wait.all, cancel: cx.cancel.clone() };
+    let answers = kit.servers.check_all(questions, wait.quiet, &request).await;
+    let known = questions.iter().zip(answers).map(|((document, _), answers)| {
+        answers.unwrap_or_else(|error| {
             tracing::debug!(%error, "nothing is known of {}", document.path);
             Vec::new()
+        })
+    });
+    known.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edit_waits_as_long_as_is_set_and_longer_only_with_many_files() {
+        let wait = |files| Wait::of(Duration::from_secs(3), files);
+        for few in 0..=FEW {
+            assert_eq!((wait(few).all, wait(few).quiet), (Duration::from_secs(3), Duration::from_secs(3)));
+        }
+        assert_eq!(wait(FEW + 10).all, Duration::from_secs(6));
+        for many in [40, 1_000, usize::MAX] {
+            assert_eq!((wait(many).all, wait(many).quiet), (Duration::from_secs(12), Duration::from_secs(3)));
+        }
+        // Who never answers is waited for no longer than that, before and after together.
+        for files in [1, 15, 40] {
+            assert!(wait(files).before().all + wait(files).again().all <= wait(files).all);
         }
     }
 }

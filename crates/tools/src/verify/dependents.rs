@@ -7,13 +7,16 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agent::ToolCx;
+use lsp_client::ServerPool;
 use text::{TextEdit, occurrences};
-use workspace::{AbsPath, ChangeKind, Document, FileChange, Plan};
+use workspace::{AbsPath, ChangeKind, Document, FileChange};
 
+use super::cold;
 use crate::Kit;
 
 /// At most this many are checked.
@@ -32,16 +35,17 @@ pub(super) struct Dependents {
     pub documents: Vec<Document>,
     /// How many more there are.
     pub unchecked: usize,
+    /// Package roots of those that no server could be asked about.
+    pub cold: BTreeSet<AbsPath>,
     /// Not every file was searched.
     pub cut: bool,
 }
 
-/// What plans may concern, of languages whose servers run, and of what may be shown.
-pub(super) async fn of(kit: &Kit, plans: &[Plan], cx: &ToolCx) -> Dependents {
-    let changes: Vec<&FileChange> = plans.iter().flat_map(Plan::changes).collect();
+/// What changes may concern, of languages whose servers run or start, and of what may be shown.
+pub(super) async fn of(kit: &Kit, changes: &[&FileChange], cx: &ToolCx) -> Dependents {
     let mut names = BTreeSet::new();
-    for change in &changes {
-        if kit.servers.is_warm(source(change)) {
+    for change in changes {
+        if cold::is_asked(kit, source(change)) {
             names.extend(changed_names(kit, change).await);
         }
     }
@@ -51,12 +55,17 @@ pub(super) async fn of(kit: &Kit, plans: &[Plan], cx: &ToolCx) -> Dependents {
         |path: &AbsPath| !changed.contains(path) && cx.policy().is_none_or(|policy| policy.may_read(path));
     let mut out = Dependents::default();
     let open = kit.workspace.open_documents().into_iter();
-    out.documents = open.filter(|open| wanted(&open.path) && kit.servers.is_warm(&open.path)).collect();
+    out.documents = open.filter(|open| wanted(&open.path) && cold::is_asked(kit, &open.path)).collect();
     if !names.is_empty() {
-        let (held, cut) = holders(kit, names, cx).await;
+        let asked: Vec<AbsPath> =
+            changed.iter().filter(|path| cold::is_asked(kit, path)).take(MOST).cloned().collect();
+        let (held, left, cut) = holders(kit, names, asked, cx).await;
         let known: BTreeSet<AbsPath> = out.documents.iter().map(|open| open.path.clone()).collect();
         out.documents.extend(held.into_iter().filter(|it| wanted(&it.path) && !known.contains(&it.path)));
         out.cut = cut;
+        let left: Vec<(AbsPath, AbsPath)> = left.into_iter().filter(|(path, _)| wanted(path)).collect();
+        out.unchecked = left.len();
+        out.cold = left.into_iter().map(|(_, root)| root).collect();
     }
     // What is likely to hold an import of a changed file before what is not.
     let stems: Vec<String> = changed.iter().filter_map(stem).collect();
@@ -65,7 +74,7 @@ pub(super) async fn of(kit: &Kit, plans: &[Plan], cx: &ToolCx) -> Dependents {
     if out.documents.len() > MOST {
         out.documents.sort_by_key(|document| !imports(document));
     }
-    out.unchecked = out.documents.len().saturating_sub(MOST);
+    out.unchecked += out.documents.len().saturating_sub(MOST);
     out.documents.truncate(MOST);
     out
 }
@@ -117,33 +126,68 @@ fn ranges(edits: &[TextEdit], after: bool) -> Vec<Range<usize>> {
     out
 }
 
-/// The files of served languages that hold one of `names` as a word, and whether the search was cut.
-async fn holders(kit: &Kit, names: BTreeSet<String>, cx: &ToolCx) -> (Vec<Document>, bool) {
+/// The files that hold one of `names` as a word and whose servers run or start; those of the languages of
+/// `asked` whose servers do not, with their package roots; and whether the search was cut.
+async fn holders(
+    kit: &Kit,
+    names: BTreeSet<String>,
+    asked: Vec<AbsPath>,
+    cx: &ToolCx,
+) -> (Vec<Document>, Vec<(AbsPath, AbsPath)>, bool) {
     let (workspace, servers, cancel) = (kit.workspace.clone(), Arc::clone(&kit.servers), cx.cancel.clone());
     let search = tokio::task::spawn_blocking(move || {
         let started = Instant::now();
-        let mut warm: HashMap<OsString, bool> = HashMap::new();
-        let mut out = Vec::new();
-        for (count, path) in workspace.files(workspace.root()).enumerate() {
-            if count >= MAX_SEARCHED || started.elapsed() > MAX_TIME || cancel.is_cancelled() {
-                return (out, true);
-            }
-            let kind = path.as_path().extension().or(path.as_path().file_name()).unwrap_or_default();
-            let known = warm.get(kind).copied();
-            if !known
-                .unwrap_or_else(|| *warm.entry(kind.to_owned()).or_insert_with(|| servers.is_warm(&path)))
-            {
-                continue;
-            }
+        // The files of one kind in one folder have the same servers.
+        let mut known: HashMap<(PathBuf, OsString), Served> = HashMap::new();
+        let (mut out, mut left, mut cold) = (Vec::new(), Vec::new(), Vec::new());
+        let held = |path: &AbsPath| {
             // What is no text, or is gone by now, holds no name.
-            if let Ok(document) = workspace.document(&path)
-                && document.text.len() <= MAX_BYTES
-                && names.iter().any(|name| occurrences(&document.text, name).next().is_some())
-            {
-                out.push(document);
+            let document = workspace.document(path).ok().filter(|it| it.text.len() <= MAX_BYTES)?;
+            let holds = names.iter().any(|name| occurrences(&document.text, name).next().is_some());
+            holds.then_some(document)
+        };
+        let is_over = || started.elapsed() > MAX_TIME || cancel.is_cancelled();
+        for (count, path) in workspace.files(workspace.root()).enumerate() {
+            if count >= MAX_SEARCHED || is_over() {
+                return (out, left, true);
+            }
+            let file = path.as_path();
+            let kind = file.extension().or(file.file_name()).unwrap_or_default().to_owned();
+            let folder = file.parent().unwrap_or(file).to_owned();
+            match known.entry((folder, kind)).or_insert_with(|| Served::of(&servers, &path, &asked)) {
+                Served::Asked => out.extend(held(&path)),
+                Served::Cold(root) => cold.push((path, root.clone())),
+                Served::Not => {}
             }
         }
-        (out, false)
+        for (path, root) in cold {
+            if is_over() {
+                return (out, left, true);
+            }
+            if held(&path).is_some() {
+                left.push((path, root));
+            }
+        }
+        (out, left, false)
     });
-    search.await.unwrap_or_else(|_| (Vec::new(), true))
+    search.await.unwrap_or_else(|_| (Vec::new(), Vec::new(), true))
+}
+
+/// Who can be asked about a file.
+enum Served {
+    /// A server that runs or starts.
+    Asked,
+    /// One that does neither, for this package root.
+    Cold(AbsPath),
+    /// Nobody.
+    Not,
+}
+
+impl Served {
+    fn of(servers: &ServerPool, path: &AbsPath, asked: &[AbsPath]) -> Self {
+        if servers.is_warm(path) || servers.is_coming(path) {
+            return Self::Asked;
+        }
+        servers.cold_root(path, asked).map_or(Self::Not, Self::Cold)
+    }
 }

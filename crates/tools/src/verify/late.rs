@@ -72,6 +72,10 @@ impl Tool for Telling {
         self.tool.effects(args)
     }
 
+    fn unnamed_arguments(&self) -> &[&str] {
+        self.tool.unnamed_arguments()
+    }
+
     fn presence(&self) -> Presence {
         self.tool.presence()
     }

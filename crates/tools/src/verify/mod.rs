@@ -6,6 +6,7 @@
 //! said before the edit it is asked for after it: it is shown the old texts for that, as in a trial.
 
 mod before;
+mod cold;
 mod compare;
 mod dependents;
 mod difference;
@@ -22,13 +23,13 @@ pub(crate) use verdict::Verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use agent::ToolCx;
 use lsp_client::{Diagnostic, Look};
-use workspace::{AbsPath, ChangeKind, Document, Plan};
+use workspace::{AbsPath, ChangeKind, Document, FileChange, Plan};
 
-use self::compare::{ask, of, tally};
+use self::compare::{Wait, ask, is_many, of, tally};
 use self::then::Then;
 use crate::Kit;
 
@@ -41,8 +42,12 @@ pub(crate) struct Baseline {
     files: Vec<Before>,
     /// Changed files and dependents that are not looked at.
     unchecked: usize,
+    /// Package roots of those of them that no server works on.
+    cold: BTreeSet<AbsPath>,
     /// Not every file was searched for what depends on the edit.
     cut: bool,
+    /// It was waited for in vain.
+    silent: bool,
 }
 
 /// What was known of one file.
@@ -82,42 +87,66 @@ impl Baseline {
     /// Diagnostics of the files that `plan` changes or concerns, before it is committed.
     pub async fn take(kit: &Kit, plan: &Plan, cx: &ToolCx) -> Self {
         before::warm_up(kit, plan, cx).await;
-        let ends = Instant::now() + kit.settings.diagnostics_wait;
+        cold::begin(kit, plan);
         let mut out = Self::of(kit, std::slice::from_ref(plan), cx).await;
-        let asks = out.files.into_iter().map(|before| async move {
+        let later = is_many(out.files.len()) && kit.settings().verify == Verify::After;
+        let (mut asked, mut questions) = (Vec::new(), Vec::new());
+        for before in &mut out.files {
+            // A server works long at many: of those that stay as they are it is asked after the edit, and
+            // of what was wrong before only where something is wrong then.
+            let back = before.then.as_ref().is_some_and(|then| then.can_be_shown());
+            if !matches!(before.known, Known::Of(_)) || later && before.dependent && back {
+                continue;
+            }
             let from = before.then.as_ref().map_or(&before.path, |then| then.place(&before.path));
-            let (Known::Of(_), Ok(document)) = (&before.known, kit.workspace.document(from)) else {
-                return before;
-            };
-            let answers = ask(kit, &document, before.look(), ends, cx).await;
+            // One that starts is asked afterwards what it says of the texts before.
+            if !kit.servers.is_warm(from) {
+                continue;
+            }
+            if let Ok(document) = kit.workspace.document(from) {
+                questions.push((document, before.look()));
+                asked.push(before);
+            }
+        }
+        let wait = Wait::of(kit.settings().diagnostics_wait, questions.len()).before();
+        let answers = ask(kit, &questions, wait, cx).await;
+        let is_known = |answers: &Vec<lsp_client::Checked>| answers.iter().any(|it| it.known.is_ok());
+        out.silent = !answers.is_empty() && !answers.iter().any(is_known);
+        for ((before, (document, _)), answers) in asked.into_iter().zip(&questions).zip(answers) {
             let known = answers.into_iter().filter_map(|it| {
                 let items = of(&it.known.ok()?, &it.server);
                 Some((it.server, Old { text: Arc::clone(&document.text), items }))
             });
-            Before { known: Known::Of(known.collect()), ..before }
-        });
-        out.files = futures_util::future::join_all(asks).await;
+            before.known = Known::Of(known.collect());
+        }
         out
     }
 
     /// The files that `plans` change or concern, before or after they are committed; of none is known
     /// what was wrong with it.
     pub async fn of(kit: &Kit, plans: &[Plan], cx: &ToolCx) -> Self {
+        Self::of_changes(kit, &plans.iter().flat_map(Plan::changes).collect::<Vec<_>>(), cx).await
+    }
+
+    /// The same of changes that are no plan's.
+    pub async fn of_changes(kit: &Kit, changes: &[&FileChange], cx: &ToolCx) -> Self {
         let mut out = Self::default();
-        let then = Arc::new(Then::of(plans));
-        let renamed = renamed(plans).map(Arc::new);
-        let mut changed = BTreeSet::new();
-        for change in plans.iter().flat_map(Plan::changes) {
+        let then = Arc::new(Then::of(changes));
+        let renamed = renamed(changes).map(Arc::new);
+        let (mut changed, mut cold) = (BTreeSet::new(), BTreeMap::new());
+        for &change in changes {
             let from = match &change.kind {
                 ChangeKind::Renamed { from } => from,
                 _ => &change.path,
             };
-            if change.after.is_none()
-                || !(kit.servers.is_warm(from) || kit.servers.is_warm(&change.path))
-                || !changed.insert(change.path.clone())
-            {
+            if change.after.is_none() || changed.contains(&change.path) {
                 continue;
             }
+            if !cold::is_asked(kit, from) && !cold::is_asked(kit, &change.path) {
+                cold.extend(cold::root(kit, change).map(|root| (change.path.clone(), root)));
+                continue;
+            }
+            changed.insert(change.path.clone());
             if out.files.len() == MAX_FILES {
                 out.unchecked += 1;
                 continue;
@@ -130,12 +159,12 @@ impl Baseline {
             let renamed = renamed.clone();
             out.files.push(Before { path, known, dependent: false, then, tries: 0, renamed });
         }
-        let warm = |change: &workspace::FileChange| kit.servers.is_warm(&change.path);
-        if out.files.is_empty() && !plans.iter().flat_map(Plan::changes).any(warm) {
+        if out.files.is_empty() && !changes.iter().any(|change| cold::is_asked(kit, &change.path)) {
             return out;
         }
-        let dependents = dependents::of(kit, plans, cx).await;
-        out.unchecked += dependents.unchecked;
+        let dependents = dependents::of(kit, changes, cx).await;
+        out.unchecked += dependents.unchecked + cold.len();
+        out.cold = cold.into_values().chain(dependents.cold).collect();
         out.cut = dependents.cut;
         out.files.extend(dependents.documents.into_iter().map(|document| Before {
             path: document.path,
@@ -167,18 +196,25 @@ impl Baseline {
                 None => self.files.push(earlier),
             }
         }
-        let (unchecked, cut) = (self.unchecked, self.cut);
-        let wait = kit.settings.diagnostics_wait;
-        tally(self.files, kit, wait, wait, cx).await.verdict(kit, unchecked, cut)
+        let (unchecked, cold, cut) = (self.unchecked, std::mem::take(&mut self.cold), self.cut);
+        let wait = Wait::of(kit.settings().diagnostics_wait, self.files.len());
+        let wait = if self.silent { wait.again() } else { wait };
+        tally(self.files, kit, wait, cx).await.verdict(kit, unchecked, &cold, cut)
     }
 
     /// What has become known of files that were pending; what has not stays so.
-    async fn arrived(self, kit: &Kit, wait: Duration, cx: &ToolCx) -> Verdict {
-        let tally = tally(self.files, kit, wait, then::LATER, cx).await;
+    async fn arrived(mut self, kit: &Kit, wait: Duration, cx: &ToolCx) -> Verdict {
+        // A result does not wait for a server to start.
+        let (coming, here) =
+            self.files.into_iter().partition(|file: &Before| kit.servers.is_coming(&file.path));
+        Vec::into_iter(coming).for_each(|file| kit.pending.put(file));
+        self.files = here;
+        let wait = Wait { all: wait, quiet: wait, back: then::LATER };
+        let tally = tally(self.files, kit, wait, cx).await;
         if tally.compared.is_empty() && tally.incomparable.is_empty() {
             Verdict::nothing()
         } else {
-            tally.verdict(kit, 0, false)
+            tally.verdict(kit, 0, &BTreeSet::new(), false)
         }
     }
 }
@@ -209,11 +245,11 @@ impl Before {
     }
 }
 
-/// The word that plans replace by another, if all their edits do, and there are several: a rename.
-fn renamed(plans: &[Plan]) -> Option<(String, String)> {
+/// The word that changes replace by another, if all their edits do, and there are several: a rename.
+fn renamed(changes: &[&FileChange]) -> Option<(String, String)> {
     let mut found: Option<(String, String)> = None;
     let mut places = 0;
-    for change in plans.iter().flat_map(Plan::changes) {
+    for change in changes {
         let before = change.before.as_deref().unwrap_or_default();
         for edit in &change.edits {
             let was = before.get(edit.range.clone())?;

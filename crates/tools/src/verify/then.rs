@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use agent::ToolCx;
 use lsp_client::{Checked, RequestCx, TrialFile};
-use workspace::{AbsPath, ChangeKind, Document, Plan};
+use workspace::{AbsPath, ChangeKind, Document, FileChange};
 
 use crate::Kit;
 
@@ -34,11 +34,11 @@ pub(super) struct Then {
 }
 
 impl Then {
-    /// Before the first of these plans.
-    pub fn of(plans: &[Plan]) -> Self {
+    /// Before the first of these changes.
+    pub fn of(changes: &[&FileChange]) -> Self {
         let (texts, moved) = (BTreeMap::new(), BTreeMap::new());
         let mut out = Self { at: Instant::now(), texts, moved, made: Vec::new(), hidden: false };
-        for change in plans.iter().flat_map(Plan::changes) {
+        for change in changes {
             let known = out.texts.contains_key(&change.path) || out.made.contains(&change.path);
             match (&change.kind, &change.before) {
                 _ if known => {}

@@ -1,12 +1,13 @@
 //! The difference that an edit made, as text for the model and as data for programs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use lsp_client::{Diagnostic, Severity};
 use serde_json::{Value, json};
 use workspace::AbsPath;
 
-use crate::lsp::headline;
+use super::Before;
+use crate::lsp::{headline, left_out};
 use crate::{Kit, counted};
 
 /// At most this many diagnostics are listed, of the new and of the gone.
@@ -48,7 +49,17 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub fn verdict(mut self, kit: &Kit, unchecked: usize, cut: bool) -> Verdict {
+    /// A server finds nothing wrong with a file of which it is not known what it said before; `false`.
+    pub fn clean(&mut self, before: &Before, server: &str) -> bool {
+        self.servers.insert(server.to_owned());
+        self.compared.insert(before.path.clone());
+        if before.dependent {
+            self.dependents.insert(before.path.clone());
+        }
+        false
+    }
+
+    pub fn verdict(mut self, kit: &Kit, unchecked: usize, cold: &BTreeSet<AbsPath>, cut: bool) -> Verdict {
         let by_place = |a: &Placed, b: &Placed| (&a.0, a.1).cmp(&(&b.0, b.1));
         self.new.sort_by(by_place);
         self.fixed.sort_by(by_place);
@@ -71,20 +82,14 @@ impl Tally {
             lines.push(format!("diagnostics not compared for {count}: not known before or after{of}"));
         }
         if unchecked > 0 || cut {
-            let mut line = format!("diagnostics not checked for {}", files(unchecked));
+            let why = super::cold::said(kit, cold);
+            let mut line = format!("diagnostics not checked for {}{why}", files(unchecked));
             if cut {
                 line.push_str("; not every file was searched for uses");
             }
             lines.push(line);
         }
-        let mut on_save: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for (source, server) in &self.on_save {
-            on_save.entry(server).or_default().push(source);
-        }
-        for (server, sources) in on_save {
-            let sources = sources.join(" and ");
-            lines.push(format!("left out: {sources}, which {server} runs, if at all, when a file is saved"));
-        }
+        lines.extend(left_out(&self.on_save).iter().map(|line| line.trim_end().to_owned()));
         Verdict {
             text: lines.iter().map(|line| format!("{line}\n")).collect(),
             details: self.details(kit, unchecked),

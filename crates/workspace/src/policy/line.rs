@@ -2,19 +2,24 @@
 //!
 //! Rules come first. A command that a rule allows by its words is allowed whatever it does, but for
 //! what is critical: that takes a rule that spells the whole command. One that a rule denies is
-//! denied wherever it stands in the line. Then what the line does (`shell`): from the threshold on it
+//! denied wherever it stands in the line. What a redirection opens, or a command like `cp` is told to write, is judged like any path. Then what the line does (`shell`): from the threshold on it
 //! is denied, below it asked. What cannot be known beforehand is asked, with its worst reading.
 
 use tokio_util::sync::CancellationToken;
 
 use super::{Asked, By, Classified, Decided, Decision, Denied, Found, Judged, Mode, Policy, Term};
 use crate::process::lock;
+use crate::protected::protection;
 use crate::rules::{self, Capability, Rule};
-use crate::shell::{self, Finding, Named, Surroundings, Tier};
+use crate::shell::{self, Finding, Named, Opened, Surroundings, Tier};
+use crate::trust::canonical;
 use crate::{AbsPath, Approver, CommandLine, ErrorCode, Question, QuestionKind, SpawnGrant};
 
 /// More of what a command line does is not shown in a question.
 const MOST_SHOWN: usize = 6;
+
+/// Folders that everybody may write.
+const TEMPORARY: &[&str] = &["/tmp", "/var/tmp", "/private/tmp"];
 
 /// What a command line came to.
 pub(super) struct Line {
@@ -157,6 +162,10 @@ impl Policy {
         if ruled.decision == Decision::Deny {
             return line(Decision::Deny, ruled.reason);
         }
+        let opened = self.rule_files(&found.files);
+        if let Some(Judged { decision: Decision::Deny, reason, .. }) = opened {
+            return line(Decision::Deny, reason);
+        }
         let mut asked: Option<String> = None;
         for finding in found.findings.iter().filter(|it| it.sure) {
             if self.lifts(finding, root) {
@@ -179,7 +188,10 @@ impl Policy {
                 line(Decision::Deny, format!("{reason}, and the mode is strict"))
             }
             Some(reason) => line(Decision::Ask, reason),
-            None => line(ruled.decision, ruled.reason),
+            None => match opened {
+                Some(opened) if opened.decision > ruled.decision => line(opened.decision, opened.reason),
+                _ => line(ruled.decision, ruled.reason),
+            },
         }
     }
 
@@ -192,7 +204,8 @@ impl Policy {
                 true => (Decision::Allow, String::new()),
                 false => self.default_for(Capability::Exec),
             };
-            let found = self.decide(|rules| rules::for_command(rules, &command), default);
+            let about = |rule: &&Rule| rule.is_about_program_of(&command, root);
+            let found = self.decide(|rules| rules::for_command(rules.filter(about), &command), default);
             if strictest.as_ref().is_none_or(|now| found.decision > now.decision) {
                 strictest = Some(found);
             }
@@ -200,18 +213,69 @@ impl Policy {
         strictest.unwrap_or_else(|| self.default_for(Capability::Exec).into())
     }
 
+    /// The strictest of what holds for the files that redirections open and commands are told to write: a rule about commands is
+    /// about their words, and opens no file that another rule or its place protects.
+    fn rule_files(&self, files: &[Opened]) -> Option<Judged> {
+        let root = &self.options.root;
+        let judge = |file: &Opened| {
+            let capability = if file.writes { Capability::Write } else { Capability::Read };
+            let Some(path) = file.path.as_deref().and_then(AbsPath::new) else {
+                let decision = if self.options.mode == Mode::Strict { Decision::Deny } else { Decision::Ask };
+                let reason = format!("{}: not known beforehand which file", capability.name());
+                return Judged { decision, reason, untrusted: None };
+            };
+            let about = |path: &AbsPath| {
+                protection(path, root).is_some()
+                    || self
+                        .decide(
+                            |rules| rules::for_path(rules, capability, path, root),
+                            || (Decision::Allow, String::new()),
+                        )
+                        .decision
+                        > Decision::Allow
+            };
+            let is_spelled = || file.words.as_ref().is_some_and(|words| self.allows(words, root, true));
+            if file.by_words && (!about(&path) && !about(&canonical(&path)) || is_spelled()) {
+                return Judged { decision: Decision::Allow, reason: String::new(), untrusted: None };
+            }
+            // Temporary folders are for everybody, unless a rule says otherwise.
+            let is_temporary = |path: &AbsPath| {
+                TEMPORARY.iter().any(|folder| path.as_path().starts_with(folder))
+                    && protection(path, root).is_some_and(|it| it.name.is_none())
+            };
+            if is_temporary(&path) && is_temporary(&canonical(&path)) {
+                let own = |rule: &&Rule| rule.decision == Decision::Deny || rule.spells(None);
+                let default = || match file.by_words {
+                    true => (Decision::Allow, String::new()),
+                    false => self.default_for(capability),
+                };
+                let found =
+                    self.decide(|rules| rules::for_path(rules.filter(own), capability, &path, root), default);
+                return self.trusted_only(capability, found);
+            }
+            self.judge_path(capability, &path)
+        };
+        // The first of the strictest.
+        files.iter().map(judge).reduce(|a, b| if b.decision > a.decision { b } else { a })
+    }
+
     /// Whether a rule allows what was found: it names the command, and all of it where it is critical.
     fn lifts(&self, finding: &Finding, root: &AbsPath) -> bool {
         let Some(words) = &finding.words else { return false };
+        self.allows(words, root, finding.tier >= Tier::Critical)
+    }
+
+    /// Whether a rule allows the command of these words: it names it, or `whole` all of it.
+    fn allows(&self, words: &[String], root: &AbsPath, whole: bool) -> bool {
         let command = command_of(words, root);
         let memory = lock(&self.memory);
         let rules = || self.options.rules.iter().chain(&memory.rules);
+        let rules = || rules().filter(|rule| rule.is_about_program_of(&command, root));
         let allowed = rules::for_command(rules().filter(|rule| !rule.tightens()), &command);
         let tightened = rules::for_command(rules().filter(|rule| rule.tightens()), &command);
         let enough = |rule: &Rule| {
             let exact = rule.names(&command);
-            rule.decision == Decision::Allow
-                && exact.is_some_and(|exact| exact || finding.tier < Tier::Critical)
+            rule.decision == Decision::Allow && exact.is_some_and(|exact| exact || !whole)
         };
         tightened.is_none_or(|rule| rule.decision == Decision::Allow) && allowed.is_some_and(enough)
     }

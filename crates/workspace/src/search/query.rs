@@ -109,12 +109,12 @@ impl Query {
                 return Err(QueryError::TooManyPlaces { pattern: pattern.to_owned(), places });
             }
         }
+        let regex = with_any_line_end(pattern, options.literal);
         let build = |across_lines: bool| {
             let mut builder = RegexMatcherBuilder::new();
             builder
                 .multi_line(true)
                 .crlf(true)
-                .fixed_strings(options.literal)
                 .case_insensitive(options.ignore_case)
                 .word(options.word)
                 .size_limit(MAX_REGEX_BYTES)
@@ -122,7 +122,7 @@ impl Query {
             if across_lines {
                 builder.line_terminator(None);
             }
-            builder.build(pattern).map(|matcher| Self { matcher, across_lines })
+            builder.build(&regex).map(|matcher| Self { matcher, across_lines })
         };
         let built = match build(options.multiline) {
             // It names a line end, so it is meant to go over one.
@@ -165,6 +165,50 @@ impl Query {
             .bom_sniffing(false)
             .build()
     }
+}
+
+/// The regex of what was asked for, in which each `\n` outside a class is a line's end of either kind: lines are shown without
+/// their ends, so nobody can know which it is.
+fn with_any_line_end(pattern: &str, literal: bool) -> String {
+    const END: &str = r"(?:\r?\n)";
+    if literal {
+        return regex_syntax::escape(pattern).replace('\n', END);
+    }
+    // Where blanks stand for nothing, so does a line end.
+    let blanks_count = !pattern.match_indices("(?").any(|(at, _)| {
+        let flags = pattern[at + 2..].split(|letter: char| !letter.is_ascii_alphabetic() && letter != '-');
+        flags.into_iter().next().is_some_and(|flags| flags.contains('x'))
+    });
+    let mut regex = String::with_capacity(pattern.len());
+    let mut classes = 0_usize;
+    let mut letters = pattern.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => match letters.next() {
+                Some('n') if classes == 0 => regex.push_str(END),
+                next => {
+                    regex.push('\\');
+                    regex.extend(next);
+                }
+            },
+            '\n' if classes == 0 && blanks_count => regex.push_str(END),
+            '[' => {
+                classes += 1;
+                regex.push('[');
+                // One that stands first is meant as itself.
+                for first in ['^', ']'] {
+                    regex.extend(letters.next_if_eq(&first));
+                }
+            }
+            _ => {
+                if letter == ']' {
+                    classes = classes.saturating_sub(1);
+                }
+                regex.push(letter);
+            }
+        }
+    }
+    regex
 }
 
 /// How many characters and classes a regex has with its repetitions written out.
@@ -228,6 +272,28 @@ impl Sink for &mut Lines<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_end_is_any() {
+        let over = QueryOptions { multiline: true, ..PLAIN };
+        for text in ["foo\nbar\nx", "foo\r\nbar\r\nx", "foo\rbar\rx"] {
+            for pattern in [
+                r"foo\nbar",
+                r"foo\n+b[^\n]r",
+                r"foo\r?\nbar",
+                r"(?m)o\nba[^]\n]$",
+                "foo\nbar",
+                r"[[a-f]\n]oo\nb",
+            ] {
+                assert_eq!(found(pattern, over, text).len(), 1, "{pattern} in {text:?}");
+            }
+            assert_eq!(found("foo\nbar", QueryOptions { literal: true, ..over }, text).len(), 1, "{text:?}");
+            assert_eq!(found(r"foo\\nbar", over, text).len(), 0, "{text:?}");
+        }
+        assert_eq!(found("(?x) f oo\n b", over, "foob").len(), 1);
+        assert_eq!(found(r"foo\r\nbar", over, "foo\r\nbar").len(), 1);
+        assert_eq!(found(r"foo\r\nbar", over, "foo\nbar").len(), 0);
+    }
 
     fn found(pattern: &str, options: QueryOptions, text: &str) -> Vec<String> {
         let query = Query::new(pattern, options).unwrap();

@@ -91,6 +91,15 @@ pub(super) fn recursive_delete(seen: &Seen<'_>, tell: Tell<'_>) {
             "mv" if command.operands().last().is_some_and(|to| to.text.starts_with("/dev/")) => {
                 command.operands().for_each(|path| all_of(&path.text));
             }
+            "mv" => {
+                let paths: Vec<_> = command.operands().collect();
+                for path in paths.iter().take(paths.len().saturating_sub(1)) {
+                    let is_project = seen.places.is_project(&path.text, &command.cwd);
+                    if !is_project && precious(&path.text).is_some_and(|found| found.sure) {
+                        tell(Hit::of(command, "moves away what must stay where it is"));
+                    }
+                }
+            }
             _ => {
                 let Some(code) = inner::code(command) else { continue };
                 if ["rmtree(", "rmSync(", "rm_rf", "remove_tree("].iter().any(|call| code.text.contains(call))

@@ -154,8 +154,172 @@ pub(super) fn code(command: &Command) -> Option<&Word> {
     if options.is_empty() {
         return command.operands().next();
     }
-    let at = command.args().iter().position(|word| options.contains(&word.text.as_str()))?;
-    command.args().get(at + 1)
+    let args = command.args();
+    // Among other letters (`-ne`), or with the code in the same word (`-e'…'`).
+    let letters = |text: &str| text.len() <= 6 && text[1..].chars().all(|c| c.is_ascii_alphabetic());
+    let is_option = |text: &str| {
+        letters(text) && options.iter().any(|option| option.len() == 2 && text.ends_with(&option[1..]))
+    };
+    let attached = |text: &str| {
+        options.iter().any(|option| option.len() == 2 && text.starts_with(option) && text.len() > 2)
+    };
+    let first = args.iter().position(|word| !word.text.starts_with('-')).unwrap_or(args.len());
+    for (at, word) in args.iter().enumerate() {
+        let text = word.text.as_str();
+        if options.contains(&text) || at < first && is_option(text) {
+            return args.get(at + 1);
+        }
+        if at < first && attached(text) {
+            return Some(word);
+        }
+    }
+    None
+}
+
+/// What code of other languages calls that starts commands.
+const STARTS: &[&str] = &[
+    "system",
+    "popen",
+    "Popen",
+    "popen2",
+    "popen3",
+    "getoutput",
+    "getstatusoutput",
+    "check_call",
+    "check_output",
+    "subprocess.run",
+    "subprocess.call",
+    "create_subprocess_shell",
+    "create_subprocess_exec",
+    "pty.spawn",
+    "exec",
+    "execl",
+    "execlp",
+    "execv",
+    "execvp",
+    "execSync",
+    "execFile",
+    "execFileSync",
+    "spawn",
+    "spawnSync",
+    "capture2",
+    "capture2e",
+    "capture3",
+    "shell_exec",
+    "passthru",
+    "proc_open",
+    "os.execute",
+    "Deno.Command",
+    "do shell script",
+];
+
+/// The command lines that code of another language starts, as far as their words stand in it; then whether it starts what does not.
+pub(super) fn started(command: &Command, code: &str) -> (Vec<Word>, bool) {
+    let language = interpreter(command.name()).map_or("", |(name, _)| name);
+    let (mut lines, mut is_unknown) = (Vec::new(), false);
+    for name in STARTS {
+        // That of Python runs code of Python.
+        if *name == "exec" && language == "python" {
+            continue;
+        }
+        for (at, _) in code.match_indices(name) {
+            let before = code[..at].chars().next_back();
+            let rest = &code[at + name.len()..];
+            let is_part = |c: char| c.is_alphanumeric() || c == '_';
+            if before.is_some_and(is_part) || rest.chars().next().is_none_or(is_part) {
+                continue;
+            }
+            let words = literals(rest);
+            match words.as_slice() {
+                // A word of a text, a function that is only named, or another that needs nothing.
+                [] if !rest.trim_start().starts_with('(')
+                    || rest.trim_start()[1..].trim_start().starts_with(')') => {}
+                [] => is_unknown = true,
+                [line] => lines.push(Word::known(line)),
+                words => lines
+                    .push(Word::known(words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))),
+            }
+        }
+    }
+    if matches!(language, "perl" | "ruby" | "php") {
+        lines.extend(code.split('`').skip(1).step_by(2).map(Word::known));
+    }
+    (lines, is_unknown)
+}
+
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// The texts between quotes with which what a function is given begins; none if it begins otherwise.
+fn literals(given: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut rest = given;
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '(' | '[' | ','));
+        // `b'…'`, `r'…'`; one with values in it (`f'…'`) is not known.
+        let start = rest.strip_prefix(['b', 'r']).filter(|it| it.starts_with(['\'', '"'])).unwrap_or(rest);
+        let Some(quote) = start.chars().next().filter(|c| matches!(c, '\'' | '"')) else { return words };
+        let mut word = String::new();
+        let mut characters = start[1..].char_indices();
+        let end = loop {
+            match characters.next() {
+                Some((_, '\\')) => word.extend(characters.next().map(|(_, c)| c)),
+                Some((at, c)) if c == quote => break at + 2,
+                Some((_, c)) => word.push(c),
+                None => return words,
+            }
+        };
+        words.push(word);
+        rest = &start[end..];
+        // What is put together from parts is not known.
+        if rest.trim_start().starts_with(['+', '%', '.', '~']) {
+            return Vec::new();
+        }
+    }
+}
+
+/// The files that a command runs as code; what comes after them it is only given.
+pub(super) fn code_files(command: &Command) -> Vec<&Word> {
+    let (name, args) = (command.name(), command.args());
+    if is_shell(name) {
+        let started = |pair: &[Word]| matches!(pair[0].text.as_str(), "--rcfile" | "--init-file");
+        let runs_word = args.iter().any(|word| is_code_option(&word.text));
+        let file = first_script(command).filter(|_| !runs_word);
+        return args.windows(2).filter(|pair| started(pair)).map(|pair| &pair[1]).chain(file).collect();
+    }
+    if matches!(name, "source" | ".") {
+        return command.operands().next().into_iter().collect();
+    }
+    let Some((name, _)) = interpreter(name) else { return command.operands().collect() };
+    let loads: &[&str] = match *name {
+        "node" | "nodejs" | "bun" => &["-r", "--require", "--import", "--loader"],
+        "ruby" => &["-r"],
+        "php" | "awk" | "gawk" => &["-f", "--file"],
+        _ => &[],
+    };
+    let mut files = Vec::new();
+    let mut has_script = code(command).is_some();
+    let mut at = 0;
+    while let Some(word) = args.get(at) {
+        let text = word.text.as_str();
+        at += 1;
+        if loads.contains(&text) {
+            files.extend(args.get(at));
+            has_script |= matches!(text, "-f" | "--file");
+            at += 1;
+        } else if text == "-m" && *name == "python" {
+            has_script = true;
+        } else if matches!((*name, text), ("python", "-W" | "-X") | ("perl" | "ruby", "-I") | ("php", "-d")) {
+            at += 1;
+        } else if text.starts_with('-') && text.len() > 1 || matches!((*name, text), ("deno" | "bun", "run"))
+        {
+        } else {
+            files.extend(Some(word).filter(|_| !has_script));
+            break;
+        }
+    }
+    files
 }
 
 /// Whether it runs what it reads from standard input.
@@ -260,6 +424,12 @@ pub(super) fn of(command: &Command) -> Inner {
         "su" | "runuser" | "script" | "sg" | "ssh" => return script_after(command),
         "find" | "fd" | "fdfind" => return found(command),
         "git" => return git_alias(command),
+        "flock" => {
+            let at = args.iter().position(|word| matches!(word.text.as_str(), "-c" | "--command"));
+            if let Some(code) = at.and_then(|at| args.get(at + 1)) {
+                return Inner::Script(code.clone());
+            }
+        }
         "make" | "vim" | "vi" | "ed" => return Inner::None,
         _ => {}
     }
@@ -295,9 +465,6 @@ pub(super) fn of(command: &Command) -> Inner {
             Inner::Command(inner)
         }
         "watch" => Inner::Script(join(inner.iter())),
-        "flock" if inner.first().is_some_and(|word| word.text == "-c") => {
-            inner.get(1).map_or(Inner::None, |code| Inner::Script(code.clone()))
-        }
         _ => Inner::Command(inner),
     }
 }

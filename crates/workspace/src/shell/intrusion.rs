@@ -1,5 +1,8 @@
 //! What hands the machine to others: shells for them, code from them, more rights, keys.
 
+use grep_matcher::Matcher as _;
+use grep_regex::RegexMatcher;
+
 use super::dangers::Hit;
 use super::inner::{self, is_shell};
 use super::script::{self, Command, Input};
@@ -92,8 +95,8 @@ fn decodes(command: &Command) -> bool {
         "xxd" => command.has('r', "revert"),
         "openssl" => command.has('d', "") || command.args().iter().any(|word| word.text == "base64"),
         "gpg" => command.has('d', "decrypt"),
-        "gunzip" | "zcat" | "bzcat" | "xzcat" | "unxz" | "bunzip2" | "zstdcat" | "rev" | "tr" => true,
-        "gzip" | "xz" | "bzip2" | "zstd" => command.has('d', "decompress"),
+        // What unpacks hides nothing: it is a file like another.
+        "rev" | "tr" => true,
         _ => false,
     }
 }
@@ -112,7 +115,8 @@ pub(super) fn unseen_code(seen: &Seen<'_>, tell: Tell<'_>) {
             } else if !writers.is_empty() && !writers.iter().all(|writer| inner::written(writer).is_some()) {
                 tell(Hit::of(command, "runs what other commands write").sure(false));
             } else if let Input::File(file) = &command.input
-                && file.scripts.iter().any(|script| fetches(script))
+                && (file.scripts.iter().any(|script| fetches(script))
+                    || fetched.contains(&seen.places.absolute(&file.text, &command.cwd)))
             {
                 tell(Hit::of(command, "runs what comes from the network"));
             }
@@ -123,11 +127,20 @@ pub(super) fn unseen_code(seen: &Seen<'_>, tell: Tell<'_>) {
             if scripts.into_iter().any(|script| fetches(script)) {
                 tell(Hit::of(command, "runs what comes from the network"));
             }
+            let files = inner::code_files(command).into_iter().filter(|it| it.text.starts_with("/dev/fd/"));
+            for script in files.flat_map(|word| &word.scripts).filter(|script| !fetches(script)) {
+                let writers = script::read(script, "/work", Variables::default()).commands;
+                if writers.iter().any(decodes) {
+                    tell(Hit::of(command, "runs what was made unreadable"));
+                } else if !writers.iter().all(|writer| inner::written(writer).is_some()) {
+                    tell(Hit::of(command, "runs what other commands write").sure(false));
+                }
+            }
         }
         let program = command.words[0].text.as_str();
         let mut run = Vec::new();
         if takes_code {
-            run.extend(command.operands().map(|word| word.text.as_str()));
+            run.extend(inner::code_files(command).into_iter().map(|word| word.text.as_str()));
         }
         if program.contains('/') {
             run.push(program);
@@ -135,28 +148,44 @@ pub(super) fn unseen_code(seen: &Seen<'_>, tell: Tell<'_>) {
         if run.iter().any(|path| fetched.contains(&seen.places.absolute(path, &command.cwd))) {
             tell(Hit::of(command, "runs what comes from the network"));
         }
-        if FETCHERS.contains(&name) {
-            fetched.extend(kept_as(command).iter().map(|path| seen.places.absolute(path, &command.cwd)));
-        }
+        let kept = if FETCHERS.contains(&name) {
+            kept_as(command)
+        } else if name == "tee" && upstream(seen, command).iter().any(|it| FETCHERS.contains(&it.name())) {
+            command.operands().map(|word| word.text.clone()).collect()
+        } else {
+            Vec::new()
+        };
+        fetched.extend(kept.iter().map(|path| seen.places.absolute(path, &command.cwd)));
     }
 }
 
 /// Where a command that fetches puts what it gets.
 fn kept_as(command: &Command) -> Vec<String> {
+    // The letter of the option that names the file; of curl, `-O` takes the address's own name.
+    let letter = if command.name() == "wget" { 'O' } else { 'o' };
+    let own_name = match command.name() {
+        "curl" => command.has('O', "remote-name") || command.has('\0', "remote-name-all"),
+        name => !matches!(name, "nc" | "ncat" | "netcat"),
+    };
     let mut files: Vec<String> = Vec::new();
     let args = command.args();
     for (at, word) in args.iter().enumerate() {
         let next = || args.get(at + 1).map(|word| word.text.clone());
-        match word.text.as_str() {
-            "-o" | "--output" | "-O" | "--output-document" => files.extend(next()),
-            text => {
-                let value = text
-                    .split_once('=')
-                    .filter(|(name, _)| matches!(*name, "--output" | "--output-document"));
-                files.extend(value.map(|(_, file)| file.to_owned()));
-                let is_url = text.contains("://") && !text.starts_with('-');
-                files.extend(is_url.then(|| text.rsplit('/').next().unwrap_or_default().to_owned()));
+        let text = word.text.as_str();
+        if let Some(long) = text.strip_prefix("--") {
+            let (name, value) =
+                long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+            if matches!(name, "output" | "output-document") {
+                files.extend(value.map(str::to_owned).or_else(next));
             }
+        } else if let Some(letters) = text.strip_prefix('-')
+            && let Some(place) = letters.find(letter)
+        {
+            let attached = &letters[place + letter.len_utf8()..];
+            files.extend(if attached.is_empty() { next() } else { Some(attached.to_owned()) });
+        } else if !text.starts_with('-') && (own_name || text.contains("://")) {
+            let plain = text.split(['?', '#']).next().unwrap_or_default();
+            files.extend(plain.rsplit('/').next().map(str::to_owned));
         }
     }
     files.extend(command.redirects.iter().filter(|it| it.writes).map(|it| it.to.text.clone()));
@@ -212,11 +241,12 @@ pub(super) fn escalation(seen: &Seen<'_>, tell: Tell<'_>) {
     for command in &seen.script.commands {
         let args = || command.args().iter().map(|word| word.text.as_str());
         let (name, recursive) = (command.name(), command.has('R', "recursive"));
+        // All of the project is the project's own.
         let precious = || {
-            command
-                .operands()
-                .skip(1)
-                .any(|path| seen.places.precious(&path.text, &command.cwd).is_some_and(|it| it.sure))
+            command.operands().skip(1).any(|path| {
+                !seen.places.is_project(&path.text, &command.cwd)
+                    && seen.places.precious(&path.text, &command.cwd).is_some_and(|it| it.sure)
+            })
         };
         let about = match name {
             "sudo" | "su" | "doas" | "pkexec" | "run0" | "gosu" | "su-exec" | "visudo" | "vipw" => {
@@ -224,18 +254,16 @@ pub(super) fn escalation(seen: &Seen<'_>, tell: Tell<'_>) {
             }
             "chmod" => {
                 let mode = command.operands().next().map(|word| word.text.as_str()).unwrap_or_default();
-                let sets = (mode.contains('s') && mode.contains('+') || mode.contains("=s"))
-                    || (mode.len() >= 4
-                        && mode.chars().all(|c| c.is_digit(8))
-                        && mode.trim_start_matches('0').len() == 4
-                        && !mode.trim_start_matches('0').starts_with('1'));
-                if sets {
+                if sets_owner(mode) {
                     "gives a program the rights of its owner"
                 } else if recursive && precious() {
                     "opens what the system protects"
                 } else {
                     continue;
                 }
+            }
+            "install" if mode_of(command).is_some_and(sets_owner) => {
+                "gives a program the rights of its owner"
             }
             "chown" | "chgrp" | "setfacl" if recursive && precious() => "gives away what the system owns",
             "setcap" | "setpriv" => "gives a program more rights",
@@ -246,23 +274,19 @@ pub(super) fn escalation(seen: &Seen<'_>, tell: Tell<'_>) {
             }
             "passwd" | "chpasswd" => "changes who may log in",
             "nsenter" => "enters another process's world",
-            "docker" | "podman"
-                if args().any(|arg| {
-                    arg == "--privileged"
-                        || arg.starts_with("/:/")
-                        || arg.starts_with("-v/:")
-                        || arg == "--pid=host"
-                }) =>
-            {
-                "gives a container the machine"
-            }
+            "docker" | "podman" if gives_machine(command) => "gives a container the machine",
             _ => {
                 let target = command.redirects.iter().filter(|it| it.writes).map(|it| &it.to);
                 let copied = matches!(name, "tee" | "cp" | "mv" | "install" | "ln" | "sed")
                     .then(|| command.operands().last())
                     .flatten();
-                let mut written =
-                    target.chain(copied).map(|word| seen.places.absolute(&word.text, &command.cwd));
+                let onto = command.args().iter().filter(|_| name == "dd");
+                let onto = onto.filter_map(|word| word.text.strip_prefix("of=")).map(Word::known);
+                let onto: Vec<Word> = onto.collect();
+                let mut written = target
+                    .chain(copied)
+                    .chain(&onto)
+                    .map(|word| seen.places.absolute(&word.text, &command.cwd));
                 if !written.any(|path| RIGHTS.iter().any(|file| path.starts_with(file))) {
                     continue;
                 }
@@ -273,17 +297,154 @@ pub(super) fn escalation(seen: &Seen<'_>, tell: Tell<'_>) {
     }
 }
 
+/// The mode that `install` is told.
+fn mode_of(command: &Command) -> Option<&str> {
+    let args = command.args();
+    let at = args.iter().position(|word| word.text.starts_with("-m") || word.text.starts_with("--mode"))?;
+    let text = args[at].text.as_str();
+    let attached =
+        text.strip_prefix("--mode=").or_else(|| text.strip_prefix("-m")).filter(|it| !it.is_empty());
+    attached.or_else(|| args.get(at + 1).map(|word| word.text.as_str()))
+}
+
+/// Whether a mode of `chmod` lets a program run as its owner. A group's bit is what shared folders have.
+fn sets_owner(mode: &str) -> bool {
+    if mode.chars().all(|c| c.is_digit(8)) {
+        let digits = mode.trim_start_matches('0');
+        return digits.len() == 4 && digits.starts_with(['4', '5', '6', '7']);
+    }
+    mode.split(',').any(|part| {
+        let Some(at) = part.find(['+', '=']) else { return false };
+        let (who, what) = part.split_at(at);
+        what.contains('s') && (who.is_empty() || who.contains(['u', 'a']))
+    })
+}
+
+/// Whether a container gets the host's rights, or its files from the root on.
+fn gives_machine(command: &Command) -> bool {
+    let args: Vec<&str> = command.args().iter().map(|word| word.text.as_str()).collect();
+    let value = |names: &[&str]| {
+        let mut values = Vec::new();
+        for (at, arg) in args.iter().copied().enumerate() {
+            if names.contains(&arg) {
+                values.extend(args.get(at + 1).copied());
+            }
+            values.extend(names.iter().find_map(|name| {
+                let rest = arg.strip_prefix(name).filter(|rest| !rest.is_empty())?;
+                if name.starts_with("--") {
+                    rest.strip_prefix('=')
+                } else {
+                    Some(rest.trim_start_matches('='))
+                }
+            }));
+        }
+        values
+    };
+    // Who talks to the container's own server has the machine too.
+    let root = |path: &str| {
+        path.ends_with("docker.sock")
+            || path.ends_with("podman.sock")
+            || !path.is_empty() && path.chars().all(|c| "/.".contains(c)) && path.starts_with('/')
+    };
+    let volumes = value(&["-v", "--volume"]);
+    let mounts = value(&["--mount"]);
+    let mut sources = mounts
+        .iter()
+        .flat_map(|mount| mount.split(','))
+        .filter_map(|part| part.strip_prefix("source=").or_else(|| part.strip_prefix("src=")));
+    args.contains(&"--privileged")
+        || value(&["--pid", "--userns"]).contains(&"host")
+        || value(&["--cap-add"]).iter().any(|it| {
+            let name = it.to_ascii_uppercase();
+            matches!(name.trim_start_matches("CAP_"), "ALL" | "SYS_ADMIN")
+        })
+        || volumes.iter().any(|volume| volume.split_once(':').is_some_and(|(from, _)| root(from)))
+        || sources.any(root)
+}
+
 /// What must not be ended by name.
+const VITAL: &[&str] = &["init", "systemd", "launchd", "pilcrow", "sshd", "dbus-daemon"];
+
 fn is_vital(name: &str) -> bool {
-    let name = name.trim_matches(|c: char| "^$\\.*[]".contains(c));
-    matches!(name, "init" | "systemd" | "launchd" | "pilcrow" | "sshd" | "dbus-daemon")
+    VITAL.contains(&name.trim_matches(|c: char| "^$\\.*[]".contains(c)))
+}
+
+/// Whether a pattern of `pkill` finds one of those; `exact` when it is all of a name.
+fn finds_vital(pattern: &str, exact: bool) -> bool {
+    if is_vital(pattern) {
+        return true;
+    }
+    let pattern = if exact { format!("^(?:{pattern})$") } else { pattern.to_owned() };
+    RegexMatcher::new(&pattern).is_ok_and(|pattern| {
+        VITAL.iter().any(|name| pattern.is_match(name.as_bytes()).is_ok_and(|found| found))
+    })
+}
+
+/// What `pkill` and `killall` are told to find, without what their options take; and whether they are told whose.
+fn looked_for(command: &Command) -> (Vec<&Word>, bool) {
+    const VALUED: &[&str] = &[
+        "-F",
+        "-G",
+        "-P",
+        "-U",
+        "-c",
+        "-d",
+        "-g",
+        "-n",
+        "-o",
+        "-s",
+        "-t",
+        "-u",
+        "-y",
+        "-Z",
+        "--signal",
+        "--pidfile",
+        "--group",
+        "--parent",
+        "--uid",
+        "--euid",
+        "--user",
+        "--session",
+        "--terminal",
+        "--pgroup",
+        "--older-than",
+        "--younger-than",
+        "--context",
+        "--ns",
+        "--nslist",
+        "--env",
+    ];
+    // Of these letters some are flags of one program and take a word of the other.
+    let flags: &[&str] =
+        if command.name() == "killall" { &["-c", "-F", "-d", "-g"] } else { &["-n", "-o", "-c"] };
+    let (mut found, mut whose, mut args) = (Vec::new(), false, command.args().iter());
+    while let Some(word) = args.next() {
+        let text = word.text.as_str();
+        let name = text.split('=').next().unwrap_or_default();
+        whose |=
+            matches!(name, "--uid" | "--euid" | "--user") || text.starts_with("-u") || text.starts_with("-U");
+        if VALUED.contains(&text) && !flags.contains(&text) {
+            args.next();
+        } else if !text.starts_with('-') {
+            found.push(word);
+        }
+    }
+    (found, whose)
 }
 
 pub(super) fn killing(seen: &Seen<'_>, tell: Tell<'_>) {
     for command in &seen.script.commands {
         match command.name() {
             "kill" => {
-                if command.has('l', "list") || command.has('L', "table") {
+                let texts = || command.args().iter().map(|word| word.text.as_str());
+                // A signal's letters are no options, and the signal 0 only looks.
+                if texts().any(|it| matches!(it, "-l" | "-L" | "--list" | "--table"))
+                    || texts()
+                        .next()
+                        .is_some_and(|it| matches!(it, "-0" | "-EXIT" | "-SIGEXIT" | "--signal=0"))
+                    || texts().next().is_some_and(|it| matches!(it, "-s" | "-n" | "--signal"))
+                        && texts().nth(1).is_some_and(|it| matches!(it, "0" | "EXIT" | "SIGEXIT"))
+                {
                     continue;
                 }
                 let mut args = command.args().iter().peekable();
@@ -318,7 +479,12 @@ pub(super) fn killing(seen: &Seen<'_>, tell: Tell<'_>) {
                 }
             }
             "killall" | "pkill" | "skill" => {
-                if command.operands().any(|word| is_vital(&word.text)) {
+                let name = command.name();
+                let exact = name != "pkill" && !command.has('r', "regexp") || command.has('x', "exact");
+                let (found, whose) = looked_for(command);
+                if found.iter().any(|word| word.is_known() && finds_vital(&word.text, exact))
+                    || (whose && found.is_empty())
+                {
                     tell(Hit::of(command, "ends what this runs in"));
                 } else if command.operands().any(|word| !word.is_known()) {
                     tell(Hit::of(command, "ends processes that are not known").sure(false));
@@ -358,7 +524,18 @@ const READERS: &[&str] = &[
 
 pub(super) fn credentials(seen: &Seen<'_>, tell: Tell<'_>) {
     for command in &seen.script.commands {
-        let reads = READERS.contains(&command.name());
+        if prints_login(command) {
+            tell(Hit::of(command, "shows a login"));
+            continue;
+        }
+        let compares = command.name() == "git" && command.args().iter().any(|word| word.text == "--no-index");
+        let reads = compares || READERS.contains(&command.name());
+        for path in found_and_read(command) {
+            if let Some((what, tier)) = secret(seen, &seen.places.absolute(&path, &command.cwd)) {
+                let about = format!("looks for {} ({what}) to read it", path.replace(UNKNOWN, "…"));
+                tell(Hit::of(command, about).tier(tier));
+            }
+        }
         let searches = matches!(
             command.name(),
             "grep" | "egrep" | "fgrep" | "rg" | "ag" | "sed" | "awk" | "gawk" | "jq" | "yq"
@@ -369,9 +546,13 @@ pub(super) fn credentials(seen: &Seen<'_>, tell: Tell<'_>) {
             command.args().iter().filter(|word| reads && !pattern.is_some_and(|it| std::ptr::eq(it, *word)));
         let redirected = command.redirects.iter().map(|it| &it.to);
         let mut done = false;
+        let public = |word: &Word| names_no_key(command, word);
         for word in words.chain(redirected) {
             if done {
                 break;
+            }
+            if public(word) {
+                continue;
             }
             for path in paths_in(word) {
                 let absolute = seen.places.absolute(path, &command.cwd);
@@ -388,6 +569,61 @@ pub(super) fn credentials(seen: &Seen<'_>, tell: Tell<'_>) {
     }
 }
 
+/// Whether a command shows the login of a program.
+fn prints_login(command: &Command) -> bool {
+    let mut operands = command.operands().map(|word| word.text.as_str());
+    let words = (operands.next().unwrap_or_default(), operands.next().unwrap_or_default());
+    match command.name() {
+        "gh" => words == ("auth", "token"),
+        "gcloud" => words.0 == "auth" && words.1.starts_with("print-"),
+        _ => false,
+    }
+}
+
+/// The files that `find` looks for by name and gives to a program that reads them.
+fn found_and_read(command: &Command) -> Vec<String> {
+    let args = command.args();
+    let is = |word: &Word, any: &[&str]| any.contains(&word.text.as_str());
+    let reads = args.windows(2).any(|pair| {
+        is(&pair[0], &["-exec", "-execdir", "-ok", "-okdir"]) && READERS.contains(&pair[1].text.as_str())
+    });
+    if command.name() != "find" || !reads {
+        return Vec::new();
+    }
+    let start = args.first().filter(|word| !word.text.starts_with('-')).map_or(".", |word| &word.text);
+    let names = args.windows(2).filter(|pair| is(&pair[0], &["-name", "-iname", "-path", "-wholename"]));
+    names.map(|pair| format!("{start}/{}", pair[1].text)).collect()
+}
+
+/// Files in which programs keep logins, by their ends.
+const LOGINS: &[&str] = &["/.cargo/credentials", "/.cargo/credentials.toml", "/gh/hosts.yml"];
+
+/// Whether a word is a pattern of names, or a certificate, which is there for all to see.
+fn names_no_key(command: &Command, word: &Word) -> bool {
+    let args = command.args();
+    let before = args
+        .iter()
+        .position(|it| std::ptr::eq(it, word))
+        .and_then(|at| at.checked_sub(1))
+        .map(|at| args[at].text.as_str())
+        .unwrap_or_default();
+    let text = word.text.as_str();
+    let option = text.split_once('=').map_or(before, |(option, _)| option);
+    let is_pattern =
+        matches!(
+            option,
+            "--include" | "--exclude" | "--include-dir" | "--exclude-dir" | "--glob" | "--iglob" | "-g"
+        ) && matches!(command.name(), "grep" | "egrep" | "fgrep" | "rg" | "ag" | "tar" | "rsync" | "zip");
+    let is_authority = matches!(option, "--cacert" | "--ca-certificate" | "-CAfile" | "-CApath");
+    let first = command.operands().next().map(|word| word.text.as_str());
+    let is_certificate = command.name() == "openssl"
+        && matches!(first, Some("x509" | "verify" | "crl"))
+        && !matches!(option, "-key" | "-signkey" | "-CAkey" | "-force_pubkey" | "-passin")
+        && text.ends_with(".pem")
+        && !text.contains("key");
+    is_pattern || is_authority || is_certificate
+}
+
 /// The paths that a word may hold: itself, and what stands after the signs of `-F f=@path`.
 fn paths_in(word: &Word) -> impl Iterator<Item = &str> {
     let text = word.text.as_str();
@@ -401,6 +637,12 @@ fn paths_in(word: &Word) -> impl Iterator<Item = &str> {
 fn secret(seen: &Seen<'_>, path: &str) -> Option<(&'static str, Tier)> {
     if ["/etc/shadow", "/etc/gshadow", "/etc/sudoers"].iter().any(|file| path.starts_with(file)) {
         return Some(("who may log in", Tier::High));
+    }
+    if LOGINS.iter().any(|end| path.ends_with(end)) {
+        return Some(("keys and logins", Tier::High));
+    }
+    if path.starts_with("/proc/") && path.ends_with("/environ") && path != "/proc/self/environ" {
+        return Some(("the variables of a process", Tier::High));
     }
     // A login's own folder, where something may be in it that is a key.
     let clean = path.replace(UNKNOWN, "");

@@ -6,11 +6,13 @@
 
 mod dangers;
 mod destruction;
+mod influence;
 mod inner;
 mod intrusion;
 mod places;
 mod publication;
 mod script;
+mod targets;
 mod word;
 
 #[cfg(test)]
@@ -73,6 +75,21 @@ pub struct Judged {
     pub doubts: Vec<String>,
     /// Every command in it, and those that they run.
     pub commands: Vec<Named>,
+    /// The files that its redirections open, and that commands like `cp` and `tee` write by their words.
+    pub files: Vec<Opened>,
+}
+
+/// A file that a redirection opens, or that a command writes by its words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    /// From the root on; `None`: it is not known which.
+    pub path: Option<String>,
+    /// It is written; else read.
+    pub writes: bool,
+    /// A command is told it: who allows the command allows what lies in the workspace and no rule names.
+    pub by_words: bool,
+    /// The words of that command, where they are known.
+    pub words: Option<Vec<String>>,
 }
 
 /// A command in a command line.
@@ -204,8 +221,16 @@ fn judge_by(dangers: &[Danger], line: &str, surroundings: &Surroundings) -> Judg
         for doubt in &script.doubts {
             judged.doubt(format!("{}; at its worst, {}", doubt.what, doubt.worst));
         }
-        if reading == 0 {
-            judged.commands = script.commands.iter().map(named).collect();
+        for command in &script.commands {
+            let named = named(command);
+            if reading == 0 || !judged.commands.contains(&named) {
+                judged.commands.push(named);
+            }
+            for file in opened(command, &places) {
+                if !judged.files.contains(&file) {
+                    judged.files.push(file);
+                }
+            }
         }
         reading += 1;
         if reading >= script.variables.readings().min(MOST_READINGS) {
@@ -233,6 +258,104 @@ fn named(command: &script::Command) -> Named {
     let neutral = !writes && (runs_script || NEUTRAL.contains(&command.words[0].text.as_str()));
     Named { words, whole, neutral }
 }
+
+/// What the redirections of `command` open, but for what holds nothing (`/dev/null`).
+fn opened(command: &script::Command, places: &Places) -> Vec<Opened> {
+    let mut files = Vec::new();
+    for redirect in &command.redirects {
+        let (to, writes) = (redirect.to.text.as_str(), redirect.writes);
+        let (by_words, words) = (false, None);
+        if to.contains(['*', '?', '[']) {
+            files.push(Opened { path: None, writes, by_words, words });
+            continue;
+        }
+        // A folder that is not there is not changed to.
+        for cwd in [command.cwd.as_str(), places.root.as_str()] {
+            let path = places.absolute(to, cwd);
+            if !holds_nothing(&path) {
+                let (path, words) = ((!path.contains(UNKNOWN)).then_some(path), words.clone());
+                files.push(Opened { path, writes, by_words, words });
+            }
+        }
+    }
+    let whole = command.words.iter().all(Word::is_known);
+    let words = whole.then(|| command.words.iter().map(|word| word.text.clone()).collect::<Vec<_>>());
+    let judged = targets::of(command).into_iter().filter(|_| targets::is_judged(command.name()));
+    for target in judged {
+        for cwd in [command.cwd.as_str(), places.root.as_str()] {
+            for path in target_paths(&target, target.is_folder, cwd, places) {
+                let path = (!path.contains(UNKNOWN)).then_some(path);
+                files.push(Opened { path, writes: true, by_words: true, words: words.clone() });
+            }
+        }
+    }
+    files
+}
+
+/// The paths that a target may be: itself, in a folder what is put there, and with wildcards the folder too.
+fn target_paths(target: &targets::Target, is_folder: bool, cwd: &str, places: &Places) -> Vec<String> {
+    let to = places.absolute(&target.to.text, cwd);
+    let inside = target.names.iter().filter(|_| is_folder).map(|name| format!("{to}/{name}"));
+    let folder = places.absolute(targets::before_wildcards(&target.to.text), cwd);
+    let folder = (folder != to).then_some(folder);
+    let all = inside.chain([to.clone()]).chain(folder);
+    all.filter(|path| !holds_nothing(path)).collect()
+}
+
+fn holds_nothing(path: &str) -> bool {
+    HOLD_NOTHING.iter().any(|known| path == *known || path.starts_with(&format!("{known}/")))
+}
+
+/// Where a command line writes, as far as its text says it: redirections, and what programs like `cp`, `rm` and `tee` are told.
+/// Absolute paths as they are spelled; with what would be put into a folder, if it is one.
+pub(crate) fn written(line: &str, root: &str, home: Option<&str>) -> Vec<Written> {
+    let places = Places { root: root.to_owned(), home: home.map(str::to_owned) };
+    let mut variables = Variables::default();
+    variables.set("HOME", Word::known(home.map_or_else(|| UNKNOWN.to_string(), str::to_owned)));
+    variables.set("PWD", Word::known(root));
+    variables.set("TMPDIR", Word::known("/tmp"));
+    let mut all: Vec<Written> = Vec::new();
+    for command in &script::read(line, root, variables).commands {
+        let redirects =
+            command.redirects.iter().filter(|it| it.writes && !it.to.text.contains(['*', '?', '[']));
+        let redirects = redirects.map(|it| (it.to.text.as_str().to_owned(), Vec::new()));
+        let targets = targets::of(command)
+            .into_iter()
+            .map(|target| (targets::before_wildcards(&target.to.text).to_owned(), target.names));
+        for (to, names) in redirects.chain(targets) {
+            let path = places.absolute(&to, &command.cwd);
+            let written = Written { path, names };
+            if !written.path.contains(UNKNOWN) && !holds_nothing(&written.path) && !all.contains(&written) {
+                all.push(written);
+            }
+        }
+    }
+    all
+}
+
+/// A path that a command line writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub path: String,
+    /// Where it is a folder: the names of what is put there.
+    pub names: Vec<String>,
+}
+
+/// What a redirection opens without reading or changing a file. Connections have a class of their own.
+const HOLD_NOTHING: &[&str] = &[
+    "/dev/fd",
+    "/dev/full",
+    "/dev/null",
+    "/dev/random",
+    "/dev/stderr",
+    "/dev/stdin",
+    "/dev/stdout",
+    "/dev/tcp",
+    "/dev/tty",
+    "/dev/udp",
+    "/dev/urandom",
+    "/dev/zero",
+];
 
 impl Judged {
     fn add(&mut self, danger: &Danger, hit: Hit) {

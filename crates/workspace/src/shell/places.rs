@@ -95,20 +95,54 @@ impl Places {
         folder.or(system).map(|known| Precious { what: format!("the system path {known}"), sure })
     }
 
+    /// Whether `path` is the workspace as a whole, and that no more than a project.
+    pub fn is_project(&self, path: &str, cwd: &str) -> bool {
+        let path = absolute(path, cwd);
+        path == self.root && path != "/" && self.home.as_deref() != Some(path.as_str())
+    }
+
     /// The absolute spelling of `path` in `cwd`.
     pub fn absolute(&self, path: &str, cwd: &str) -> String {
         absolute(path, cwd)
     }
 }
 
+/// Folders of `/dev` in which no disk is.
+const NO_DISKS: &[&str] = &[
+    "bus",
+    "char",
+    "cpu",
+    "dma_heap",
+    "dri",
+    "fd",
+    "hugepages",
+    "infiniband",
+    "input",
+    "mqueue",
+    "net",
+    "pts",
+    "serial",
+    "shm",
+    "snd",
+    "tcp",
+    "udp",
+    "usb",
+    "v4l",
+    "vfio",
+];
+
 /// Whether `path` is a disk or memory itself; the answer to what is unknown is `None`.
 pub(super) fn device(path: &str) -> Option<bool> {
     let Some(name) = absolute(path, "/work").strip_prefix("/dev/").map(str::to_owned) else {
         return if path.starts_with(UNKNOWN) { None } else { Some(false) };
     };
+    if let Some((folder, _)) = name.split_once('/') {
+        // Other folders hold disks by other names (`disk/by-id`, `mapper`) or those of a volume group.
+        return if folder.contains(UNKNOWN) { None } else { Some(!NO_DISKS.contains(&folder)) };
+    }
     let starts = [
-        "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "mapper/", "md", "dm-", "nbd", "mem",
-        "kmem", "port", "loop", "sr", "zd",
+        "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "md", "dm-", "nbd", "mem", "kmem",
+        "port", "loop", "sr", "zd", "ram", "pmem", "mtd", "mtdblock", "bcache", "drbd", "rbd", "zram",
     ];
     // `/dev/stdout` and `/dev/shm` are none.
     let is_disk = starts.iter().any(|start| {
@@ -119,11 +153,9 @@ pub(super) fn device(path: &str) -> Option<bool> {
                     first.is_some_and(|c| c.is_ascii_lowercase() || "*?[\0".contains(c))
                         && !rest.starts_with("hm")
                 }
-                "md" | "nvme" | "mmcblk" | "disk" | "rdisk" | "nbd" | "loop" | "sr" | "zd" => {
-                    first.is_some_and(|c| c.is_ascii_digit() || "*?[\0".contains(c))
-                }
                 "mem" | "kmem" | "port" => rest.is_empty(),
-                _ => true,
+                "dm-" => true,
+                _ => first.is_some_and(|c| c.is_ascii_digit() || "*?[\0".contains(c)),
             }
         })
     });
@@ -276,6 +308,13 @@ mod tests {
             ("/dev/../dev//sda1", Some(true)),
             ("/dev/sd*", Some(true)),
             ("/dev/nvme0n1", Some(true)),
+            ("/dev/disk/by-id/ata-x", Some(true)),
+            ("/dev/mapper/vg-root", Some(true)),
+            ("/dev/vg0/root", Some(true)),
+            ("/dev/disk2", Some(true)),
+            ("/dev/fd/3", Some(false)),
+            ("/dev/tcp/host/80", Some(false)),
+            ("/dev/random", Some(false)),
             ("/dev/null", Some(false)),
             ("/dev/stdout", Some(false)),
             ("/dev/shm/x", Some(false)),

@@ -28,10 +28,20 @@ pub(super) fn history(seen: &Seen<'_>, tell: Tell<'_>) {
         match command.name() {
             "git" => git(command, tell),
             "git-filter-repo" | "bfg" => tell(Hit::of(command, "rewrites history")),
-            "rm" => {
-                let gone = |word: &&Word| word.text.trim_end_matches('/').rsplit('/').next() == Some(".git");
-                if command.operands().any(|word| gone(&word)) {
-                    tell(Hit::of(command, "deletes the repository's history"));
+            name @ ("rm" | "mv" | "find") => {
+                let all: Vec<&Word> = command.operands().collect();
+                let recursive = command.has('r', "recursive") || command.has('R', "");
+                let args = command.args();
+                let deletes = args.iter().any(|word| word.text == "-delete")
+                    || args.windows(2).any(|pair| pair[0].text.starts_with("-exec") && pair[1].text == "rm");
+                let (paths, all_below) = match name {
+                    "rm" => (all.as_slice(), recursive),
+                    "mv" => (&all[..all.len().saturating_sub(1)], true),
+                    _ if deletes => (all.get(..1).unwrap_or_default(), true),
+                    _ => continue,
+                };
+                if paths.iter().any(|word| is_git(&word.text, all_below)) {
+                    tell(Hit::of(command, "takes the repository's history away"));
                 }
             }
             "hg" => {
@@ -49,6 +59,12 @@ pub(super) fn history(seen: &Seen<'_>, tell: Tell<'_>) {
     }
 }
 
+/// Whether a path is git's own folder, or `below` it.
+fn is_git(path: &str, below: bool) -> bool {
+    let mut names = path.trim_end_matches('/').split('/');
+    names.next_back() == Some(".git") || below && names.any(|name| name == ".git")
+}
+
 fn has(words: &[Word], wanted: &[&str]) -> bool {
     words.iter().any(|word| wanted.contains(&word.text.as_str()))
 }
@@ -58,7 +74,11 @@ fn git(command: &Command, tell: Tell<'_>) {
     else {
         return;
     };
-    let long = |wanted: &str| rest.iter().any(|word| word.text.split('=').next() == Some(wanted));
+    // As git reads them: their beginnings will do.
+    let long = |wanted: &str| {
+        let given = rest.iter().filter_map(|word| word.text.split('=').next());
+        given.filter(|name| name.starts_with("--") && name.len() > 2).any(|name| wanted.starts_with(name))
+    };
     let short = |letter: char| {
         rest.iter().any(|word| {
             word.text
@@ -95,6 +115,8 @@ fn git(command: &Command, tell: Tell<'_>) {
         {
             "rewrites history"
         }
+        // Without a word it lists, too.
+        "replace" if rest.is_empty() || short('l') || long("--list") => return,
         "filter-branch" | "filter-repo" | "replace" => "rewrites history",
         "commit" if long("--amend") => "rewrites the last commit",
         "reset" if long("--hard") => "throws uncommitted work away",
@@ -113,14 +135,49 @@ fn git(command: &Command, tell: Tell<'_>) {
     tell(Hit::of(command, about));
 }
 
+/// Options before a subcommand that take the word after them.
+const VALUED: &[&str] = &[
+    "-C",
+    "-F",
+    "-H",
+    "-R",
+    "-Z",
+    "-w",
+    "--access",
+    "--auth-type",
+    "--cache",
+    "--color",
+    "--config",
+    "--config-file",
+    "--context",
+    "--cwd",
+    "--dir",
+    "--directory",
+    "--filter",
+    "--host",
+    "--hostname",
+    "--index",
+    "--loglevel",
+    "--manifest-path",
+    "--otp",
+    "--prefix",
+    "--project",
+    "--registry",
+    "--repo",
+    "--scope",
+    "--tag",
+    "--token",
+    "--userconfig",
+    "--workspace",
+];
+
 pub(super) fn publish(seen: &Seen<'_>, tell: Tell<'_>) {
     for command in &seen.script.commands {
-        let found = subcommand(
-            command,
-            &["-C", "--cwd", "--prefix", "--manifest-path", "-w", "--workspace", "-H", "--context"],
-        );
-        let Some((name, rest)) = found else { continue };
-        if has(rest, &["--dry-run", "-n", "--help", "-h"]) {
+        let Some((name, rest)) = subcommand(command, VALUED) else { continue };
+        // Of `gh`, `-n` is something else.
+        let only_tries = has(command.args(), &["--dry-run", "--help", "-h"])
+            || (command.name() == "cargo" && has(rest, &["-n"]));
+        if only_tries {
             continue;
         }
         let second = rest
@@ -133,22 +190,26 @@ pub(super) fn publish(seen: &Seen<'_>, tell: Tell<'_>) {
                 matches!(name, "publish" | "unpublish" | "deprecate")
                     || (name == "dist-tag" && second == "add")
             }
-            "yarn" => name == "publish" || (name == "npm" && second == "publish"),
+            "yarn" => {
+                name == "publish"
+                    || (name == "npm" && second == "publish")
+                    || (name == "workspace" && has(rest, &["publish"]))
+            }
             "cargo" => matches!(name, "publish" | "yank" | "release"),
             "twine" => name == "upload",
             "gem" => matches!(name, "push" | "yank"),
             "poetry" | "uv" | "flit" | "hatch" | "pdm" | "jsr" | "deno" | "lerna" | "vsce" | "ovsx"
-            | "wasm-pack" => name == "publish",
+            | "wasm-pack" | "maturin" => name == "publish",
             "npx" | "bunx" | "pnpx" | "uvx" | "pipx" => {
                 matches!(
-                    (name, second),
+                    (name.rsplit('/').next().unwrap_or_default(), second),
                     ("lerna" | "vsce" | "ovsx" | "jsr", "publish") | ("np" | "semantic-release", _)
                 ) || (name == "run" && second == "twine")
             }
             "python" | "python3" => has(command.args(), &["twine"]) && has(command.args(), &["upload"]),
             "docker" | "podman" | "nerdctl" | "buildah" => {
                 name == "push"
-                    || (name == "image" && second == "push")
+                    || (matches!(name, "image" | "compose") && has(rest, &["push"]))
                     || (matches!(name, "build" | "buildx") && has(rest, &["--push"]))
             }
             "helm" | "skopeo" | "oras" => matches!(name, "push" | "copy"),

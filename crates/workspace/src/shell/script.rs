@@ -6,7 +6,9 @@
 
 use tree_sitter::{Node, Parser};
 
+use super::influence;
 use super::inner::{self, Inner};
+use super::places::Places;
 use super::word::{self, UNKNOWN, Variables, Word};
 
 /// Scripts inside scripts beyond this are not looked into.
@@ -113,6 +115,8 @@ pub(super) struct Script {
     pub bombs: Vec<String>,
     pub variables: Variables,
     aliases: Vec<(String, String)>,
+    /// Files that commands wrote what is known, whole or a part of it.
+    written: Vec<(String, Word)>,
     cwd: String,
     nested: usize,
 }
@@ -141,7 +145,7 @@ impl Script {
             return;
         }
         // The grammar does not know this redirection.
-        let text = text.replace("<>", "> ").replace(UNKNOWN, "");
+        let text = after_braces(&text.replace("<>", "> ").replace(UNKNOWN, ""));
         let mut parser = Parser::new();
         let parsed = parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok();
         let Some(tree) = parsed.and_then(|()| parser.parse(&text, None)) else {
@@ -236,8 +240,10 @@ impl Script {
                 self.inside(node, src, around);
             }
             "heredoc_redirect" | "file_redirect" | "herestring_redirect" => {
-                self.redirect(node, src, &mut around.clone());
-                self.inside(node, src, around);
+                let mut around = around.clone();
+                self.redirect(node, src, &mut around);
+                self.inside(node, src, &around);
+                self.bare(&around);
             }
             _ => children(node).into_iter().for_each(|child| self.node(child, src, around)),
         }
@@ -295,7 +301,7 @@ impl Script {
                 let whole = text(node, src);
                 let sign: String = whole
                     .chars()
-                    .skip_while(char::is_ascii_digit)
+                    .skip_while(|c| !"<>&|".contains(*c))
                     .take_while(|c| "<>&|".contains(*c))
                     .collect();
                 let mut cursor = node.walk();
@@ -398,7 +404,17 @@ impl Script {
             }
             self.note(&command);
             let inner = inner::of(&command);
+            let mut scripts = self.scripts_of(&command);
+            if let Some(code) = inner::code(&command) {
+                scripts.extend(self.started(&command, &code.text.clone()));
+            }
+            if let Some(text) = inner::written(&command) {
+                let written = command.redirects.iter().filter(|it| it.writes);
+                let paths = written.map(|it| (self.path(&it.to.text), text.clone()));
+                self.written.extend(paths.collect::<Vec<_>>());
+            }
             self.commands.push(command);
+            scripts.iter().for_each(|script| self.nest(script));
             match inner {
                 Inner::None => return,
                 Inner::Command(next) => words = next,
@@ -421,6 +437,39 @@ impl Script {
         self.doubt("commands inside commands too deep to be looked into");
     }
 
+    /// The command lines that code of another language starts.
+    fn started(&mut self, command: &Command, code: &str) -> Vec<Word> {
+        let (lines, is_unknown) = inner::started(command, code);
+        if is_unknown {
+            self.doubt(&format!("what the code of `{}` starts", command.name()));
+        }
+        lines
+    }
+
+    fn path(&self, path: &str) -> String {
+        Places::default().absolute(path, &self.cwd)
+    }
+
+    /// What a shell reads from files whose text is known: those written before it, and `<(echo …)`.
+    fn scripts_of(&self, command: &Command) -> Vec<Word> {
+        let mut scripts = Vec::new();
+        let mut paths = Vec::new();
+        if inner::is_shell_or_source(command.name()) {
+            for file in inner::code_files(command) {
+                paths.push(self.path(&file.text));
+                for script in file.scripts.iter().filter(|_| file.text.starts_with("/dev/fd/")) {
+                    let inner = read(script, &self.cwd, self.variables.clone());
+                    scripts.extend(inner.commands.iter().filter_map(inner::written));
+                }
+            }
+        } else if let Some(program) = command.words.first().filter(|word| word.text.contains('/')) {
+            paths.push(self.path(&program.text));
+        }
+        let known = self.written.iter().filter(|(path, _)| paths.contains(path));
+        scripts.extend(known.map(|(_, text)| text.clone()));
+        scripts
+    }
+
     /// Takes in a script that is a word.
     fn nest(&mut self, script: &Word) {
         if !script.is_known() {
@@ -433,8 +482,15 @@ impl Script {
         self.cwd = cwd;
     }
 
+    fn influenced(&mut self, by: Option<String>) {
+        if let Some(what) = by {
+            self.doubt(&what);
+        }
+    }
+
     /// What a command changes for those after it.
     fn note(&mut self, command: &Command) {
+        self.influenced(influence::of(command));
         match command.name() {
             "cd" | "pushd" => {
                 let to = command.operands().next().map(|to| to.text.clone());
@@ -464,7 +520,15 @@ impl Script {
         let mut scripts = Vec::new();
         for at in from..self.commands.len() {
             let command = &self.commands[at];
-            if command.is_fed || !inner::reads_script(command) || !inner::is_shell_or_source(command.name()) {
+            if command.is_fed || !inner::reads_script(command) {
+                continue;
+            }
+            if !inner::is_shell_or_source(command.name()) {
+                if let Input::Text(text) = &command.input {
+                    let (command, text) = (command.clone(), text.text.clone());
+                    scripts.extend(self.started(&command, &text));
+                    self.commands[at].is_fed = true;
+                }
                 continue;
             }
             match &command.input {
@@ -497,8 +561,22 @@ impl Script {
                         true => Word::known(UNKNOWN),
                         false => word::value(raw, &self.variables),
                     };
+                    self.influenced(influence::of_assignment(text(name, src), &value.text));
                     self.variables.set(text(name, src), value);
                 }
+            }
+            "test_command"
+            | "arithmetic_expansion"
+            | "subscript"
+            | "unset_command"
+            | "c_style_for_statement" => {
+                self.influenced(influence::of_expression(&literals(node, src)));
+            }
+            "compound_statement" if text(node, src).starts_with("((") => {
+                self.influenced(influence::of_expression(&literals(node, src)));
+            }
+            "expansion" if text(node, src).contains("@P}") => {
+                self.doubt("a text that is read as a prompt, which may run commands");
             }
             "for_statement" => {
                 if let Some(name) = name() {
@@ -509,6 +587,7 @@ impl Script {
                     for word in
                         words.iter().flat_map(|raw| word::words(raw, &self.variables)).collect::<Vec<_>>()
                     {
+                        self.influenced(influence::of_assignment(name, &word.text));
                         self.variables.set(name, word);
                     }
                 }
@@ -517,6 +596,32 @@ impl Script {
         }
         children(node).into_iter().for_each(|child| self.assignments(child, src, depth + 1));
     }
+}
+
+/// The text, with what is not ASCII right after `{`, `{1` and `{1..2` made a sign that does nothing: tree-sitter-bash 0.25.1 asks
+/// there whether it is a digit in a way that reads past a table of the C library.
+fn after_braces(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut is_after = false;
+    for character in text.chars() {
+        out.push(if is_after && !character.is_ascii() { '\u{7f}' } else { character });
+        is_after = character == '{' || is_after && (character.is_ascii_digit() || character == '.');
+    }
+    out
+}
+
+/// The quoted texts below `node`, without their quotes.
+fn literals(node: Node<'_>, src: &str) -> String {
+    let mut found = String::new();
+    let mut waiting = vec![node];
+    while let Some(node) = waiting.pop() {
+        if matches!(node.kind(), "raw_string" | "ansi_c_string" | "string" | "word" | "concatenation") {
+            found.push_str(&word::value(text(node, src), &Variables::default()).text);
+            found.push('\n');
+        }
+        waiting.extend(children(node));
+    }
+    found
 }
 
 fn children(node: Node<'_>) -> Vec<Node<'_>> {

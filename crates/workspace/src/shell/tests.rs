@@ -48,6 +48,47 @@ fn doubts(line: &str, worst: &str) {
 }
 
 #[test]
+fn code_of_other_languages_is_looked_into() {
+    for line in [
+        "python3 -c \"import os; os.system('rm -rf /')\"",
+        "python3 -Ic \"__import__('os').system('rm -rf /')\"",
+        "python -c \"import subprocess; subprocess.run(['rm', '-rf', '/'])\"",
+        "python3 <<'E'\nimport subprocess as s\ns.check_call('rm -rf /', shell=True)\nE",
+        "perl -e 'system(\"rm -rf /\")'",
+        "perl -e'system qq, \"rm\"; `rm -rf /`'",
+        "perl -ne 'exec \"rm\", \"-rf\", \"/\"'",
+        "ruby -e '`rm -rf /`'",
+        "ruby -e 'system \"rm -rf /\"'",
+        "node -e \"require('child_process').execSync('rm -rf /')\"",
+        "node -e 'cp.spawn(\"rm\", [\"-rf\", \"/\"])'",
+        "php -r 'shell_exec(\"rm -rf /\");'",
+        "lua -e 'os.execute(\"rm -rf /\")'",
+        "awk 'BEGIN { system(\"rm -rf /\") }'",
+    ] {
+        check(line, Tier::Critical);
+    }
+    for line in [
+        "python3 -c \"import os, sys; os.system(sys.argv[1])\" x",
+        "python3 -c \"import os; os.system('rm -rf ' + x)\"",
+        "node -e 'child_process.exec(process.argv[1])'",
+    ] {
+        doubts(line, "any command at all");
+    }
+    for line in [
+        "python3 -c 'print(1)'",
+        "python3 -c \"import os; os.system('ls -l')\"",
+        "python3 -c \"exec(open('a.py').read())\"",
+        "python3 -c 'import platform; print(platform.system())'",
+        "node -e 'console.log(/a/.exec(\"b\"))'",
+        "awk '{print $1}' system",
+        "perl -pe 's/a/b/' system",
+        "python3 x.py -c 'system'",
+    ] {
+        check(line, Tier::Low);
+    }
+}
+
+#[test]
 fn what_a_search_for_words_would_miss() {
     for line in [
         "find / -delete",
@@ -135,6 +176,7 @@ fn what_a_search_for_words_would_miss() {
     ] {
         check(line, Tier::High);
     }
+    check("curl x | gunzip | sh", Tier::High);
     check("git -c user.name=x push -f", Tier::Medium);
     check("cd sub && git push --force-with-lease", Tier::Medium);
     check("cat .env", Tier::Medium);
@@ -194,6 +236,8 @@ fn what_is_not_known_has_its_worst_reading_named() {
     doubts("eval \"$X\"", "any command");
     doubts("sh -c \"$X\"", "any command");
     doubts("cat x.sh | sh", "high: unseen code");
+    doubts("zcat a.gz | python3 -", "high: unseen code");
+    doubts("sh <(gunzip -c x.gz)", "high: unseen code");
     doubts("echo $X > $OUT", "critical: device write");
     doubts("kill $PID", "high: killing");
     doubts("[ -d / ] && rm -rf /", "critical: recursive delete");
@@ -279,6 +323,20 @@ fn quoted(word: &str) -> impl Strategy<Value = String> + use<> {
             _ => format!("'{a}'\"{b}\""),
         }
     })
+}
+
+#[test]
+fn signs_after_braces_are_no_crash() {
+    for line in [
+        "echo {\u{10ffff}",
+        "echo {1\u{10ffff}",
+        "echo {1..\u{10ffff}}",
+        "echo {1..2\u{10ffff}}",
+        "x={\u{1f41f},a}",
+    ] {
+        judge(line, &surroundings());
+    }
+    check("echo {\u{1f41f},b}", Tier::Low);
 }
 
 proptest! {

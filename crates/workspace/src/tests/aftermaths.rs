@@ -1,6 +1,6 @@
 //! What commands change is found, put into the journal, and taken back.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Fixture;
@@ -26,9 +26,14 @@ fn age(root: &Path) {
 }
 
 async fn run(fixture: &Fixture, command: impl FnOnce(&Path)) -> (Wrote, Arc<Processes>) {
+    run_line(fixture, "x", command).await
+}
+
+/// The same, for a command that has this text.
+async fn run_line(fixture: &Fixture, line: &str, command: impl FnOnce(&Path)) -> (Wrote, Arc<Processes>) {
     let processes = Processes::new(None);
     let aftermath = Arc::new(Aftermath::new(fixture.workspace.clone()));
-    let before = aftermath.before();
+    let before = aftermath.before(line);
     command(fixture.workspace.root().as_path());
     let wrote = aftermath.after(before, &RunId::new(), "bash: x", &processes).await.unwrap();
     (wrote, processes)
@@ -80,7 +85,7 @@ async fn clean_files_come_back_from_git_and_ignored_ones_are_left_alone() {
     git(&root, &["add", "."]);
     git(&root, &["commit", "-qm", "x"]);
     std::fs::write(root.join("b.txt"), "mine, not committed\n").unwrap();
-    let before = Aftermath::new(fixture.workspace.clone()).before();
+    let before = Aftermath::new(fixture.workspace.clone()).before("x");
     assert!(before.is_from_git("a.txt") && !before.is_from_git("b.txt"));
     let (wrote, processes) = run(&fixture, |root| {
         std::fs::write(root.join("a.txt"), "new a\n").unwrap();
@@ -119,12 +124,92 @@ async fn what_cannot_come_back_is_said() {
     assert!(wrote.commit.is_none() && wrote.files.is_empty() && wrote.lost.is_empty());
 }
 
+/// Takes the last run back; what was left, by path.
+async fn undo_what_fits(fixture: &Fixture) -> Vec<String> {
+    let undo = fixture.workspace.plan_undo(&Undo::LastRun).unwrap();
+    let left = undo.skipped.iter().map(|it| fixture.workspace.relative(&it.path)).collect();
+    let policy = Policy::new(PolicyOptions::new(
+        TrustStore::new(super::state(&fixture.folder)),
+        fixture.workspace.root().clone(),
+    ));
+    let permit = policy.permit_invoked(&undo.plan).unwrap();
+    fixture.workspace.commit_undo(undo, permit, &RunId::new()).await.unwrap();
+    left
+}
+
+#[tokio::test]
+async fn where_files_and_folders_changed_places_the_rest_comes_back() {
+    let fixture = Fixture::new(&[("a.txt", "a\n"), ("d/x.txt", "x\n"), ("d/e/y.txt", "y\n"), ("f", "f\n")]);
+    run(&fixture, |root| {
+        std::fs::write(root.join("a.txt"), "new\n").unwrap();
+        std::fs::remove_dir_all(root.join("d")).unwrap();
+        std::fs::write(root.join("d"), "a file\n").unwrap();
+        std::fs::remove_file(root.join("f")).unwrap();
+        std::fs::create_dir(root.join("f")).unwrap();
+        std::fs::write(root.join("f/z.txt"), "z\n").unwrap();
+    })
+    .await;
+    let left = undo_what_fits(&fixture).await;
+    let mut sorted = left.clone();
+    sorted.sort();
+    assert_eq!(sorted, ["d", "d/e/y.txt", "d/x.txt", "f"], "{left:?}");
+    let root = fixture.workspace.root().as_path();
+    assert_eq!(std::fs::read_to_string(root.join("a.txt")).unwrap(), "a\n");
+    assert_eq!(std::fs::read_to_string(root.join("d")).unwrap(), "a file\n");
+    assert!(!root.join("f/z.txt").exists());
+}
+
+#[tokio::test]
+async fn several_names_of_one_file_come_back_together() {
+    let fixture = Fixture::new(&[("a.txt", "old\n"), ("c.txt", "c\n"), ("own.txt", "own\n")]);
+    let root = fixture.workspace.root().as_path().to_owned();
+    std::fs::hard_link(root.join("a.txt"), root.join("b.txt")).unwrap();
+    run(&fixture, |root| {
+        std::fs::write(root.join("a.txt"), "new\n").unwrap();
+        std::fs::write(root.join("c.txt"), "new c\n").unwrap();
+        std::fs::remove_file(root.join("own.txt")).unwrap();
+        std::fs::hard_link(root.join("c.txt"), root.join("own.txt")).unwrap();
+    })
+    .await;
+    assert_eq!(undo_what_fits(&fixture).await, ["own.txt"]);
+    let text = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
+    assert_eq!([text("a.txt"), text("b.txt"), text("c.txt")], ["old\n", "old\n", "c\n"]);
+}
+
+#[tokio::test]
+async fn permissions_pipes_and_sockets_are_told_and_stop_nothing() {
+    use std::os::unix::fs::PermissionsExt;
+    let fixture = Fixture::new(&[("a.txt", "a\n"), ("b.txt", "b\n"), ("d/x.txt", "x\n")]);
+    let (wrote, _) = run(&fixture, |root| {
+        std::fs::write(root.join("a.txt"), "new\n").unwrap();
+        std::fs::set_permissions(root.join("a.txt"), PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(root.join("d"), PermissionsExt::from_mode(0o700)).unwrap();
+        std::fs::remove_file(root.join("b.txt")).unwrap();
+        drop(std::os::unix::net::UnixListener::bind(root.join("b.txt")).unwrap());
+    })
+    .await;
+    let lost: Vec<String> =
+        wrote.lost.iter().map(|(path, why)| format!("{} {why}", fixture.workspace.relative(path))).collect();
+    assert_eq!(
+        lost,
+        [
+            "a.txt its permissions changed too; its content comes back",
+            "d a folder's permissions changed",
+            "b.txt a pipe, socket or device was made",
+        ]
+    );
+    assert_eq!(undo_what_fits(&fixture).await, ["b.txt"]);
+    let root = fixture.workspace.root().as_path();
+    assert_eq!(std::fs::read_to_string(root.join("a.txt")).unwrap(), "a\n");
+}
+
 #[tokio::test]
 async fn what_an_ignore_file_hid_before_is_not_taken_for_new() {
     let fixture = Fixture::new(&[(".gitignore", ".env\nkept/\n"), (".env", "mine\n"), ("kept/x", "x\n")]);
     let root = fixture.workspace.root().as_path().to_owned();
     std::fs::create_dir(root.join(".git")).unwrap();
     later_than(&root.join(".env"));
+    later_than(&root.join("kept/x"));
     let (wrote, _) = run(&fixture, |root| {
         std::fs::write(root.join(".gitignore"), "new.txt\n").unwrap();
         std::fs::write(root.join("made"), "made\n").unwrap();
@@ -164,9 +249,117 @@ async fn what_a_filter_of_git_turns_is_not_taken_from_git() {
     age(&root);
     age(&root.join("sub"));
     git(&root, &["add", "."]);
-    let before = Aftermath::new(fixture.workspace.clone()).before();
+    let before = Aftermath::new(fixture.workspace.clone()).before("x");
     assert!(before.is_from_git("b.txt"));
     assert!(!before.is_from_git("a.cfg") && !before.is_from_git("sub/c.x"));
+}
+
+#[tokio::test]
+async fn what_git_tracks_comes_back_also_where_it_is_ignored() {
+    let fixture = Fixture::new(&[(".gitignore", "*.log\nout/\n"), ("a.log", "old\n"), ("out/b", "b\n")]);
+    let root = fixture.workspace.root().as_path().to_owned();
+    git(&root, &["init", "-q"]);
+    std::fs::write(root.join("notes"), "mine\n").unwrap();
+    std::fs::write(root.join(".git/info/exclude"), "notes\n").unwrap();
+    git(&root, &["add", "-f", "."]);
+    git(&root, &["add", "-f", "notes"]);
+    let (wrote, _) = run(&fixture, |root| {
+        std::fs::write(root.join("a.log"), "new\n").unwrap();
+        std::fs::remove_dir_all(root.join("out")).unwrap();
+        std::fs::remove_file(root.join("notes")).unwrap();
+        std::fs::write(root.join("other.log"), "x\n").unwrap();
+    })
+    .await;
+    assert_eq!(names(&fixture, &wrote), ["a.log", "notes", "out/b"]);
+    undo(&fixture).await;
+    let text = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
+    assert_eq!([text("a.log"), text("notes"), text("out/b")], ["old\n", "mine\n", "b\n"]);
+}
+
+#[tokio::test]
+async fn what_only_the_persons_ignore_files_name_comes_back() {
+    let fixture = Fixture::new(&[("a.txt", "a\n")]);
+    let root = fixture.workspace.root().as_path().to_owned();
+    git(&root, &["init", "-q"]);
+    std::fs::write(root.join(".git/info/exclude"), "notes\n").unwrap();
+    std::fs::write(root.join("notes"), "mine\n").unwrap();
+    let (wrote, _) = run(&fixture, |root| std::fs::write(root.join("notes"), "gone\n").unwrap()).await;
+    assert_eq!((names(&fixture, &wrote), wrote.lost), (vec!["notes".to_owned()], vec![]));
+    undo(&fixture).await;
+    assert_eq!(std::fs::read_to_string(root.join("notes")).unwrap(), "mine\n");
+}
+
+#[tokio::test]
+async fn what_a_line_writes_where_undo_does_not_reach_is_named() {
+    let fixture = Fixture::new(&[(".gitignore", "out/\n"), ("a.txt", "a\n"), ("out/b", "b\n")]);
+    let root = fixture.workspace.root().as_path().to_owned();
+    let outside = fixture.folder.as_path().canonicalize().unwrap();
+    git(&root, &["init", "-q"]);
+    let line = format!(
+        "cp a.txt {0} && echo x > {0}/x && rm -r out && touch .git/config2 && cat {0}/y",
+        outside.display()
+    );
+    let (wrote, _) = run_line(&fixture, &line, |root| {
+        std::fs::write(outside.join("a.txt"), "a\n").unwrap();
+        std::fs::write(outside.join("x"), "x\n").unwrap();
+        std::fs::remove_dir_all(root.join("out")).unwrap();
+        std::fs::write(root.join(".git/config2"), "").unwrap();
+    })
+    .await;
+    let mut lost: Vec<(PathBuf, &str)> =
+        wrote.lost.iter().map(|(path, why)| (path.as_path().to_owned(), why.as_str())).collect();
+    lost.sort();
+    let expected = [
+        (outside.join("a.txt"), "it is outside the workspace"),
+        (root.join(".git/config2"), "version control keeps it for itself"),
+        (root.join("out"), "an ignore file names it"),
+        (outside.join("x"), "it is outside the workspace"),
+    ];
+    assert_eq!(lost, expected);
+    let (wrote, _) = run_line(&fixture, "git branch x", |root| {
+        std::fs::write(root.join(".git/refs/heads/x"), "0").unwrap();
+    })
+    .await;
+    assert_eq!(wrote.lost.len(), 1, "{:?}", wrote.lost);
+    assert_eq!(wrote.lost[0].0.as_path(), root.join(".git"));
+    let (wrote, _) = run_line(&fixture, &line, |_| {}).await;
+    assert_eq!(wrote.lost, [], "what is not written is not told");
+}
+
+#[tokio::test]
+async fn line_ends_of_windows_come_back() {
+    let text = "one\r\ntwo\r\n";
+    let fixture =
+        Fixture::new(&[("a.txt", text), ("b.dat", text), (".gitattributes", "*.txt text eol=crlf\n")]);
+    let root = fixture.workspace.root().as_path().to_owned();
+    git(&root, &["init", "-q"]);
+    git(&root, &["config", "core.autocrlf", "true"]);
+    git(&root, &["config", "core.safecrlf", "false"]);
+    age(&root);
+    git(&root, &["add", "."]);
+    let before = Aftermath::new(fixture.workspace.clone()).before("x");
+    assert!(!before.is_from_git("a.txt") && before.is_from_git("b.dat"));
+    let (wrote, processes) = run(&fixture, |root| {
+        std::fs::write(root.join("a.txt"), "new\n").unwrap();
+        std::fs::write(root.join("b.dat"), "new\n").unwrap();
+    })
+    .await;
+    assert_eq!((names(&fixture, &wrote), wrote.lost), (vec!["a.txt".to_owned(), "b.dat".to_owned()], vec![]));
+    undo(&fixture).await;
+    assert_eq!(std::fs::read_to_string(root.join("a.txt")).unwrap(), text);
+    assert_eq!(std::fs::read_to_string(root.join("b.dat")).unwrap(), text);
+    processes.end_all(std::time::Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_folder_that_was_moved_goes_back_whole() {
+    let fixture = Fixture::new(&[("sub/deep/a.txt", "a\n")]);
+    let root = fixture.workspace.root().as_path().to_owned();
+    later_than(&root.join("sub"));
+    run(&fixture, |root| std::fs::rename(root.join("sub"), root.join("Other")).unwrap()).await;
+    undo(&fixture).await;
+    assert_eq!(std::fs::read_to_string(root.join("sub/deep/a.txt")).unwrap(), "a\n");
+    assert!(!root.join("Other").exists());
 }
 
 /// Waits until a file made now is later than this one.

@@ -6,7 +6,8 @@
 //! component, which is written as the replacement of all its lines in v0 by all its lines in v2.
 //!
 //! A case is `clean` when all of its hunks are apart from every run, `adjacent` when none overlaps, and `overlapping`
-//! otherwise. Some changes cannot be written against v0 at all, since they speak of lines that only v1 has: a component
+//! otherwise. A case that would be clean, but of which another history gives the same texts, the same patch and another
+//! outcome, is one of `twins`: what is expected is what happened, and nobody can know it (`twins`). Some changes cannot be written against v0 at all, since they speak of lines that only v1 has: a component
 //! whose lines in v0 all stand unchanged and together in v1. So it is with an insertion of rows that v0 → v1 put at the same
 //! place: it cannot be told from the edit that was made already. They are left out, and what is expected is v1 with the
 //! other hunks made; with nothing left to write there is no patch.
@@ -15,19 +16,23 @@ use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
+use super::twins::{Hunk, Side, are_told_by_nobody};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
     Clean,
+    Twins,
     Adjacent,
     Overlapping,
 }
 
 impl Class {
-    pub(crate) const ALL: [Class; 3] = [Class::Clean, Class::Adjacent, Class::Overlapping];
+    pub(crate) const ALL: [Class; 4] = [Class::Clean, Class::Twins, Class::Adjacent, Class::Overlapping];
 
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Class::Clean => "clean",
+            Class::Twins => "twins",
             Class::Adjacent => "adjacent",
             Class::Overlapping => "overlapping",
         }
@@ -139,6 +144,7 @@ pub(crate) fn of(name: String, path: &str, texts: [&str; 3]) -> Option<Case> {
     let mut class = Class::Clean;
     let mut operations = String::new();
     let mut expected: Vec<&str> = Vec::new();
+    let mut hunks_written: Vec<Hunk<'_>> = Vec::new();
     let (mut done, mut left_out) = (0, 0);
     for component in components(&first, &second, v1.lines.len()) {
         let Component { hunks, runs, hull } = &component;
@@ -152,10 +158,15 @@ pub(crate) fn of(name: String, path: &str, texts: [&str; 3]) -> Option<Case> {
         let old = start0..(start0 + hull.len()).checked_add_signed(-inside_first)?;
         let start2 = hull.start.checked_add_signed(above_second)?;
         let rows = &v2.lines[start2..(start2 + hull.len()).checked_add_signed(inside_second)?];
+        let mut hunk = Hunk { old: old.clone(), at: hull.start, side: Side::Instead, rows };
         let operation = if hull.is_empty() && came_already(&first, hull.start, rows, &v1) {
             None
         } else if hull.is_empty() {
-            Some(insertion(&first, hull.start, &v1)?)
+            let (side, line) = insertion(&first, hull.start, &v1)?;
+            let at = if side == Side::Below { hull.start - 1 } else { hull.start };
+            hunk = Hunk { old: line..line + 1, at, side, rows };
+            let sign = if side == Side::Below { '>' } else { '<' };
+            Some(format!("PUT {sign}{}:\n", line + 1))
         } else if !runs.is_empty() && stands_together(&first[runs.clone()], &old) {
             None
         } else if rows.is_empty() {
@@ -167,6 +178,7 @@ pub(crate) fn of(name: String, path: &str, texts: [&str; 3]) -> Option<Case> {
             left_out += 1;
             continue;
         };
+        hunks_written.push(hunk);
         class = class.max(if !runs.is_empty() {
             Class::Overlapping
         } else if first.iter().any(|run| touch(&run.new, hull)) {
@@ -181,6 +193,9 @@ pub(crate) fn of(name: String, path: &str, texts: [&str; 3]) -> Option<Case> {
         done = hull.end;
     }
     expected.extend(&v1.lines[done..]);
+    if class == Class::Clean && are_told_by_nobody(&v0.lines, &v1.lines, &hunks_written) {
+        class = Class::Twins;
+    }
     Some(Case {
         name,
         path: path.to_owned(),
@@ -198,8 +213,8 @@ fn span(lines: &Range<usize>) -> String {
     if lines.len() == 1 { lines.end.to_string() } else { format!("{}..={}", lines.start + 1, lines.end) }
 }
 
-/// An insertion between lines of v1, by the neighbour that v0 has too.
-fn insertion(first: &[Run], at: usize, v1: &Text<'_>) -> Option<String> {
+/// An insertion between lines of v1, by the neighbour that v0 has too, and its line there.
+fn insertion(first: &[Run], at: usize, v1: &Text<'_>) -> Option<(Side, usize)> {
     // The line of v0 that a line of v1 is, unchanged.
     let old = |line: usize| {
         let above: isize = first.iter().filter(|run| run.new.end <= line).map(Run::growth).sum();
@@ -207,9 +222,9 @@ fn insertion(first: &[Run], at: usize, v1: &Text<'_>) -> Option<String> {
         (!changed && line < v1.lines.len()).then(|| line.checked_add_signed(-above)).flatten()
     };
     if let Some(above) = at.checked_sub(1).and_then(old) {
-        return Some(format!("PUT >{}:\n", above + 1));
+        return Some((Side::Below, above));
     }
-    old(at).map(|below| format!("PUT <{}:\n", below + 1))
+    old(at).map(|below| (Side::Above, below))
 }
 
 /// Whether the first change put the same rows at the same place: of an edit that does so once more nobody can tell that it
@@ -331,7 +346,7 @@ mod tests {
         let mut text = |count: usize| -> Vec<String> {
             (0..1 + random.below(count)).map(|_| format!("{}\n", random.below(7))).collect()
         };
-        let mut counts = [0; 3];
+        let mut counts = [0; 4];
         for _ in 0..5_000 {
             let [v0, v1, v2] = [text(9), text(9), text(9)].map(|lines| lines.concat());
             let Some(case) = of("x".into(), "f", [&v0, &v1, &v2]) else { continue };

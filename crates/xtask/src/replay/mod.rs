@@ -12,6 +12,7 @@ mod random;
 mod report;
 pub(crate) mod side_by_side;
 mod synthetic;
+mod twins;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

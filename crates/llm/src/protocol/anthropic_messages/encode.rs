@@ -3,26 +3,25 @@
 use serde_json::{Map, Value, json};
 
 use super::API;
-use crate::endpoint::{Auth, Effort, Endpoint};
+use crate::endpoint::{Auth, Endpoint};
 use crate::message::{AssistantMessage, Content, Message, ToolResultMessage};
 use crate::model::{Request, ToolDefinition};
 use crate::options::{CacheRetention, ThinkingLevel, ToolChoice};
+use crate::protocol::claude::Asked;
 use crate::protocol::ids::{Ids, Rule};
+use crate::protocol::tools::{Subset, schema, sent_name};
 use crate::protocol::{
-    EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_choice, is_own, limits, visible,
+    BEGINNING, EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_choice, is_own,
+    limits, visible,
 };
 use crate::transcript;
 
 /// The version of the protocol that is spoken.
 const VERSION: &str = "2023-06-01";
 /// The ids that Anthropic takes.
-const IDS: Rule = Rule { longest: 64 };
+const IDS: Rule = Rule::up_to(64);
 /// Asked for where nothing is known; the protocol demands a number.
 const MAX_TOKENS: u64 = 8192;
-/// The least budget for thinking that is taken.
-const LEAST_BUDGET: u64 = 1024;
-/// What is left for the answer beside the budget for thinking.
-const ANSWER: u64 = 1024;
 
 /// The request for this endpoint. Results of one batch, and what the person says after them, are one message of
 /// the user; thinking goes back, signed, to the model it came from only.
@@ -33,12 +32,9 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     let mut max_tokens = limits::max_output(endpoint, request).unwrap_or(MAX_TOKENS);
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(endpoint.model));
-    let thinking = thinking(endpoint, request, &transcript);
+    let thinking = Asked::new(endpoint, API, request, &transcript);
     if let Some(thinking) = &thinking {
-        if let Some(budget) = thinking.budget {
-            let most = endpoint.max_output.unwrap_or(u64::MAX);
-            max_tokens = max_tokens.max(budget.saturating_add(ANSWER)).min(most.max(LEAST_BUDGET + ANSWER));
-        }
+        max_tokens = thinking.max_tokens(endpoint, max_tokens);
         body.extend(thinking.fields(max_tokens));
     }
     body.insert("max_tokens".to_owned(), json!(max_tokens));
@@ -64,7 +60,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
             ToolChoice::Auto => None,
             ToolChoice::Any => Some(json!({ "type": "any" })),
             ToolChoice::None => Some(json!({ "type": "none" })),
-            ToolChoice::Tool(name) => Some(json!({ "type": "tool", "name": name })),
+            ToolChoice::Tool(name) => Some(json!({ "type": "tool", "name": sent_name(name) })),
         };
         body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
     }
@@ -79,68 +75,8 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     if !http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("anthropic-version")) {
         http.headers.push(("anthropic-version".to_owned(), VERSION.to_owned()));
     }
-    http.thinking =
-        thinking.map(|it| (it.level, it.word.clone().unwrap_or_else(|| it.budget.unwrap_or(0).to_string())));
+    http.thinking = thinking.map(|it| (it.level, it.shown()));
     Ok(http)
-}
-
-/// How hard to think, as this protocol says it.
-struct Asked {
-    level: ThinkingLevel,
-    /// The word of a model that measures for itself.
-    word: Option<String>,
-    /// The budget of a model that is given one; 0 for none.
-    budget: Option<u64>,
-}
-
-impl Asked {
-    fn fields(&self, max_tokens: u64) -> Vec<(String, Value)> {
-        let field = |name: &str, value| (name.to_owned(), value);
-        match (&self.word, self.budget) {
-            _ if self.level == ThinkingLevel::Off => vec![field("thinking", json!({ "type": "disabled" }))],
-            (Some(word), _) => vec![
-                field("thinking", json!({ "type": "adaptive", "display": "summarized" })),
-                field("output_config", json!({ "effort": word })),
-            ],
-            (None, budget) => {
-                let most = max_tokens.saturating_sub(ANSWER);
-                let budget = budget.unwrap_or(LEAST_BUDGET).clamp(LEAST_BUDGET, most.max(LEAST_BUDGET));
-                vec![field("thinking", json!({ "type": "enabled", "budget_tokens": budget }))]
-            }
-        }
-    }
-}
-
-fn thinking(endpoint: &Endpoint, request: &Request, transcript: &[Message]) -> Option<Asked> {
-    let (level, effort) = endpoint.effort(request)?;
-    let forced = matches!(request.tool_choice, ToolChoice::Any | ToolChoice::Tool(_));
-    let asked = match effort {
-        Effort::Word(word) => Asked { level, word: Some(word.clone()), budget: None },
-        Effort::Budget(0) => Asked { level: ThinkingLevel::Off, word: None, budget: None },
-        Effort::Budget(budget) => Asked { level, word: None, budget: Some(*budget) },
-    };
-    // While a budget is given, a turn in progress must begin with thinking that this model signed, and no tool
-    // may be forced; another model's turn is ended without it.
-    if asked.budget.is_some() && (forced || turn_lacks_thinking(endpoint, transcript)) {
-        return Some(Asked { level: ThinkingLevel::Off, word: None, budget: None });
-    }
-    Some(asked)
-}
-
-/// Whether the answer whose tool calls are being worked out holds no thinking that can be sent back.
-fn turn_lacks_thinking(endpoint: &Endpoint, transcript: &[Message]) -> bool {
-    if !matches!(transcript.last(), Some(Message::ToolResult(_))) {
-        return false;
-    }
-    let answer = transcript.iter().rev().find_map(|message| match message {
-        Message::Assistant(message) => Some(message),
-        _ => None,
-    });
-    answer.is_some_and(|message| {
-        let signed =
-            |content: &Content| matches!(content, Content::Thinking { thinking_signature: Some(_), .. });
-        !is_own(endpoint, API, message) || !message.content.iter().any(signed)
-    })
 }
 
 fn cache_control(endpoint: &Endpoint, request: &Request) -> Option<Value> {
@@ -163,16 +99,9 @@ fn mark(block: &mut Value, cache: &Option<Value>) {
     }
 }
 
-/// Other keywords at the root of a schema are refused.
 fn tool(tool: &ToolDefinition) -> Value {
-    let mut schema = Map::new();
-    schema.insert("type".to_owned(), json!("object"));
-    for keyword in ["properties", "required", "additionalProperties", "$defs", "definitions"] {
-        if let Some(value) = tool.parameters.get(keyword) {
-            schema.insert(keyword.to_owned(), value.clone());
-        }
-    }
-    json!({ "name": tool.name, "description": tool.description, "input_schema": schema })
+    let schema = schema(&tool.parameters, Subset::Claude);
+    json!({ "name": sent_name(&tool.name), "description": tool.description, "input_schema": schema })
 }
 
 fn messages(endpoint: &Endpoint, transcript: &[Message]) -> Vec<Value> {
@@ -194,6 +123,9 @@ fn messages(endpoint: &Endpoint, transcript: &[Message]) -> Vec<Value> {
         }
         if blocks.is_empty() {
             continue;
+        }
+        if out.is_empty() && role == "assistant" {
+            out.push(json!({ "role": "user", "content": [{ "type": "text", "text": BEGINNING }] }));
         }
         match out.last_mut() {
             Some(last) if last["role"] == role => {
@@ -235,7 +167,7 @@ fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids) -> 
         Content::ToolCall(call) => Some(json!({
             "type": "tool_use",
             "id": ids.call(&call.id),
-            "name": call.name,
+            "name": sent_name(&call.name),
             "input": call.arguments,
         })),
         _ => None,

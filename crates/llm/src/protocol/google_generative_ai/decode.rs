@@ -10,7 +10,7 @@ use crate::protocol::{Data, Decoder, error_text, non_empty};
 use crate::stream::StreamEvent;
 
 /// Decodes one response.
-pub(super) struct GenerateDecoder {
+pub(in crate::protocol) struct GenerateDecoder {
     sse: SseDecoder,
     blocks: Blocks,
     open: Option<Open>,

@@ -4,41 +4,54 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use super::API;
-use crate::endpoint::{Auth, Effort, Endpoint};
+use crate::endpoint::{Effort, Endpoint};
 use crate::message::{AssistantMessage, Content, Message, ToolResultMessage};
 use crate::model::Request;
 use crate::options::{ThinkingLevel, ToolChoice};
 use crate::protocol::ids::{Ids, Rule};
+use crate::protocol::tools::{Subset, schema, sent_name};
 use crate::protocol::{
-    EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_choice, is_own, limits,
+    BEGINNING, EncodeError, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_choice, is_own, limits,
     result_text, visible,
 };
 use crate::transcript;
 
 /// The ids that Google takes.
-const IDS: Rule = Rule { longest: 64 };
+const IDS: Rule = Rule::up_to(64);
 /// Goes with a call that this model did not make, in place of the signature that it demands.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// The request for this endpoint. What the model signed goes back with its signature; calls of other models go without one where
+/// In what the places differ where Gemini is served.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::protocol) struct Place {
+    /// The protocol's name.
+    pub api: &'static str,
+    /// Whether calls and results have ids; without, they go together by their order.
+    pub ids: bool,
+}
+
+/// The body of a request and what it says of thinking. What the model signed goes back with its signature; calls of other models go without one where
 /// that is allowed, else with the word that says so.
-pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
+pub(in crate::protocol) fn body(
+    place: Place,
+    endpoint: &Endpoint,
+    request: &Request,
+) -> Result<(Value, Option<(ThinkingLevel, String)>), EncodeError> {
     check_choice(request)?;
     let mut body = Map::new();
     if !request.system.trim().is_empty() {
         body.insert("systemInstruction".to_owned(), json!({ "parts": [{ "text": request.system }] }));
     }
-    body.insert("contents".to_owned(), Value::Array(contents(endpoint, request)));
+    body.insert("contents".to_owned(), Value::Array(contents(place, endpoint, request)));
     if !request.tools.is_empty() {
         let declarations: Vec<Value> = request
             .tools
             .iter()
             .map(|tool| {
                 json!({
-                    "name": tool.name,
+                    "name": sent_name(&tool.name),
                     "description": tool.description,
-                    "parametersJsonSchema": tool.parameters,
+                    "parametersJsonSchema": schema(&tool.parameters, Subset::Google),
                 })
             })
             .collect();
@@ -47,7 +60,9 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
             ToolChoice::Auto => None,
             ToolChoice::Any => Some(json!({ "mode": "ANY" })),
             ToolChoice::None => Some(json!({ "mode": "NONE" })),
-            ToolChoice::Tool(name) => Some(json!({ "mode": "ANY", "allowedFunctionNames": [name] })),
+            ToolChoice::Tool(name) => {
+                Some(json!({ "mode": "ANY", "allowedFunctionNames": [sent_name(name)] }))
+            }
         };
         if let Some(choice) = choice {
             body.insert("toolConfig".to_owned(), json!({ "functionCallingConfig": choice }));
@@ -74,13 +89,10 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     if !config.is_empty() {
         body.insert("generationConfig".to_owned(), Value::Object(config));
     }
-    let path = format!("models/{}:streamGenerateContent?alt=sse", endpoint.model);
-    let http =
-        HttpRequest::new(endpoint, request, &path, Auth::header("x-goog-api-key"), Value::Object(body));
-    Ok(HttpRequest { thinking, ..http })
+    Ok((Value::Object(body), thinking))
 }
 
-fn contents(endpoint: &Endpoint, request: &Request) -> Vec<Value> {
+fn contents(place: Place, endpoint: &Endpoint, request: &Request) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
     let mut ids = Ids::new(IDS);
     let mut names: HashMap<String, String> = HashMap::new();
@@ -103,14 +115,18 @@ fn contents(endpoint: &Endpoint, request: &Request) -> Vec<Value> {
                 for call in message.tool_calls() {
                     names.insert(call.id.clone(), call.name.clone());
                 }
-                let parts = assistant(endpoint, &message, &mut ids);
+                let parts = assistant(place, endpoint, &message, &mut ids);
                 if !parts.is_empty() {
+                    if out.is_empty() {
+                        out.push(json!({ "role": "user", "parts": [{ "text": BEGINNING }] }));
+                    }
                     out.push(json!({ "role": "model", "parts": parts }));
                 }
             }
             Message::ToolResult(result) => {
                 let name = names.get(&result.tool_call_id).unwrap_or(&result.tool_name);
-                let response = tool_result(endpoint, &result, name, &mut ids, &mut pictures);
+                let ids = place.ids.then_some(&mut ids);
+                let response = tool_result(endpoint, &result, name, ids, &mut pictures);
                 // All results of a batch are one content.
                 match out.last_mut() {
                     Some(last) if after_result => {
@@ -144,8 +160,8 @@ fn part(piece: Piece<'_>) -> Value {
     }
 }
 
-fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids) -> Vec<Value> {
-    let own = is_own(endpoint, API, message);
+fn assistant(place: Place, endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids) -> Vec<Value> {
+    let own = is_own(endpoint, place.api, message);
     // Models that are told a level by its word demand a signature on the first call of an answer.
     let demands = endpoint.thinking.0.values().any(|effort| matches!(effort, Effort::Word(_)));
     let mut first_call = true;
@@ -161,8 +177,10 @@ fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids) -> 
                 (json!({ "text": thinking, "thought": true }), thinking_signature.as_deref())
             }
             Content::ToolCall(call) => {
-                let mut function = json!({ "name": call.name, "args": call.arguments });
-                function["id"] = json!(ids.call(&call.id));
+                let mut function = json!({ "name": sent_name(&call.name), "args": call.arguments });
+                if place.ids {
+                    function["id"] = json!(ids.call(&call.id));
+                }
                 let lacks = demands && first_call && !own;
                 first_call = false;
                 let signature = call.thought_signature.as_deref().filter(|_| own);
@@ -182,15 +200,17 @@ fn tool_result(
     endpoint: &Endpoint,
     result: &ToolResultMessage,
     name: &str,
-    ids: &mut Ids,
+    ids: Option<&mut Ids>,
     pictures: &mut Vec<Value>,
 ) -> Value {
     let pieces = visible(endpoint, &result.content, TOOL_IMAGE_OMITTED);
     pictures.extend(pieces.iter().filter(|it| matches!(it, Piece::Image { .. })).map(|it| part(*it)));
     let field = if result.is_error { "error" } else { "output" };
-    json!({ "functionResponse": {
-        "id": ids.result(&result.tool_call_id),
-        "name": name,
-        "response": { field: result_text(&pieces) },
-    } })
+    let mut response = Map::new();
+    if let Some(ids) = ids {
+        response.insert("id".to_owned(), json!(ids.result(&result.tool_call_id)));
+    }
+    response.insert("name".to_owned(), json!(sent_name(name)));
+    response.insert("response".to_owned(), json!({ field: result_text(&pieces) }));
+    json!({ "functionResponse": response })
 }

@@ -1,9 +1,9 @@
 //! Google's generative language API (`POST /models/MODEL:streamGenerateContent`), as Gemini is served by it.
 
-mod decode;
-mod encode;
+pub(super) mod decode;
+pub(super) mod encode;
 
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Auth, Endpoint};
 use crate::message::AssistantMessage;
 use crate::model::Request;
 use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
@@ -21,7 +21,10 @@ impl Protocol for GoogleGenerativeAi {
     }
 
     fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
-        encode::encode(endpoint, request)
+        let (body, thinking) = encode::body(encode::Place { api: API, ids: true }, endpoint, request)?;
+        let path = format!("models/{}:streamGenerateContent?alt=sse", endpoint.model);
+        let http = HttpRequest::new(endpoint, request, &path, Auth::header("x-goog-api-key"), body);
+        Ok(HttpRequest { thinking, ..http })
     }
 
     fn decoder(&self, _: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {

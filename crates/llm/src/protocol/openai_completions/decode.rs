@@ -7,10 +7,12 @@
 
 use serde_json::Value;
 
+use super::details::Details;
 use super::encode::REASONING_FIELDS;
 use crate::endpoint::Compat;
 use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
+use crate::protocol::calls::Calls;
 use crate::protocol::sse::{SseDecoder, SseEvent};
 use crate::protocol::{Data, Decoder, error_text, non_empty};
 use crate::stream::StreamEvent;
@@ -20,19 +22,13 @@ pub(super) struct CompletionsDecoder {
     sse: SseDecoder,
     blocks: Blocks,
     text: Option<usize>,
-    thinking: Option<(usize, &'static str)>,
-    calls: Vec<Call>,
+    thinking: Option<usize>,
+    /// What goes back as it came beside or in the place of the text of thinking.
+    details: Details,
+    calls: Calls,
     finish: Option<Result<StopReason, String>>,
     needs_finish_reason: bool,
     chunks: usize,
-}
-
-struct Call {
-    /// The content index.
-    index: usize,
-    /// The index the provider gave, if any.
-    number: Option<u64>,
-    id: String,
 }
 
 impl CompletionsDecoder {
@@ -43,7 +39,8 @@ impl CompletionsDecoder {
             blocks: Blocks::new(empty),
             text: None,
             thinking: None,
-            calls: Vec::new(),
+            details: Details::default(),
+            calls: Calls::default(),
             finish: None,
             needs_finish_reason: compat.finish_reason,
             chunks: 0,
@@ -93,12 +90,17 @@ impl CompletionsDecoder {
         // Some servers repeat the same reasoning in two fields, so the first that has any is taken.
         let reasoning = REASONING_FIELDS.iter().find_map(|field| Some((*field, non_empty(&delta[*field])?)));
         if let Some((field, piece)) = reasoning {
-            let (index, _) = *self.thinking.get_or_insert_with(|| {
-                let index = self.blocks.begin_thinking(false);
-                self.blocks.sign(index, field, false);
-                (index, field)
-            });
-            self.blocks.push(index, piece);
+            self.think(field, piece);
+        }
+        let details = delta["reasoning_details"].as_array().into_iter().flatten();
+        for detail in details.filter(|detail| detail.is_object()) {
+            // The text stands in the other fields as well, where a server has them.
+            let piece = match reasoning {
+                None => ["text", "summary"].iter().find_map(|field| non_empty(&detail[*field])),
+                Some(_) => None,
+            };
+            self.think("reasoning", piece.unwrap_or_default());
+            self.details.take(detail);
         }
         for field in ["content", "refusal"] {
             if let Some(piece) = non_empty(&delta[field]) {
@@ -114,46 +116,25 @@ impl CompletionsDecoder {
         }
     }
 
+    fn think(&mut self, field: &str, piece: &str) {
+        let index = *self.thinking.get_or_insert_with(|| {
+            let index = self.blocks.begin_thinking(false);
+            self.blocks.sign(index, field, false);
+            index
+        });
+        self.blocks.push(index, piece);
+    }
+
     fn call(&mut self, number: Option<u64>, call: &Value, function: &Value) {
         let id = non_empty(&call["id"]).unwrap_or_default();
         let name = non_empty(&function["name"]).unwrap_or_default();
-        let slot = match self.find_call(number, id, name) {
-            Some(slot) => slot,
-            None => {
-                let index = self.blocks.begin_call(id, name);
-                self.calls.push(Call { index, number, id: id.to_owned() });
-                self.calls.len() - 1
-            }
-        };
-        let slot = &mut self.calls[slot];
-        if slot.id.is_empty() {
-            id.clone_into(&mut slot.id);
-        }
-        self.blocks.name_call(slot.index, id, name);
-        match &function["arguments"] {
-            Value::String(text) => self.blocks.push(slot.index, text),
-            // Some servers send the arguments as an object.
-            whole @ Value::Object(_) => self.blocks.push(slot.index, &whole.to_string()),
-            _ => {}
-        }
-    }
-
-    /// The call that a piece belongs to: by index, else by id, else the newest. Some servers give every call the
-    /// index 0; a new id together with a name is a new call.
-    fn find_call(&self, number: Option<u64>, id: &str, name: &str) -> Option<usize> {
-        let is_new = |call: &Call| !id.is_empty() && !name.is_empty() && !call.id.is_empty() && call.id != id;
-        match number {
-            Some(number) => {
-                let found = self.calls.iter().rposition(|call| call.number == Some(number))?;
-                (!is_new(&self.calls[found])).then_some(found)
-            }
-            None if !id.is_empty() => self.calls.iter().rposition(|call| call.id == id),
-            None if !name.is_empty() => None,
-            None => self.calls.len().checked_sub(1),
-        }
+        self.calls.piece(&mut self.blocks, number, id, name, &function["arguments"]);
     }
 
     fn end(&mut self, failure: Option<(ErrorKind, String)>) {
+        if let (Some(index), Some(signature)) = (self.thinking, self.details.signature()) {
+            self.blocks.sign(index, &signature, false);
+        }
         let end = match (failure, self.finish.take()) {
             (Some(failure), _) => Err(failure),
             (None, Some(Ok(reason))) => Ok(reason),

@@ -3,11 +3,13 @@
 use serde_json::{Map, Value, json};
 
 use super::API;
+use super::details::Details;
 use crate::endpoint::{Auth, Effort, Endpoint, MaxTokensField};
 use crate::message::{AssistantMessage, Content, Message, ToolResultMessage};
 use crate::model::Request;
 use crate::options::{CacheRetention, ToolChoice};
 use crate::protocol::ids::{Ids, Rule};
+use crate::protocol::tools::{Subset, schema, sent_name};
 use crate::protocol::{
     EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_choice, is_own, limits,
     result_text, visible,
@@ -18,7 +20,7 @@ use crate::transcript;
 pub(super) const REASONING_FIELDS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
 
 /// The ids that OpenAI takes.
-const IDS: Rule = Rule { longest: 40 };
+const IDS: Rule = Rule::up_to(40);
 
 /// The longest key of its cache that OpenAI takes.
 const CACHE_KEY: usize = 64;
@@ -61,9 +63,9 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
             json!({
                 "type": "function",
                 "function": {
-                    "name": tool.name,
+                    "name": sent_name(&tool.name),
                     "description": tool.description,
-                    "parameters": tool.parameters,
+                    "parameters": schema(&tool.parameters, Subset::Common),
                 },
             })
         });
@@ -72,7 +74,9 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
             ToolChoice::Auto => None,
             ToolChoice::Any => Some(json!("required")),
             ToolChoice::None => Some(json!("none")),
-            ToolChoice::Tool(name) => Some(json!({ "type": "function", "function": { "name": name } })),
+            ToolChoice::Tool(name) => {
+                Some(json!({ "type": "function", "function": { "name": sent_name(name) } }))
+            }
         };
         body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
     }
@@ -99,7 +103,10 @@ fn messages(endpoint: &Endpoint, request: &Request) -> Vec<Value> {
         }
         match message {
             Message::User(user) => {
-                out.push(json!({ "role": "user", "content": parts(endpoint, &user.content) }))
+                let content = parts(endpoint, &user.content);
+                if content.as_str() != Some("") {
+                    out.push(json!({ "role": "user", "content": content }));
+                }
             }
             Message::Assistant(message) => out.extend(assistant(endpoint, &message, &mut ids)),
             Message::ToolResult(result) => out.push(tool_result(endpoint, &result, &mut ids, &mut pictures)),
@@ -161,7 +168,7 @@ fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids) -> 
             json!({
                 "id": ids.call(&call.id),
                 "type": "function",
-                "function": { "name": call.name, "arguments": arguments },
+                "function": { "name": sent_name(&call.name), "arguments": arguments },
             })
         })
         .collect();
@@ -173,12 +180,14 @@ fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids) -> 
     let null = text.is_empty() && !endpoint.compat.non_null_assistant_content;
     out.insert("content".to_owned(), if null { Value::Null } else { json!(text) });
     for content in &message.content {
-        if let Content::Thinking { thinking, thinking_signature: Some(field), .. } = content
+        if let Content::Thinking { thinking, thinking_signature: Some(signature), .. } = content
             && own
-            && !thinking.is_empty()
-            && REASONING_FIELDS.contains(&field.as_str())
         {
-            out.insert(field.clone(), json!(thinking));
+            if let Some(details) = Details::kept(signature) {
+                out.insert("reasoning_details".to_owned(), details);
+            } else if !thinking.is_empty() && REASONING_FIELDS.contains(&signature.as_str()) {
+                out.insert(signature.clone(), json!(thinking));
+            }
         }
     }
     if !calls.is_empty() {

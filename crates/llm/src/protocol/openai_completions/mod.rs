@@ -2,6 +2,7 @@
 //! llama.cpp, Ollama, LM Studio, vLLM and many hosts. Servers' oddities are fields of [`crate::Compat`].
 
 mod decode;
+mod details;
 mod encode;
 
 use crate::endpoint::Endpoint;

@@ -13,12 +13,22 @@ use crate::protocol::{Data, Decoder, error_text, non_empty};
 use crate::stream::StreamEvent;
 
 /// Decodes one response.
-pub(super) struct ResponsesDecoder {
+pub(in crate::protocol) struct ResponsesDecoder {
     sse: SseDecoder,
     blocks: Blocks,
     /// Content indices of items that are not done, by the provider's.
     items: HashMap<u64, Item>,
+    /// Whether encrypted reasoning may come with the end of the response only.
+    late: bool,
+    /// Reasoning that is done and waits for that.
+    waiting: Vec<Waiting>,
     any: bool,
+}
+
+struct Waiting {
+    index: usize,
+    item: Value,
+    text: String,
 }
 
 #[derive(Clone, Copy)]
@@ -36,8 +46,15 @@ impl ResponsesDecoder {
             sse: SseDecoder::default(),
             blocks: Blocks::new(empty),
             items: HashMap::new(),
+            late: false,
+            waiting: Vec::new(),
             any: false,
         }
+    }
+
+    /// For servers that tell encrypted reasoning when the response ends: reasoning without it stays open until then.
+    pub fn with_late_reasoning(self) -> ResponsesDecoder {
+        ResponsesDecoder { late: true, ..self }
     }
 
     fn event(&mut self, event: &SseEvent) {
@@ -133,8 +150,12 @@ impl ResponsesDecoder {
                 let text =
                     if summary.is_empty() { texts(&item["content"], &["text"], "\n\n") } else { summary };
                 let Item { index, .. } = self.item(number, |blocks| blocks.begin_thinking(false));
-                self.blocks.sign(index, &item.to_string(), false);
-                self.blocks.end_block(index, Some(&text));
+                if self.late && non_empty(&item["encrypted_content"]).is_none() {
+                    self.waiting.push(Waiting { index, item: item.clone(), text });
+                } else {
+                    self.blocks.sign(index, &item.to_string(), false);
+                    self.blocks.end_block(index, Some(&text));
+                }
             }
             "function_call" => {
                 self.added(number, item);
@@ -154,7 +175,7 @@ impl ResponsesDecoder {
     fn failed(&mut self, error: &Value) {
         let code = non_empty(&error["code"]).unwrap_or_default();
         let kind = match code {
-            "rate_limit_exceeded" => ErrorKind::RateLimit,
+            "rate_limit_exceeded" | "too_many_requests" => ErrorKind::RateLimit,
             "context_length_exceeded" => ErrorKind::ContextOverflow,
             _ => ErrorKind::Provider,
         };
@@ -180,6 +201,16 @@ impl ResponsesDecoder {
                 total_tokens: 0,
             }
             .summed();
+        }
+        for Waiting { index, mut item, text } in std::mem::take(&mut self.waiting) {
+            let mut output = response["output"].as_array().into_iter().flatten();
+            let same = output.find(|it| it["id"] == item["id"]);
+            // What is not encrypted cannot go back, since nothing is stored.
+            if let Some(encrypted) = same.and_then(|it| non_empty(&it["encrypted_content"])) {
+                item["encrypted_content"] = Value::from(encrypted);
+                self.blocks.sign(index, &item.to_string(), false);
+            }
+            self.blocks.end_block(index, Some(&text));
         }
         let status = non_empty(&response["status"]).unwrap_or("completed");
         let reason = non_empty(&response["incomplete_details"]["reason"]);

@@ -2,42 +2,46 @@
 
 use serde_json::{Map, Value, json};
 
-use super::API;
-use crate::endpoint::{Auth, Effort, Endpoint};
+use crate::endpoint::{Effort, Endpoint};
 use crate::message::{AssistantMessage, Content, Message, ToolResultMessage};
 use crate::model::Request;
 use crate::options::{CacheRetention, ThinkingLevel, ToolChoice};
 use crate::protocol::ids::{Ids, Rule};
+use crate::protocol::tools::{Subset, schema, sent_name};
 use crate::protocol::{
-    EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_choice, is_own, limits,
-    result_text, visible,
+    EncodeError, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_choice, is_own, limits, result_text, visible,
 };
 use crate::transcript;
 
 /// The ids that OpenAI takes.
-const IDS: Rule = Rule { longest: 64 };
+const IDS: Rule = Rule::up_to(64);
 /// The longest key of its cache that OpenAI takes.
 const CACHE_KEY: usize = 64;
 /// The least output that can be asked for.
 const LEAST_OUTPUT: u64 = 16;
 
-/// The request for this endpoint. Reasoning goes back, encrypted, to the model it came from only, and with it the ids of the
+/// The body of a request by the protocol `api` for what the server calls `model`, and what it says of thinking. Reasoning goes back, encrypted, to the model it came from only, and with it the ids of the
 /// items that followed it.
-pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
+pub(in crate::protocol) fn body(
+    api: &str,
+    model: &str,
+    endpoint: &Endpoint,
+    request: &Request,
+) -> Result<(Value, Option<(ThinkingLevel, String)>), EncodeError> {
     check_choice(request)?;
     let mut body = Map::new();
-    body.insert("model".to_owned(), json!(endpoint.model));
+    body.insert("model".to_owned(), json!(model));
     if !request.system.is_empty() {
         body.insert("instructions".to_owned(), json!(request.system));
     }
-    body.insert("input".to_owned(), Value::Array(input(endpoint, request)));
+    body.insert("input".to_owned(), Value::Array(input(api, endpoint, request)));
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|tool| {
             json!({
                 "type": "function",
-                "name": tool.name,
+                "name": sent_name(&tool.name),
                 "description": tool.description,
-                "parameters": tool.parameters,
+                "parameters": schema(&tool.parameters, Subset::Common),
                 "strict": false,
             })
         });
@@ -46,7 +50,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
             ToolChoice::Auto => None,
             ToolChoice::Any => Some(json!("required")),
             ToolChoice::None => Some(json!("none")),
-            ToolChoice::Tool(name) => Some(json!({ "type": "function", "name": name })),
+            ToolChoice::Tool(name) => Some(json!({ "type": "function", "name": sent_name(name) })),
         };
         body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
     }
@@ -79,11 +83,10 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     }
     body.insert("store".to_owned(), json!(false));
     body.insert("stream".to_owned(), json!(true));
-    let http = HttpRequest::new(endpoint, request, "responses", Auth::bearer(), Value::Object(body));
-    Ok(HttpRequest { thinking, ..http })
+    Ok((Value::Object(body), thinking))
 }
 
-fn input(endpoint: &Endpoint, request: &Request) -> Vec<Value> {
+fn input(api: &str, endpoint: &Endpoint, request: &Request) -> Vec<Value> {
     let mut out = Vec::new();
     let mut ids = Ids::new(IDS);
     for message in transcript::repair(&request.messages) {
@@ -95,7 +98,7 @@ fn input(endpoint: &Endpoint, request: &Request) -> Vec<Value> {
                     out.push(json!({ "role": "user", "content": content }));
                 }
             }
-            Message::Assistant(message) => assistant(endpoint, &message, &mut ids, &mut out),
+            Message::Assistant(message) => assistant(api, endpoint, &message, &mut ids, &mut out),
             Message::ToolResult(result) => out.push(tool_result(endpoint, &result, &mut ids)),
         }
     }
@@ -113,8 +116,20 @@ fn part(piece: Piece<'_>) -> Value {
     }
 }
 
-fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids, out: &mut Vec<Value>) {
-    let own = is_own(endpoint, API, message);
+fn assistant(
+    api: &str,
+    endpoint: &Endpoint,
+    message: &AssistantMessage,
+    ids: &mut Ids,
+    out: &mut Vec<Value>,
+) {
+    let own = is_own(endpoint, api, message);
+    // An item that followed reasoning is refused under its id without it.
+    let whole = own
+        && message.content.iter().all(|content| match content {
+            Content::Thinking { thinking_signature, .. } => thinking_signature.is_some(),
+            _ => true,
+        });
     for content in &message.content {
         match content {
             Content::Thinking { thinking_signature: Some(item), .. } if own => {
@@ -130,7 +145,7 @@ fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids, out
                     "status": "completed",
                     "content": [{ "type": "output_text", "text": text, "annotations": [] }],
                 });
-                let signature = text_signature.as_deref().filter(|_| own);
+                let signature = text_signature.as_deref().filter(|_| whole);
                 let signature = signature.and_then(|it| serde_json::from_str::<Value>(it).ok());
                 for field in ["id", "phase"] {
                     if let Some(value) = signature.as_ref().and_then(|it| it[field].as_str()) {
@@ -144,10 +159,10 @@ fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids, out
                 let mut item = json!({
                     "type": "function_call",
                     "call_id": ids.call_as(&call.id, call_id),
-                    "name": call.name,
+                    "name": sent_name(&call.name),
                     "arguments": Value::Object(call.arguments.clone()).to_string(),
                 });
-                if own && item_id.starts_with("fc_") {
+                if whole && item_id.starts_with("fc_") {
                     item["id"] = json!(item_id);
                 }
                 out.push(item);

@@ -1,12 +1,12 @@
 //! OpenAI's responses (`POST /responses`, streamed), without anything stored at the provider: reasoning comes encrypted
 //! and goes back with the transcript.
 
-mod decode;
-mod encode;
+pub(super) mod decode;
+pub(super) mod encode;
 
 use serde_json::{Value, json};
 
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Auth, Endpoint};
 use crate::message::AssistantMessage;
 use crate::model::Request;
 use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
@@ -24,7 +24,9 @@ impl Protocol for OpenAiResponses {
     }
 
     fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
-        encode::encode(endpoint, request)
+        let (body, thinking) = encode::body(API, &endpoint.model, endpoint, request)?;
+        let http = HttpRequest::new(endpoint, request, "responses", Auth::bearer(), body);
+        Ok(HttpRequest { thinking, ..http })
     }
 
     fn decoder(&self, _: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {

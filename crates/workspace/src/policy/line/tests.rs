@@ -77,6 +77,151 @@ fn rules_about_every_command_of_a_line() {
 }
 
 #[test]
+fn a_redirection_is_judged_as_a_path() {
+    let fixture = Fixture::new(&[]);
+    let lines =
+        ["allow exec ls", "allow exec cd", "deny write *.lock", "deny write src/**", "allow write out/**"];
+    let strict = policy(&fixture, |it| (it.mode, it.rules) = (Mode::Strict, rules(&lines)));
+    for line in [
+        "ls > src/m.rs",
+        "cd nowhere; ls > src/m.rs",
+        "ls > x.lock",
+        "ls > out/x.lock",
+        "ls > ../outside.txt",
+        "ls >> ~/.bashrc",
+        "ls > .env",
+        "ls > id_rsa",
+        "ls &> .npmrc",
+        "{ ls; } >| .git/config2",
+        "ls 2> .git/hooks/pre-commit",
+        "ls {fd}> .git/config2",
+        "ls < .env",
+        "ls > plain.txt",
+        "ls > out/a; ls > \"$X\"",
+        "ls > out/*",
+        "for f in out/a src/m.rs; do ls > $f; done",
+    ] {
+        check(&strict, &fixture, line, Decision::Deny);
+    }
+    for line in ["ls > /dev/null 2>&1", "ls > out/a", "ls < src/m.rs", "ls 2>/dev/stderr"] {
+        check(&strict, &fixture, line, Decision::Allow);
+    }
+    let prompt = policy(&fixture, |it| it.rules = rules(&lines));
+    for line in ["ls > plain.txt", "ls > .env", "ls > /tmp/x", "ls > \"$X\"", "ls < .git/config"] {
+        check(&prompt, &fixture, line, Decision::Ask);
+    }
+    for line in ["ls > .git/config", "ls >> ~/.bashrc", "cat x > src/m.rs"] {
+        check(&prompt, &fixture, line, Decision::Deny);
+    }
+}
+
+#[test]
+fn what_a_command_is_told_to_write_is_judged_as_a_path() {
+    let fixture = Fixture::new(&[]);
+    let programs = ["cp", "mv", "tee", "sed", "install", "ln", "dd", "cat", "cd"];
+    let mut lines: Vec<String> = programs.iter().map(|it| format!("allow exec {it}")).collect();
+    lines.extend(["deny write *.lock", "deny write src/**", "ask write notes/**"].map(str::to_owned));
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let policy = policy(&fixture, |it| it.rules = rules(&lines));
+    for line in [
+        "cp a src/m.rs",
+        "cp a b src",
+        "cp -t src a",
+        "cp --target-directory=src a",
+        "mv src/m.rs b",
+        "cd src && cp ../a m.rs",
+        "cat a | tee x.lock",
+        "cat a | tee -a b ~/.bashrc",
+        "sed -i s/a/b/ src/m.rs",
+        "sed -i.bak -e s/a/b/ .git/config",
+        "sed --in-place s/a/b/ src/*.rs",
+        "install -m 755 a .git/hooks/pre-commit",
+        "install -d ~/bin",
+        "ln -s a .git/hooks/pre-commit",
+        "dd if=a of=x.lock",
+        "cp pre-commit .git/hooks/",
+        "cp id_rsa.pub sub/id_rsa",
+    ] {
+        check(&policy, &fixture, line, Decision::Deny);
+    }
+    for line in ["cp a notes/b", "cp a \"$X\"", "mv .env b", "cp .env.example .env"] {
+        check(&policy, &fixture, line, Decision::Ask);
+    }
+    for line in [
+        "cp src/m.rs b",
+        "cp -r a b/",
+        "mv a b c/",
+        "cat a | tee b >/dev/null",
+        "cat a | tee /dev/stderr",
+        "sed s/a/b/ src/m.rs",
+        "sed -i s/src/x.lock/ a",
+        "sed -i -e s/a/b/ a b",
+        "install -m 644 a /tmp/x",
+        "ln -s ../src/m.rs b",
+        "dd if=src/m.rs of=b",
+    ] {
+        check(&policy, &fixture, line, Decision::Allow);
+    }
+}
+
+#[test]
+fn what_the_words_do_not_say_is_asked() {
+    let fixture = Fixture::new(&[]);
+    let lines = ["allow exec ls", "allow exec cargo test", "allow exec ./run.sh", "allow exec grep"];
+    let policy = policy(&fixture, |it| it.rules = rules(&lines));
+    for line in [
+        "PATH=. ls",
+        "env PATH=. ls",
+        "export PATH=.; ls",
+        "declare -x 'PATH=.'; ls",
+        "for PATH in .; do ls; done",
+        "read PATH <<< .; ls",
+        "printf -v PATH .; ls",
+        "./ls",
+        "sub/../ls",
+        "/tmp/ls",
+        "LD_PRELOAD=./x.so ls",
+        "RUSTC_WRAPPER=./ls cargo test",
+        "PS4='$(touch p)'; set -x; ls",
+        "x='a[$(touch p)]'; ls $((x))",
+        "x='a[`touch p`]'; ls $((x))",
+        "[[ -v 'a[$(touch p)]' ]]; ls",
+        "[ -v 'a[$(touch p)]' ]; ls",
+        "test -v 'a[$(touch p)]'; ls",
+        "printf -v 'a[$(touch p)]' x; ls",
+        "read 'a[$(touch p)]' < x; ls",
+        "declare 'a[$(touch p)]=1'; ls",
+        "let 'a[$(touch p)]=1'; ls",
+        "unset 'a[$(touch p)]'; ls",
+        "x='$(touch p)'; ls \"${x@P}\"",
+        "BASH_ALIASES[ls]='touch p'; ls",
+        "hash -p ./x ls; ls",
+        "enable -f ./x.so ls; ls",
+    ] {
+        check(&policy, &fixture, line, Decision::Ask);
+    }
+    for line in [
+        "./run.sh",
+        "/usr/bin/ls",
+        "RUST_BACKTRACE=1 CARGO_TERM_COLOR=never cargo test",
+        "x=1; ls $((x + 1))",
+        "[[ -v a ]] && ls",
+        "export A=b; ls",
+        "grep 'a[$(x)]' y",
+        "a[1]=2; ls \"${a[1]}\"",
+    ] {
+        check(&policy, &fixture, line, Decision::Allow);
+    }
+}
+
+#[test]
+fn every_value_of_a_variable_is_a_command_that_rules_are_about() {
+    let fixture = Fixture::new(&[]);
+    let policy = policy(&fixture, |it| it.rules = rules(&["allow exec ls", "deny exec rm"]));
+    check(&policy, &fixture, "for c in ls rm; do $c x; done", Decision::Deny);
+}
+
+#[test]
 fn allowing_everything_lifts_no_class() {
     let fixture = Fixture::new(&[]);
     let policy = policy(&fixture, |it| it.rules = rules(&["allow exec"]));

@@ -1,0 +1,83 @@
+//! The request for a summary: made with the same key and hooks as a turn's, tried again where it broke off, told of, and counted.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use llm::{AssistantMessage, Request, StopReason, StreamEvent};
+use tokio::time::sleep;
+
+use crate::event::Event;
+use crate::respond::{as_ours, failed};
+use crate::retry::{Episode, Recovery, recovery};
+use crate::run::RunCx;
+use crate::settings::Current;
+
+/// The answer, which may be one that failed.
+pub(super) async fn ask(cx: &RunCx, request: Request) -> AssistantMessage {
+    let current = cx.current();
+    let retries = cx.limits().retries;
+    let mut episode = Episode::default();
+    loop {
+        let (message, streamed) = match as_ours(cx, &current, request.clone()).await {
+            Ok(request) => answer(cx, &current, request).await,
+            Err(message) => (*message, false),
+        };
+        cx.spend(message.usage);
+        let next = match message.failed() && !cx.cancel.is_cancelled() {
+            // The next model is for the next turn.
+            true => recovery(&message, streamed, false, episode, &retries),
+            false => Recovery::GiveUp,
+        };
+        let Recovery::Wait(delay) = next else {
+            if episode.attempts > 0 {
+                let success = !message.failed();
+                cx.emit(Event::RetryEnd { attempt: episode.attempts, success }).await;
+            }
+            return message;
+        };
+        episode.attempts += 1;
+        let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        let error = message.error_message.clone().unwrap_or_default();
+        let (attempt, max) = (episode.attempts, retries.max);
+        cx.emit(Event::RetryStart { attempt, max, delay_ms, error }).await;
+        tokio::select! {
+            () = sleep(delay) => {}
+            // What is asked then ends at once.
+            () = cx.cancel.cancelled() => {}
+        }
+    }
+}
+
+/// One answer, and whether the provider had taken the request.
+async fn answer(cx: &RunCx, current: &Current, request: Request) -> (AssistantMessage, bool) {
+    let stream = catch_unwind(AssertUnwindSafe(|| current.model.stream(request, cx.cancel.child_token())));
+    let Ok(mut stream) = stream else { return (failed(current, "it panicked".to_owned()), false) };
+    let (mut made_again, mut streamed) = (None, false);
+    loop {
+        // The model's own clocks bound the wait; a cancel ends it.
+        let (success, message) = match stream.next().await {
+            Some(StreamEvent::Done { message } | StreamEvent::Error { message }) => {
+                (!message.failed(), Some(AssistantMessage::clone(&message)))
+            }
+            None => {
+                let stop_reason = StopReason::Aborted;
+                (false, Some(AssistantMessage { stop_reason, ..stream.partial() }))
+            }
+            Some(StreamEvent::Start) => {
+                streamed = true;
+                (true, None)
+            }
+            Some(StreamEvent::Retrying { attempt, max, delay_ms, error }) => {
+                made_again = Some(attempt);
+                cx.emit(Event::RetryStart { attempt, max, delay_ms, error }).await;
+                continue;
+            }
+            Some(_) => continue,
+        };
+        if let Some(attempt) = made_again.take() {
+            cx.emit(Event::RetryEnd { attempt, success }).await;
+        }
+        if let Some(message) = message {
+            return (message, streamed);
+        }
+    }
+}

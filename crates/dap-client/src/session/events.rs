@@ -1,0 +1,98 @@
+//! What the adapter tells and asks, in the order of the wire: events to the state machine, the output and the
+//! breakpoints; requests to [`crate::reverse`].
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::Inner;
+use crate::client::Handler;
+use crate::marks;
+use crate::output::Category;
+use crate::state::{Input, Stop};
+
+impl Handler for Inner {
+    fn event(&self, event: &str, body: Option<&RawValue>) {
+        let body: Value = body.and_then(|body| serde_json::from_str(body.get()).ok()).unwrap_or_default();
+        let text = |name: &str| body[name].as_str().map(str::to_owned);
+        match event {
+            "initialized" => self.take(Input::Initialized),
+            "stopped" => {
+                let stop = Stop {
+                    reason: text("reason").unwrap_or_else(|| "stopped".to_owned()),
+                    description: text("description"),
+                    text: text("text"),
+                    thread: body["threadId"].as_i64(),
+                    beside: body["preserveFocusHint"] == true,
+                    hit: body["hitBreakpointIds"]
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .filter_map(Value::as_i64)
+                        .collect(),
+                };
+                self.take(Input::Stopped { stop, all: body["allThreadsStopped"] == true });
+            }
+            // Left out means all (DAP §Continued Event).
+            "continued" => self.take(Input::Continued {
+                thread: body["threadId"].as_i64(),
+                all: body["allThreadsContinued"].as_bool().unwrap_or(true),
+            }),
+            "thread" => {
+                if let Some(id) = body["threadId"].as_i64() {
+                    self.take(Input::Thread { id, alive: body["reason"] != "exited" });
+                }
+            }
+            "exited" => {
+                let says_nothing = self.adapter.quirks.zero_after_signal && self.core().machine.signalled();
+                let code = body["exitCode"].as_i64().filter(|code| *code != 0 || !says_nothing);
+                // The machine reads a negative code as a signal.
+                let by_signal = self.adapter.quirks.signals_as_codes && code == self.core().machine.signal();
+                let code = code.map(|code| if by_signal { -code } else { code });
+                self.take(Input::Exited { code });
+            }
+            "process" => self.core().process = body["systemProcessId"].as_i64(),
+            "terminated" => {
+                self.take(Input::Terminated);
+                self.finished.cancel();
+            }
+            "breakpoint" => self.core().breakpoints.changed(&body),
+            "capabilities" => {
+                let told = body["capabilities"].clone();
+                crate::definition::merge(&mut self.core().capabilities, told);
+            }
+            "output" => {
+                let text = body["output"].as_str().unwrap_or_default();
+                let marked = self.adapter.quirks.marks.as_ref().and_then(|_| marks::take(text));
+                let text = marked.as_ref().map_or(text, |(text, _)| text);
+                let category = Category::parse(body["category"].as_str());
+                let quirks = &self.adapter.quirks;
+                if let Some(code) = quirks.exit_code(text).filter(|_| category != Some(Category::Stdout)) {
+                    self.take(Input::Exited { code: Some(code) });
+                    return;
+                }
+                let chatter = category == Some(Category::Console)
+                    && quirks.chatter.iter().any(|start| text.starts_with(start.as_str()));
+                if let Some(category) = category.filter(|_| !chatter && !quirks.is_own(text)) {
+                    self.core().output.push(category, text);
+                    self.ring();
+                }
+                if let Some((_, number)) = marked {
+                    self.marked.send_replace(number);
+                }
+            }
+            other => tracing::trace!(event = other, "an event that changes nothing here"),
+        }
+    }
+
+    fn request(
+        &self,
+        command: &str,
+        arguments: Option<&RawValue>,
+    ) -> BoxFuture<'static, Result<Value, String>> {
+        let arguments = arguments.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default();
+        Arc::clone(&self.reverse).answer(command, arguments)
+    }
+}

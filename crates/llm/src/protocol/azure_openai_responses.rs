@@ -1,0 +1,84 @@
+//! OpenAI's responses as Azure serves them: the bodies of [`super::openai_responses`] with the name of a deployment for a model,
+//! a version in the address, the key in `api-key`, and encrypted reasoning that is told only when the response ends.
+
+use super::openai_responses::{decode, encode};
+use crate::endpoint::{Auth, Endpoint};
+use crate::message::AssistantMessage;
+use crate::model::Request;
+use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
+
+/// The protocol's name.
+pub const API: &str = "azure-openai-responses";
+
+/// The version that is asked for where the address says none.
+const VERSION: &str = "api-version=v1";
+/// Where resources are; their protocol stands below `/openai/v1`.
+const HOSTS: [&str; 3] = [".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"];
+
+/// The protocol.
+#[derive(Debug, Clone, Copy)]
+pub struct AzureOpenAiResponses;
+
+impl Protocol for AzureOpenAiResponses {
+    fn name(&self) -> &str {
+        API
+    }
+
+    fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
+        let deployment = endpoint.compat.deployments.get(&endpoint.model).unwrap_or(&endpoint.model);
+        let (body, thinking) = encode::body(API, deployment, endpoint, request)?;
+        let http = HttpRequest::new(endpoint, request, "", Auth::header("api-key"), body);
+        Ok(HttpRequest { url: address(&endpoint.base_url), thinking, ..http })
+    }
+
+    fn decoder(&self, _: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
+        Box::new(decode::ResponsesDecoder::new(empty).with_late_reasoning())
+    }
+}
+
+/// The address of responses: the resource's own path where only its host is given, and the version as the address says it.
+fn address(base_url: &str) -> String {
+    let (base, query) = base_url.split_once('?').unwrap_or((base_url, VERSION));
+    let base = base.trim_end_matches('/');
+    let is_resource = HOSTS.iter().any(|host| base.ends_with(host));
+    let path = if is_resource { "/openai/v1" } else { "" };
+    format!("{base}{path}/responses?{query}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_that_of_the_address_and_a_resource_alone_is_enough() {
+        for (base_url, expected) in [
+            ("https://r.openai.azure.com", "https://r.openai.azure.com/openai/v1/responses?api-version=v1"),
+            (
+                "https://r.services.ai.azure.com/",
+                "https://r.services.ai.azure.com/openai/v1/responses?api-version=v1",
+            ),
+            (
+                "https://r.openai.azure.com/openai/v1/",
+                "https://r.openai.azure.com/openai/v1/responses?api-version=v1",
+            ),
+            (
+                "https://r.openai.azure.com/openai?api-version=2025-04-01-preview",
+                "https://r.openai.azure.com/openai/responses?api-version=2025-04-01-preview",
+            ),
+            ("http://127.0.0.1:1/x", "http://127.0.0.1:1/x/responses?api-version=v1"),
+        ] {
+            assert_eq!(address(base_url), expected);
+        }
+    }
+
+    #[test]
+    fn a_deployment_stands_for_its_model() {
+        let mut endpoint = Endpoint::new("azure", "https://r.openai.azure.com", "gpt-x");
+        endpoint.compat.deployments.insert("gpt-x".to_owned(), "mine".to_owned());
+        let model = |endpoint: &Endpoint| {
+            AzureOpenAiResponses.encode(endpoint, &Request::default()).unwrap().body["model"].clone()
+        };
+        assert_eq!(model(&endpoint), "mine");
+        assert_eq!(model(&Endpoint { model: "other".to_owned(), ..endpoint }), "other");
+    }
+}

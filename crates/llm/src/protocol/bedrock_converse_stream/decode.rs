@@ -1,0 +1,314 @@
+//! The event stream of `ConverseStream`, decoded: binary frames, each an event or an exception with a JSON body. Text and
+//! reasoning begin with their first piece; events that are not known are skipped. What was counted comes after the reason
+//! to stop, so the message ends with it or with the bytes.
+
+use std::collections::HashMap;
+
+use aws_smithy_eventstream::frame::{DecodedFrame, MessageFrameDecoder};
+use aws_smithy_types::base64;
+use aws_smithy_types::event_stream::Message as Frame;
+use serde_json::Value;
+
+use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
+use crate::protocol::blocks::Blocks;
+use crate::protocol::{Data, Decoder, error_text, non_empty};
+use crate::stream::StreamEvent;
+
+/// The most that is kept of a frame that is not whole; Amazon's are of 24 MB at most.
+const LIMIT: usize = 64 * 1024 * 1024;
+
+/// Decodes one response.
+pub(super) struct ConverseDecoder {
+    frames: MessageFrameDecoder,
+    /// Bytes of a frame that is not whole.
+    bytes: Vec<u8>,
+    blocks: Blocks,
+    open: HashMap<u64, Open>,
+    stop: Option<Result<StopReason, String>>,
+    any: bool,
+}
+
+struct Open {
+    /// The content index.
+    index: usize,
+    kind: Kind,
+    /// Redacted reasoning as far as it has come, in base64.
+    redacted: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Thinking,
+    Call,
+}
+
+impl ConverseDecoder {
+    /// Begins a response that fills `empty`.
+    pub fn new(empty: AssistantMessage) -> ConverseDecoder {
+        ConverseDecoder {
+            frames: MessageFrameDecoder::new(),
+            bytes: Vec::new(),
+            blocks: Blocks::new(empty),
+            open: HashMap::new(),
+            stop: None,
+            any: false,
+        }
+    }
+
+    /// Takes the frames that are whole.
+    fn frames(&mut self) -> Result<(), String> {
+        let bytes = std::mem::take(&mut self.bytes);
+        let mut rest = bytes.as_slice();
+        while !self.blocks.ended() {
+            match self.frames.decode_frame(&mut rest) {
+                Ok(DecodedFrame::Complete(frame)) => self.frame(&frame),
+                Ok(DecodedFrame::Incomplete) => break,
+                Err(error) => return Err(format!("a part of the answer is damaged: {error}")),
+            }
+        }
+        self.bytes = match rest.len() == bytes.len() {
+            true => bytes,
+            false => rest.to_vec(),
+        };
+        match self.bytes.len() > LIMIT {
+            true => Err(format!("a part of the answer is larger than {LIMIT} bytes")),
+            false => Ok(()),
+        }
+    }
+
+    fn frame(&mut self, frame: &Frame) {
+        let header = |name: &str| {
+            let found = frame.headers().iter().find(|header| header.name().as_str() == name)?;
+            Some(found.value().as_string().ok()?.as_str().to_owned())
+        };
+        self.any = true;
+        let text = String::from_utf8_lossy(frame.payload());
+        match header(":message-type").as_deref() {
+            Some("exception") => {
+                let name = header(":exception-type").unwrap_or_default();
+                let body = serde_json::from_str::<Value>(&text).unwrap_or(Value::Null);
+                let words = match &body {
+                    Value::Null => text.into_owned(),
+                    body => {
+                        non_empty(&body["originalMessage"]).map_or_else(|| error_text(body), str::to_owned)
+                    }
+                };
+                self.fail(&name, &words);
+            }
+            Some("error") => {
+                let words = header(":error-message").unwrap_or_default();
+                self.fail(&header(":error-code").unwrap_or_default(), &words);
+            }
+            _ => match crate::protocol::data(&text) {
+                Data::Object(data) => self.event(&header(":event-type").unwrap_or_default(), &data),
+                Data::Other => {}
+                Data::Damaged(why) => self.end(Some((ErrorKind::Protocol, why))),
+            },
+        }
+    }
+
+    fn event(&mut self, name: &str, data: &Value) {
+        let number = data["contentBlockIndex"].as_u64().unwrap_or_default();
+        match name {
+            "contentBlockStart" => {
+                let call = &data["start"]["toolUse"];
+                if call.is_object() {
+                    self.call(number, call);
+                }
+            }
+            "contentBlockDelta" => self.delta(number, &data["delta"]),
+            "contentBlockStop" => self.stop_block(number),
+            "messageStop" => self.stop_reason(data),
+            "metadata" => {
+                self.usage(&data["usage"]);
+                if self.stop.is_some() {
+                    self.end(None);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn call(&mut self, number: u64, call: &Value) {
+        self.stop_block(number);
+        let id = non_empty(&call["toolUseId"]).unwrap_or_default();
+        let index = self.blocks.begin_call(id, non_empty(&call["name"]).unwrap_or_default());
+        self.open.insert(number, Open { index, kind: Kind::Call, redacted: String::new() });
+    }
+
+    fn delta(&mut self, number: u64, delta: &Value) {
+        if let Some(piece) = non_empty(&delta["text"]) {
+            let index = self.block(number, Kind::Text, false).index;
+            self.blocks.push(index, piece);
+        }
+        if let Some(piece) = non_empty(&delta["toolUse"]["input"]) {
+            // Without its start nobody knows which tool is called.
+            if let Some(open) = self.open.get(&number).filter(|open| open.kind == Kind::Call) {
+                self.blocks.push(open.index, piece);
+            }
+        }
+        let reasoning = &delta["reasoningContent"];
+        if let Some(piece) = non_empty(&reasoning["text"]) {
+            let index = self.block(number, Kind::Thinking, false).index;
+            self.blocks.push(index, piece);
+        }
+        if let Some(signature) = non_empty(&reasoning["signature"]) {
+            let index = self.block(number, Kind::Thinking, false).index;
+            self.blocks.sign(index, signature, true);
+        }
+        if let Some(piece) = non_empty(&reasoning["redactedContent"]) {
+            let open = self.block(number, Kind::Thinking, true);
+            open.redacted = joined(&open.redacted, piece);
+            let (index, redacted) = (open.index, open.redacted.clone());
+            self.blocks.sign(index, &redacted, false);
+        }
+    }
+
+    /// The open block of this number, begun if it has not; one of another kind is ended.
+    fn block(&mut self, number: u64, kind: Kind, redacted: bool) -> &mut Open {
+        if self.open.get(&number).is_some_and(|open| open.kind != kind) {
+            self.stop_block(number);
+        }
+        let blocks = &mut self.blocks;
+        self.open.entry(number).or_insert_with(|| {
+            let index = match kind {
+                Kind::Thinking => blocks.begin_thinking(redacted),
+                Kind::Text | Kind::Call => blocks.begin_text(),
+            };
+            Open { index, kind, redacted: String::new() }
+        })
+    }
+
+    fn stop_block(&mut self, number: u64) {
+        if let Some(open) = self.open.remove(&number) {
+            self.blocks.end_block(open.index, None);
+        }
+    }
+
+    fn usage(&mut self, usage: &Value) {
+        if !usage.is_object() {
+            return;
+        }
+        let count = |field: &str| usage[field].as_u64().unwrap_or(0);
+        self.blocks.message().usage = Usage {
+            input: count("inputTokens"),
+            output: count("outputTokens"),
+            cache_read: count("cacheReadInputTokens"),
+            cache_write: count("cacheWriteInputTokens"),
+            reasoning: None,
+            total_tokens: 0,
+        }
+        .summed();
+    }
+
+    fn stop_reason(&mut self, data: &Value) {
+        let Some(reason) = non_empty(&data["stopReason"]) else { return };
+        self.stop = Some(match reason {
+            "end_turn" | "stop_sequence" => Ok(StopReason::Stop),
+            "tool_use" => Ok(StopReason::ToolUse),
+            "max_tokens" | "model_context_window_exceeded" => Ok(StopReason::Length),
+            other => Err(format!("the provider stopped with stopReason {other}")),
+        });
+        self.blocks.message().raw_stop_reason = Some(reason.to_owned());
+    }
+
+    fn fail(&mut self, name: &str, words: &str) {
+        // As an event the name begins with a small letter, in an answer with a great one.
+        let kind = match name.to_ascii_lowercase().as_str() {
+            "throttlingexception" => ErrorKind::RateLimit,
+            "internalserverexception"
+            | "internalerror"
+            | "serviceunavailableexception"
+            | "modelstreamerrorexception" => ErrorKind::Unavailable,
+            "modeltimeoutexception" => ErrorKind::Timeout,
+            "accessdeniedexception" | "unrecognizedclientexception" => ErrorKind::Authentication,
+            _ => ErrorKind::Provider,
+        };
+        let colon = if name.is_empty() || words.is_empty() { "" } else { ": " };
+        let text = format!("the provider reported an error: {name}{colon}{words}");
+        self.end(Some((kind.refined(words), text)));
+    }
+
+    fn end(&mut self, failure: Option<(ErrorKind, String)>) {
+        let protocol = |text: &str| Err((ErrorKind::Protocol, text.to_owned()));
+        let calls = self.blocks.has_calls();
+        self.blocks.end(match (failure, self.stop.take()) {
+            (Some(failure), _) => Err(failure),
+            (None, Some(Ok(StopReason::Stop))) if calls => Ok(StopReason::ToolUse),
+            (None, Some(Ok(reason))) => Ok(reason),
+            (None, Some(Err(error))) => Err((ErrorKind::Provider, error)),
+            (None, None) if self.any => protocol("the stream ended before messageStop"),
+            (None, None) => protocol("the stream ended without any part of an answer"),
+        });
+    }
+
+    fn whole(&mut self, answer: &Value) {
+        let content = &answer["output"]["message"]["content"];
+        if !content.is_array() {
+            return self.fail("", &error_text(answer));
+        }
+        self.any = true;
+        for (number, block) in (0..).zip(content.as_array().into_iter().flatten()) {
+            let call = &block["toolUse"];
+            let reasoning = &block["reasoningContent"];
+            if call.is_object() {
+                self.call(number, call);
+                if let Some(open) = self.open.get(&number)
+                    && call["input"].is_object()
+                {
+                    self.blocks.push(open.index, &call["input"].to_string());
+                }
+            } else if reasoning["reasoningText"].is_object() {
+                self.delta(number, &serde_json::json!({ "reasoningContent": reasoning["reasoningText"] }));
+            } else {
+                self.delta(number, block);
+            }
+            self.stop_block(number);
+        }
+        self.stop_reason(answer);
+        self.usage(&answer["usage"]);
+        self.end(None);
+    }
+}
+
+/// Two pieces of one base64 text; each may have been ended by itself.
+fn joined(before: &str, piece: &str) -> String {
+    if before.ends_with('=')
+        && let (Ok(mut bytes), Ok(more)) = (base64::decode(before), base64::decode(piece))
+    {
+        bytes.extend(more);
+        return base64::encode(bytes);
+    }
+    format!("{before}{piece}")
+}
+
+impl Decoder for ConverseDecoder {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<StreamEvent> {
+        if self.blocks.ended() {
+            return Vec::new();
+        }
+        self.bytes.extend_from_slice(bytes);
+        if let Err(why) = self.frames() {
+            self.end(Some((ErrorKind::Protocol, why)));
+        }
+        self.blocks.take()
+    }
+
+    fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
+        if !self.blocks.ended() {
+            self.whole(answer);
+        }
+        self.blocks.take()
+    }
+
+    fn finish(&mut self, cut: Option<(ErrorKind, String)>) -> Vec<StreamEvent> {
+        // After the reason to stop only the counts can be missing.
+        self.end(if self.stop.is_some() { None } else { cut });
+        self.blocks.take()
+    }
+
+    fn ended(&self) -> bool {
+        self.blocks.ended()
+    }
+}

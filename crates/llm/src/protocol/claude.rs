@@ -1,0 +1,87 @@
+//! How Claude is told how hard to think, the same wherever it is served: by a word, or by a budget of tokens.
+
+use serde_json::{Value, json};
+
+use crate::endpoint::{Effort, Endpoint};
+use crate::message::{Content, Message};
+use crate::model::Request;
+use crate::options::{ThinkingLevel, ToolChoice};
+use crate::protocol::is_own;
+
+/// The least budget for thinking that is taken.
+const LEAST_BUDGET: u64 = 1024;
+/// What is left for the answer beside the budget for thinking.
+const ANSWER: u64 = 1024;
+
+/// How hard to think.
+pub(super) struct Asked {
+    pub level: ThinkingLevel,
+    /// The word of a model that measures for itself.
+    word: Option<String>,
+    /// The budget of a model that is given one; 0 for none.
+    budget: Option<u64>,
+}
+
+impl Asked {
+    /// How hard to think about this request, by the protocol `api`; `None` where nothing is asked for.
+    pub fn new(endpoint: &Endpoint, api: &str, request: &Request, transcript: &[Message]) -> Option<Asked> {
+        let (level, effort) = endpoint.effort(request)?;
+        let forced = matches!(request.tool_choice, ToolChoice::Any | ToolChoice::Tool(_));
+        let asked = match effort {
+            Effort::Word(word) => Asked { level, word: Some(word.clone()), budget: None },
+            Effort::Budget(0) => Asked { level: ThinkingLevel::Off, word: None, budget: None },
+            Effort::Budget(budget) => Asked { level, word: None, budget: Some(*budget) },
+        };
+        // While a budget is given, a turn in progress must begin with thinking that this model signed, and no tool
+        // may be forced; another model's turn is ended without it.
+        if asked.budget.is_some() && (forced || turn_lacks_thinking(endpoint, api, transcript)) {
+            return Some(Asked { level: ThinkingLevel::Off, word: None, budget: None });
+        }
+        Some(asked)
+    }
+
+    /// The limit of the output with room for the budget beside the answer.
+    pub fn max_tokens(&self, endpoint: &Endpoint, max_tokens: u64) -> u64 {
+        let Some(budget) = self.budget else { return max_tokens };
+        let most = endpoint.max_output.unwrap_or(u64::MAX);
+        max_tokens.max(budget.saturating_add(ANSWER)).min(most.max(LEAST_BUDGET + ANSWER))
+    }
+
+    /// As it is told to people: the word, or the budget.
+    pub fn shown(&self) -> String {
+        self.word.clone().unwrap_or_else(|| self.budget.unwrap_or(0).to_string())
+    }
+
+    /// What says so in the request.
+    pub fn fields(&self, max_tokens: u64) -> Vec<(String, Value)> {
+        let field = |name: &str, value| (name.to_owned(), value);
+        match (&self.word, self.budget) {
+            _ if self.level == ThinkingLevel::Off => vec![field("thinking", json!({ "type": "disabled" }))],
+            (Some(word), _) => vec![
+                field("thinking", json!({ "type": "adaptive", "display": "summarized" })),
+                field("output_config", json!({ "effort": word })),
+            ],
+            (None, budget) => {
+                let most = max_tokens.saturating_sub(ANSWER);
+                let budget = budget.unwrap_or(LEAST_BUDGET).clamp(LEAST_BUDGET, most.max(LEAST_BUDGET));
+                vec![field("thinking", json!({ "type": "enabled", "budget_tokens": budget }))]
+            }
+        }
+    }
+}
+
+/// Whether the answer whose tool calls are being worked out holds no thinking that can be sent back.
+fn turn_lacks_thinking(endpoint: &Endpoint, api: &str, transcript: &[Message]) -> bool {
+    if !matches!(transcript.last(), Some(Message::ToolResult(_))) {
+        return false;
+    }
+    let answer = transcript.iter().rev().find_map(|message| match message {
+        Message::Assistant(message) => Some(message),
+        _ => None,
+    });
+    answer.is_some_and(|message| {
+        let signed =
+            |content: &Content| matches!(content, Content::Thinking { thinking_signature: Some(_), .. });
+        !is_own(endpoint, api, message) || !message.content.iter().any(signed)
+    })
+}

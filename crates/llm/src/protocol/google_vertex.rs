@@ -1,0 +1,58 @@
+//! Gemini as Google's Vertex AI serves it: the bodies of [`super::google_generative_ai`] at the address of a project
+//! (`POST …/projects/P/locations/L/publishers/google/models/MODEL:streamGenerateContent`), with a bearer token. An API
+//! key goes by `auth = { header = "x-goog-api-key" }`. How a token is had is not known here.
+//!
+//! Its version 1 refuses ids of calls, so calls and results go together by their order.
+
+use super::google_generative_ai::{decode, encode};
+use crate::endpoint::{Auth, Endpoint};
+use crate::message::AssistantMessage;
+use crate::model::Request;
+use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
+
+/// The protocol's name.
+pub const API: &str = "google-vertex";
+
+/// The protocol.
+#[derive(Debug, Clone, Copy)]
+pub struct GoogleVertex;
+
+impl Protocol for GoogleVertex {
+    fn name(&self) -> &str {
+        API
+    }
+
+    fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
+        let (body, thinking) = encode::body(encode::Place { api: API, ids: false }, endpoint, request)?;
+        // A tuned model is served by an endpoint of the project.
+        let model = match endpoint.model.contains('/') {
+            true => endpoint.model.clone(),
+            false => format!("publishers/google/models/{}", endpoint.model),
+        };
+        let path = format!("{model}:streamGenerateContent?alt=sse");
+        let http = HttpRequest::new(endpoint, request, &path, Auth::bearer(), body);
+        Ok(HttpRequest { thinking, ..http })
+    }
+
+    fn decoder(&self, _: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
+        Box::new(decode::GenerateDecoder::new(empty))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_stands_below_its_publisher_and_a_tuned_one_below_the_project() {
+        let place = "https://us-central1-aiplatform.googleapis.com/v1/projects/p/locations/us-central1";
+        for (model, path) in [
+            ("gemini-x", "publishers/google/models/gemini-x"),
+            ("publishers/google/models/gemini-x", "publishers/google/models/gemini-x"),
+            ("endpoints/123", "endpoints/123"),
+        ] {
+            let http = GoogleVertex.encode(&Endpoint::new("v", place, model), &Request::default()).unwrap();
+            assert_eq!(http.url, format!("{place}/{path}:streamGenerateContent?alt=sse"));
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Tools as providers take them: their names, and the schemas of their arguments. What is left out of a schema is left out for
+//! the model only; arguments are checked against the whole of it.
+//!
+//! A name that is refused is replaced by one of ours that depends on nothing but the name, so that the same transcript
+//! gives the same request, and what the model calls by it is called by its own name again ([`Renamed`]).
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::message::{AssistantMessage, Content, ErrorKind};
+use crate::model::Request;
+use crate::protocol::Decoder;
+use crate::stream::StreamEvent;
+
+/// The longest name that every provider takes.
+const LONGEST: usize = 64;
+/// Words of JSON Schema that say nothing of the arguments, and that some provider refuses.
+const ABOUT: [&str; 6] = ["$schema", "$id", "$anchor", "$dynamicAnchor", "$vocabulary", "$comment"];
+/// Words that no provider takes at the root, where an object is demanded.
+const NOT_AT_ROOT: [&str; 9] = ["anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else"];
+/// What Claude takes at the root.
+const ROOT_OF_CLAUDE: [&str; 6] =
+    ["type", "properties", "required", "additionalProperties", "$defs", "definitions"];
+
+/// What of JSON Schema a provider takes beside the common part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Subset {
+    /// Nothing else is known to be refused.
+    Common,
+    /// At the root nothing but an object's own words.
+    Claude,
+    /// No `const`.
+    Google,
+}
+
+/// The name that a tool is sent by: its own where every provider takes it.
+pub(super) fn sent_name(name: &str) -> Cow<'_, str> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    if begins && name.len() <= LONGEST && name.bytes().all(plain) {
+        return Cow::Borrowed(name);
+    }
+    let mark = format!("_{:08x}", xxhash_rust::xxh32::xxh32(name.as_bytes(), 0));
+    let first = if begins { "" } else { "_" };
+    let rest = name.chars().map(|it| if it.is_ascii() && plain(it as u8) { it } else { '_' });
+    let kept: String = first.chars().chain(rest).take(LONGEST - mark.len()).collect();
+    Cow::Owned(kept + &mark)
+}
+
+/// The tools that are sent by another name than their own, by that name.
+pub(super) fn renamed(request: &Request) -> BTreeMap<String, String> {
+    let tools = request.tools.iter();
+    tools
+        .filter_map(|tool| match sent_name(&tool.name) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(sent) => Some((sent, tool.name.clone())),
+        })
+        .collect()
+}
+
+/// The schema of a tool's arguments as a provider takes it: an object with properties.
+pub(super) fn schema(parameters: &Value, subset: Subset) -> Value {
+    let mut root = match cleaned(parameters, subset) {
+        Value::Object(root) => root,
+        _ => Map::new(),
+    };
+    root.retain(|word, _| !NOT_AT_ROOT.contains(&word.as_str()));
+    if subset == Subset::Claude {
+        root.retain(|word, _| ROOT_OF_CLAUDE.contains(&word.as_str()));
+    }
+    let mut out = Map::new();
+    out.insert("type".to_owned(), json!("object"));
+    root.remove("type");
+    if !root.get("properties").is_some_and(Value::is_object) {
+        root.insert("properties".to_owned(), json!({}));
+    }
+    out.extend(root);
+    Value::Object(out)
+}
+
+fn cleaned(schema: &Value, subset: Subset) -> Value {
+    let object = match schema {
+        Value::Object(object) => object,
+        // `true` takes anything, `false` nothing.
+        Value::Bool(true) => return json!({}),
+        Value::Bool(false) => return json!({ "not": {} }),
+        other => return other.clone(),
+    };
+    let mut out = Map::new();
+    for (word, value) in object {
+        let value = match word.as_str() {
+            word if ABOUT.contains(&word) => continue,
+            "const" if subset == Subset::Google => {
+                out.insert("enum".to_owned(), json!([value]));
+                continue;
+            }
+            // Their keys are names and not words of the schema.
+            "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
+                let members = value.as_object().into_iter().flatten();
+                Value::Object(members.map(|(name, it)| (name.clone(), cleaned(it, subset))).collect())
+            }
+            "anyOf" | "oneOf" | "allOf" | "prefixItems" => {
+                value.as_array().into_iter().flatten().map(|it| cleaned(it, subset)).collect()
+            }
+            "additionalProperties" | "unevaluatedProperties" | "additionalItems" if value.is_boolean() => {
+                value.clone()
+            }
+            "items"
+            | "not"
+            | "if"
+            | "then"
+            | "else"
+            | "contains"
+            | "propertyNames"
+            | "additionalProperties"
+            | "unevaluatedProperties"
+            | "additionalItems" => cleaned(value, subset),
+            _ => value.clone(),
+        };
+        out.insert(word.clone(), value);
+    }
+    // An array that does not say what it holds is refused.
+    let is_array = match out.get("type") {
+        Some(Value::Array(types)) => types.iter().any(|it| it == "array"),
+        it => it.is_some_and(|it| it == "array"),
+    };
+    if is_array && !out.contains_key("items") && !out.contains_key("prefixItems") {
+        out.insert("items".to_owned(), json!({}));
+    }
+    Value::Object(out)
+}
+
+/// A decoder whose calls have the tools' own names again.
+pub(crate) struct Renamed {
+    inner: Box<dyn Decoder>,
+    names: BTreeMap<String, String>,
+}
+
+impl Renamed {
+    /// `inner`, with each of `names` replaced by what it stands for.
+    pub fn wrap(inner: Box<dyn Decoder>, names: &BTreeMap<String, String>) -> Box<dyn Decoder> {
+        match names.is_empty() {
+            true => inner,
+            false => Box::new(Renamed { inner, names: names.clone() }),
+        }
+    }
+
+    fn own(&self, mut events: Vec<StreamEvent>) -> Vec<StreamEvent> {
+        let own = |name: &mut String| {
+            if let Some(own) = self.names.get(name) {
+                own.clone_into(name);
+            }
+        };
+        for event in &mut events {
+            match event {
+                StreamEvent::ToolCallStart { name, .. } => own(name),
+                StreamEvent::ToolCallEnd { call, .. } => own(&mut call.name),
+                StreamEvent::Done { message } | StreamEvent::Error { message } => {
+                    let message: &mut AssistantMessage = Arc::make_mut(message);
+                    for content in &mut message.content {
+                        if let Content::ToolCall(call) = content {
+                            own(&mut call.name);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        events
+    }
+}
+
+impl Decoder for Renamed {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<StreamEvent> {
+        let events = self.inner.feed(bytes);
+        self.own(events)
+    }
+
+    fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
+        let events = self.inner.feed_whole(answer);
+        self.own(events)
+    }
+
+    fn finish(&mut self, cut: Option<(ErrorKind, String)>) -> Vec<StreamEvent> {
+        let events = self.inner.finish(cut);
+        self.own(events)
+    }
+
+    fn ended(&self) -> bool {
+        self.inner.ended()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::Endpoint;
+    use crate::protocol::Protocols;
+
+    #[test]
+    fn a_name_that_is_refused_gets_one_that_is_not_and_no_two_get_the_same() {
+        for name in ["read", "_x", "mcp__files-read", &"a".repeat(64)] {
+            assert_eq!(sent_name(name), name);
+        }
+        let long = "a".repeat(65);
+        let odd =
+            ["", "1st", "-x", "srv.read file", "srv/read file", "naïve", "日本語", &long, &"a".repeat(66)];
+        let sent: std::collections::HashSet<String> =
+            odd.iter().map(|it| sent_name(it).into_owned()).collect();
+        assert_eq!(sent.len(), odd.len(), "{sent:?}");
+        for name in &sent {
+            assert_eq!(sent_name(name), name.as_str(), "it is taken");
+        }
+        assert!(sent_name("srv.read file").starts_with("srv_read_file_"));
+    }
+
+    #[test]
+    fn a_call_has_the_name_of_its_tool_again() {
+        let names = BTreeMap::from([("srv_read".to_owned(), "srv.read".to_owned())]);
+        let stream = concat!(
+            r#"data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"srv_read","arguments":"{}"}}]}}]}"#,
+            "\n\n",
+            r#"data: {"choices":[{"delta":{"tool_calls":[{"index":1,"id":"b","function":{"name":"other","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#,
+            "\n\ndata: [DONE]\n\n"
+        );
+        let protocol = Protocols::default().get("openai-completions").unwrap();
+        let endpoint = Endpoint::new("p", "http://x", "m");
+        let mut decoder =
+            Renamed::wrap(protocol.decoder(&endpoint, AssistantMessage::empty("a", "p", "m")), &names);
+        let events = decoder.feed(stream.as_bytes());
+        let mut seen = Vec::new();
+        for event in &events {
+            match event {
+                StreamEvent::ToolCallStart { name, .. } => seen.push(name.as_str()),
+                StreamEvent::ToolCallEnd { call, .. } => seen.push(&call.name),
+                StreamEvent::Done { message } => seen.extend(message.tool_calls().map(|it| it.name.as_str())),
+                _ => {}
+            }
+        }
+        assert_eq!(seen, ["srv.read", "other", "srv.read", "other", "srv.read", "other"]);
+        assert!(decoder.ended());
+    }
+
+    #[test]
+    fn what_is_refused_of_a_schema_is_left_out() {
+        use Subset::{Claude, Common, Google};
+        for (subsets, given, expected) in [
+            // Whatever a server calls a schema, an object is sent.
+            (&[Common, Claude, Google][..], json!(null), json!({"type": "object", "properties": {}})),
+            (
+                &[Common, Claude, Google],
+                json!({"type": ["object", "null"]}),
+                json!({"type": "object", "properties": {}}),
+            ),
+            (
+                &[Common, Claude, Google],
+                json!({"properties": {"a": true}, "oneOf": [{"required": ["a"]}], "$schema": "x", "$id": "y"}),
+                json!({"type": "object", "properties": {"a": {}}}),
+            ),
+            // Names of properties are no words.
+            (
+                &[Common, Claude, Google],
+                json!({"properties": {"$id": {"type": "string", "$comment": "c"}, "const": {"enum": ["$id"]}}}),
+                json!({"type": "object", "properties": {"$id": {"type": "string"}, "const": {"enum": ["$id"]}}}),
+            ),
+            (
+                &[Common, Claude, Google],
+                json!({"properties": {"a": {"anyOf": [{"type": "array"}, false]}}, "$defs": {"d": {"type": ["array", "null"]}}}),
+                json!({"type": "object", "properties": {"a": {"anyOf": [{"type": "array", "items": {}}, {"not": {}}]}},
+                    "$defs": {"d": {"type": ["array", "null"], "items": {}}}}),
+            ),
+            (
+                &[Google],
+                json!({"properties": {"a": {"const": 1}}}),
+                json!({"type": "object", "properties": {"a": {"enum": [1]}}}),
+            ),
+            (
+                &[Common, Claude],
+                json!({"properties": {"a": {"const": 1}}}),
+                json!({"type": "object", "properties": {"a": {"const": 1}}}),
+            ),
+            (
+                &[Claude],
+                json!({"properties": {}, "title": "t", "additionalProperties": false, "required": []}),
+                json!({"type": "object", "properties": {}, "additionalProperties": false, "required": []}),
+            ),
+            (
+                &[Common, Google],
+                json!({"properties": {}, "title": "t", "additionalProperties": {"$comment": "c"}}),
+                json!({"type": "object", "properties": {}, "title": "t", "additionalProperties": {}}),
+            ),
+        ] {
+            for subset in subsets {
+                assert_eq!(schema(&given, *subset), expected, "{subset:?} {given}");
+                assert_eq!(schema(&expected, *subset), expected, "what is taken stays");
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Servers that are started before they are asked, so that they can say soon what an edit broke.
+//!
+//! Nobody waits for them, and nobody is asked for permission. What must stay true: one that could not be
+//! started so is not tried so again before a reload, and no more come at once than may run.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use workspace::AbsPath;
+
+use super::{RequestCx, ServerPool};
+use crate::definition::{Feature, ServerDefinition};
+use crate::error::ServerError;
+
+/// By definition and package root, those that start or could not be started.
+#[derive(Default)]
+pub(super) struct Ahead(Mutex<BTreeMap<(String, AbsPath), State>>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Coming,
+    Failed,
+}
+
+impl Ahead {
+    fn states(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, AbsPath), State>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those that failed may be tried again.
+    pub fn forgive(&self) {
+        self.states().retain(|_, state| *state == State::Coming);
+    }
+}
+
+impl ServerPool {
+    /// Has the servers start that know what is wrong with a file: those whose programs are there and may
+    /// run without a question, one of each group. Whether one runs or starts now. Called within a tokio
+    /// runtime.
+    pub fn begin(self: &Arc<Self>, path: &AbsPath) -> bool {
+        let (mut groups, mut any) = (HashSet::new(), false);
+        for definition in self.applying(path, Feature::Diagnostics) {
+            if definition.group.as_ref().is_some_and(|group| groups.contains(group)) {
+                continue;
+            }
+            let root = self.root_of(&definition, path);
+            let mut starts = false;
+            if !self.runs(&definition, &root) {
+                if !self.policy.spawns_unasked(&root, definition.from_project)
+                    || !self.is_in(&definition, &root)
+                {
+                    continue;
+                }
+                let key = (definition.name.clone(), root.clone());
+                let mut states = self.ahead.states();
+                let coming = states.values().filter(|state| **state == State::Coming).count();
+                match states.get(&key) {
+                    Some(State::Failed) => continue,
+                    Some(State::Coming) => {}
+                    None if coming >= self.limits.warm.max(1) => continue,
+                    None => {
+                        states.insert(key, State::Coming);
+                        starts = true;
+                    }
+                }
+            }
+            groups.extend(definition.group.clone());
+            any = true;
+            if starts {
+                let (this, path) = (Arc::clone(self), path.clone());
+                self.tracker.spawn(async move {
+                    let request = RequestCx { deadline: this.limits.start, cancel: this.stop.clone() };
+                    let clock = request.clock();
+                    let started = this.get(&definition, &path, clock).await;
+                    // Some load a project only with its first file.
+                    if let (Ok(server), Ok(document)) = (&started, this.workspace.document(&path))
+                        && let Err(error) = server.open(&document, clock).await
+                    {
+                        tracing::debug!(%error, "not shown {path} ahead");
+                    }
+                    let mut states = this.ahead.states();
+                    let state = states.remove(&(definition.name.clone(), root.clone()));
+                    if let (Err(error), Some(_)) = (&started, state)
+                        && !matches!(error, ServerError::Cancelled)
+                    {
+                        tracing::info!(%error, "not started ahead");
+                        states.insert((definition.name.clone(), root), State::Failed);
+                    }
+                });
+            }
+        }
+        any
+    }
+
+    /// Whether a server of a file is being started by [`ServerPool::begin`].
+    pub fn is_coming(&self, path: &AbsPath) -> bool {
+        let states = self.ahead.states().clone();
+        !states.is_empty()
+            && self.definitions().for_path(path.as_path()).iter().any(|definition| {
+                let key = (definition.name.clone(), self.root_of(definition, path));
+                states.get(&key) == Some(&State::Coming)
+            })
+    }
+
+    /// The package root of a file that no server works on although there is one for it, which also speaks
+    /// the language of one of `beside`.
+    pub fn cold_root(&self, path: &AbsPath, beside: &[AbsPath]) -> Option<AbsPath> {
+        if self.is_warm(path) {
+            return None;
+        }
+        let found = self.applying(path, Feature::Diagnostics).into_iter().find(|definition| {
+            beside.iter().any(|other| definition.language_id(other.as_path()).is_some())
+                && self.is_in(definition, &self.root_of(definition, path))
+        });
+        found.map(|definition| self.root_of(&definition, path))
+    }
+
+    fn is_in(&self, definition: &ServerDefinition, root: &AbsPath) -> bool {
+        !self.limits.search.find(definition, root, self.workspace.root()).is_empty()
+    }
+}

@@ -1,0 +1,133 @@
+//! The files that commands write by their words: what `cp`, `mv`, `tee` and their like are told.
+
+use super::inner;
+use super::script::Command;
+use super::word::{UNKNOWN, Word};
+
+/// A file or folder among a command's words that it writes.
+pub(super) struct Target {
+    pub to: Word,
+    /// Names of what would be put there, where `to` is a folder.
+    pub names: Vec<String>,
+    /// It is a folder in any case.
+    pub is_folder: bool,
+}
+
+impl Target {
+    fn file(to: &Word) -> Self {
+        Self { to: to.clone(), names: Vec::new(), is_folder: false }
+    }
+}
+
+/// Programs whose targets are judged as paths, as those of redirections are; what others write is only told.
+pub(super) fn is_judged(name: &str) -> bool {
+    matches!(name, "cp" | "dd" | "install" | "ln" | "mv" | "sed" | "tee")
+}
+
+/// What `command` writes, as far as its words say it.
+pub(super) fn of(command: &Command) -> Vec<Target> {
+    let files = |skip: usize| operands(command).into_iter().skip(skip).map(Target::file).collect();
+    match command.name() {
+        "tee" | "touch" | "truncate" | "rm" | "unlink" | "shred" | "mkdir" | "rmdir" => files(0),
+        "chmod" | "chown" | "chgrp" => files(1),
+        "cp" | "mv" | "ln" | "install" => placed(command),
+        "sed" if command.has('i', "in-place") => {
+            // Without `-e` and `-f` the first word is what is to be done.
+            let is_told =
+                command.args().iter().any(|word| is_valued(&word.text, "ef", &["--expression", "--file"]));
+            files(usize::from(!is_told))
+        }
+        "perl" | "ruby" if command.has('i', "") => {
+            let code = inner::code(command).map(|word| word.text.clone());
+            let files = operands(command).into_iter().filter(|word| Some(&word.text) != code.as_ref());
+            files.map(Target::file).collect()
+        }
+        "dd" => {
+            let of = command.args().iter().filter_map(|word| word.text.strip_prefix("of="));
+            of.map(|path| Target::file(&Word::known(path))).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Where a command puts its operands, and of `mv` those themselves, since they go.
+fn placed(command: &Command) -> Vec<Target> {
+    let name = command.name();
+    let mut operands = operands(command);
+    if name == "install" && command.has('d', "directory") {
+        return operands.into_iter().map(Target::file).collect();
+    }
+    let args = command.args();
+    let told = args.iter().enumerate().find_map(|(at, word)| match word.text.as_str() {
+        "-t" | "--target-directory" => args.get(at + 1).cloned(),
+        text => text.strip_prefix("--target-directory=").map(Word::known),
+    });
+    let is_told = told.is_some();
+    let Some(to) = told.or_else(|| operands.pop().cloned().filter(|_| !operands.is_empty())) else {
+        return Vec::new();
+    };
+    let base = |word: &&Word| {
+        let name = word.text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        (!name.is_empty() && !matches!(name, "." | "..")).then(|| name.to_owned())
+    };
+    let names: Vec<String> = operands.iter().filter_map(base).collect();
+    let is_folder = is_told || operands.len() > 1 || to.text.ends_with(['/', '.']) && is_dots(&to.text);
+    let gone = operands.into_iter().filter(|_| name == "mv").map(Target::file);
+    gone.chain([Target { to, names, is_folder }]).collect()
+}
+
+/// Whether the last part of a path says that it is a folder.
+fn is_dots(path: &str) -> bool {
+    matches!(path.rsplit('/').next(), Some("" | "." | ".."))
+}
+
+/// The words that are neither options nor their values.
+fn operands(command: &Command) -> Vec<&Word> {
+    let (letters, names): (&str, &[&str]) = match command.name() {
+        "cp" | "mv" | "ln" => ("tS", &["--target-directory", "--suffix"]),
+        "install" => ("tSmog", &["--target-directory", "--suffix", "--mode", "--owner", "--group"]),
+        "touch" => ("dtr", &["--date", "--reference", "--time"]),
+        "truncate" => ("sr", &["--size", "--reference"]),
+        "mkdir" => ("m", &["--mode"]),
+        "shred" => ("ns", &["--iterations", "--size"]),
+        "sed" => ("ef", &["--expression", "--file"]),
+        _ => ("", &[]),
+    };
+    let (mut found, mut only, mut is_value) = (Vec::new(), false, false);
+    for word in command.args() {
+        let text = word.text.as_str();
+        if std::mem::take(&mut is_value) {
+            continue;
+        }
+        if only || !text.starts_with('-') || text == "-" {
+            found.push(word);
+        } else if text == "--" {
+            only = true;
+        } else {
+            // A value in the same word is none of the next.
+            is_value = is_valued(text, letters, names);
+        }
+    }
+    found
+}
+
+/// Whether the option takes the word after it: one of these names, or its last letter is one of these.
+fn is_valued(text: &str, letters: &str, names: &[&str]) -> bool {
+    if text.starts_with("--") {
+        return names.contains(&text);
+    }
+    let first = text.char_indices().skip(1).find(|(_, letter)| letters.contains(*letter));
+    // What follows the letter in the same word is its value.
+    first.is_some_and(|(at, letter)| text.starts_with('-') && at + letter.len_utf8() == text.len())
+}
+
+/// The part of a path before its first wildcard, up to a folder; whole where there is none.
+pub(super) fn before_wildcards(path: &str) -> &str {
+    match path.find(['*', '?', '[']) {
+        Some(at) if !path[..at].contains(UNKNOWN) => {
+            let folder = path[..at].rfind('/').map_or(0, |slash| slash + 1);
+            if folder == 0 { "." } else { &path[..folder] }
+        }
+        _ => path,
+    }
+}

@@ -1,0 +1,143 @@
+//! Conversations that are gone on with, branched and forked, and what of them is read again.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tests::Sandbox;
+
+fn script(sandbox: &Sandbox, name: &str, lines: &[Value]) -> String {
+    let path = sandbox.beside(name);
+    std::fs::write(&path, lines.iter().map(|line| format!("{line}\n")).collect::<String>())
+        .expect("the script");
+    format!("script:{}", path.display())
+}
+
+/// The newest conversation's id.
+fn newest(sandbox: &Sandbox) -> String {
+    let listed = sandbox.run(&["sessions", "list", "--json"]).expect(0).stdout;
+    let first = listed.lines().next().expect("a conversation");
+    let first: Value = serde_json::from_str(first).expect("JSON");
+    first["id"].as_str().expect("an id").to_owned()
+}
+
+fn entries(sandbox: &Sandbox, id: &str) -> Vec<Value> {
+    let tree = sandbox.run(&["sessions", "tree", id, "--json"]).expect(0).stdout;
+    tree.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// The id of the entry whose line has this text.
+fn entry(sandbox: &Sandbox, id: &str, text: &str) -> String {
+    let all = entries(sandbox, id);
+    let found = all.iter().find(|it| it["text"].as_str().unwrap_or_default().contains(text));
+    let found = found.unwrap_or_else(|| panic!("{text:?} is not in {all:#?}"));
+    found["id"].as_str().expect("an id").to_owned()
+}
+
+fn read(path: &str) -> Value {
+    json!([{"name": "read", "arguments": {"path": path, "offset": 4000, "limit": 3}}])
+}
+
+fn grep(path: &str) -> Value {
+    json!([{"name": "grep", "arguments": {"path": path, "pattern": "^row 4001 "}}])
+}
+
+#[test]
+fn what_a_result_was_cut_of_is_read_where_the_result_says() {
+    let mut sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    sandbox.variables.insert("PILCROW_MODEL_CONTEXT_WINDOW".to_owned(), "40000".to_owned());
+    let rows: String = (1..=5_000).map(|at| format!("row {at} has some words\n")).collect();
+    sandbox.write("rows.txt", rows);
+    let all = json!([{"name": "bash", "arguments": {"command": "cat rows.txt"}}]);
+    let file = json!({"file": {"after": "all of it is in ", "before": "\n"}});
+    let found = json!({"last_is_error": false, "last_contains": ["row 4001 has"]});
+    let lines = [
+        json!({"tool_calls": all}),
+        json!({"capture": file, "tool_calls": read("{{file}}")}),
+        json!({"expect": found, "tool_calls": grep("{{file}}")}),
+        json!({"expect": found, "text": "Done."}),
+    ];
+    sandbox.run(&["run", "go", "--yes", "--model", &script(&sandbox, "bash.jsonl", &lines)]).expect(0);
+    // The same of what the agent itself cuts, also without a word of the person, and in a fork whose parent is gone.
+    let many = json!([{"name": "read", "arguments": {"path": "rows.txt", "offset": 1, "limit": 2000}}]);
+    let whole = json!({"file": {"after": "the whole is in ", "before": " …]"}});
+    let part = |path: &str| json!([{"name": "grep", "arguments": {"path": path, "pattern": "row"}}]);
+    let lines = [
+        json!({"tool_calls": many}),
+        json!({"capture": whole, "tool_calls": part("{{file}}")}),
+        json!({"expect": {"last_is_error": false, "last_contains": ["has some words"]}, "text": "Done."}),
+    ];
+    sandbox.run(&["run", "go", "--model", &script(&sandbox, "read.jsonl", &lines)]).expect(0);
+    let parent = newest(&sandbox);
+    let fork = sandbox.run(&["sessions", "fork", &parent]).expect(0).stdout.trim().to_owned();
+    sandbox.run(&["sessions", "delete", &parent]).expect(0);
+    let again = script(&sandbox, "again.jsonl", &lines[1..]);
+    sandbox.run(&["sessions", "resume", &fork, "look again", "--model", &again]).expect(0);
+    // Nothing else beside is.
+    let secret = sandbox.beside("secret.txt");
+    std::fs::write(&secret, "row of secrets\n").unwrap();
+    let lines = [
+        json!({"tool_calls": part(&secret.display().to_string())}),
+        json!({"expect": {"last_is_error": true, "last_contains": ["outside the workspace"]}, "text": "Done."}),
+    ];
+    sandbox.run(&["run", "go", "--yes", "--model", &script(&sandbox, "out.jsonl", &lines)]).expect(0);
+}
+
+#[test]
+fn a_conversation_goes_on_with_the_model_that_it_had() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    let model = script(&sandbox, "one.jsonl", &[json!({"text": "By the script."})]);
+    sandbox.run(&["run", "hello", "--model", &model]).expect(0);
+    let id = newest(&sandbox);
+    let ran = sandbox.run(&["sessions", "resume", &id, "again"]).expect(0);
+    assert!(ran.stdout.contains("By the script."), "{ran:?}");
+    let changes = |id: &str| entries(&sandbox, id).iter().filter(|it| it["type"] == "model_change").count();
+    assert_eq!(changes(&id), 0);
+    let other = script(&sandbox, "two.jsonl", &[json!({"text": "By another."})]);
+    sandbox.run(&["sessions", "resume", &id, "and now", "--model", &other]).expect(0);
+    assert_eq!(changes(&id), 1);
+    let ran = sandbox.run(&["sessions", "resume", &id, "again"]).expect(0);
+    assert!(ran.stdout.contains("By another."), "{ran:?}");
+    // One that is gone is told of.
+    std::fs::remove_file(Path::new(other.strip_prefix("script:").unwrap())).unwrap();
+    let told = sandbox.run(&["sessions", "resume", &id, "undo"]).all();
+    assert!(told.contains("two.jsonl answered last"), "{told}");
+    assert!(told.contains("goes on with pilcrow/planner"), "{told}");
+}
+
+#[test]
+fn a_conversation_is_branched_named_forked_and_shown() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    let say = |words: &[&str], prompt: &str, answer: &str| {
+        let model = script(&sandbox, "say.jsonl", &[json!({"text": answer})]);
+        sandbox.run(&[words, &[prompt, "--model", &model]].concat()).expect(0);
+    };
+    say(&["run"], "root question", "root answer");
+    let id = newest(&sandbox);
+    say(&["sessions", "resume", &id], "first way", "first end");
+    let root = entry(&sandbox, &id, "root answer");
+    let first = entry(&sandbox, &id, "first end");
+    sandbox.run(&["sessions", "label", &id, &first, "the first"]).expect(0);
+    sandbox.run(&["sessions", "branch", &id, &root]).expect(0);
+    say(&["sessions", "resume", &id], "second way", "second end");
+    let told = |id: &str| {
+        let shown = sandbox.run(&["sessions", "show", id, "--json"]).expect(0).stdout;
+        let last = shown.lines().last().expect("a message").to_owned();
+        assert!(last.contains("branch"), "{last}");
+        last
+    };
+    // To another branch: what is told is what was left, and not what both have.
+    sandbox.run(&["sessions", "branch", &id, &first]).expect(0);
+    let last = told(&id);
+    assert!(last.contains("second way") && !last.contains("root question"), "{last}");
+    assert!(!last.contains("first way"), "{last}");
+    let shown = sandbox.run(&["sessions", "show", &id]).expect(0).stdout;
+    assert!(shown.contains("first end") && shown.contains("root question"), "{shown}");
+    assert!(sandbox.run(&["sessions", "tree", &id]).expect(0).stdout.contains("<the first>"));
+    // A fork has what was there up to its entry, and each form of an export says so.
+    let fork = sandbox.run(&["sessions", "fork", &id, &root]).expect(0).stdout.trim().to_owned();
+    let export = |form: &str| sandbox.run(&["sessions", "export", &fork, "--format", form]).expect(0).stdout;
+    for form in ["markdown", "html", "jsonl"] {
+        let text = export(form);
+        assert!(text.contains("root answer") && !text.contains("first way"), "{form}: {text}");
+    }
+}

@@ -1,0 +1,320 @@
+//! The tool `debug` over a scripted adapter: breakpoints of the rarer kinds, raw requests, and how much is
+//! shown.
+
+use serde_json::{Value, json};
+use tests::{Batch, Sandbox};
+
+use crate::debug::{asked, follows, launch, stopped, stops, with_adapter};
+
+/// One that stops, with more that the adapter can, and commands of its own.
+fn stopping_with(can: &Value, commands: Value) -> Sandbox {
+    let sandbox = with_adapter(&json!({}));
+    let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
+    let mut script = stops(&path.to_string_lossy());
+    let placed = json!([[{"body": {"breakpoints": [{"id": 31, "verified": true}]}}]]);
+    script["commands"]["setDataBreakpoints"] = placed.clone();
+    script["commands"]["setInstructionBreakpoints"] = placed;
+    script["commands"]["readMemory"] = json!([[{"body": {"address": "0x10", "data": "Kg=="}}]]);
+    script["commands"]["disassemble"] = json!([[{"body": {"instructions": []}}]]);
+    for (name, turns) in commands.as_object().expect("commands") {
+        script["commands"][name] = turns.clone();
+    }
+    let mut all = json!({"supportsConfigurationDoneRequest": true});
+    all.as_object_mut().expect("members").extend(can.as_object().cloned().expect("capabilities"));
+    follows(&sandbox, &all, &script);
+    sandbox
+}
+
+fn data_info(id: &str) -> Value {
+    json!([[{"body": {"dataId": id, "description": "n", "accessTypes": ["read", "write"]}}]])
+}
+
+#[test]
+fn a_memory_reference_that_is_an_expression_is_asked_about() {
+    let can = json!({"supportsInstructionBreakpoints": true, "supportsDataBreakpoints": true,
+        "supportsReadMemoryRequest": true, "supportsWriteMemoryRequest": true,
+        "supportsDisassembleRequest": true});
+    let sandbox = stopping_with(&can, json!({"dataBreakpointInfo": data_info("n/8")}));
+    sandbox.run_anywhere(&["trust", &sandbox.project().to_string_lossy()]).expect(0);
+    let config = sandbox.home().join("config/config.toml");
+    std::fs::create_dir_all(config.parent().expect("a folder")).expect("the config folder");
+    let rules = "[policy]\nrules = [\"allow exec\", \"deny debug\"]\n";
+    std::fs::write(config, rules).expect("the rules");
+    let call = "((int(*)(const char*))system)(\"touch P1\")";
+    let calls = [
+        (launch(), "ok"),
+        (json!({"action": "breakpoints", "memory_reference": call}), "denied"),
+        (json!({"action": "breakpoints", "name": call}), "denied"),
+        (json!({"action": "read_memory", "memory_reference": call}), "denied"),
+        (json!({"action": "write_memory", "memory_reference": call, "value": "00"}), "denied"),
+        (json!({"action": "disassemble", "memory_reference": call}), "denied"),
+        (json!({"action": "breakpoints", "memory_reference": "0x1000"}), "ok"),
+        (json!({"action": "breakpoints", "memory_reference": "4096"}), "ok"),
+        (json!({"action": "breakpoints", "name": "n"}), "ok"),
+        (json!({"action": "read_memory", "memory_reference": "0x10fF"}), "ok"),
+        (json!({"action": "disassemble", "memory_reference": "0x1000"}), "ok"),
+    ];
+    let lines: String =
+        calls.iter().map(|(it, _)| format!("{}\n", json!({"name": "debug", "arguments": it}))).collect();
+    let ran = sandbox.run_with_input(&["tool", "--batch", "--json"], &lines);
+    let answers = ran.stdout.lines().map(|line| serde_json::from_str(line).expect("a line of JSON"));
+    let told: Vec<String> =
+        answers.map(|it: Value| it["error"]["code"].as_str().unwrap_or("ok").to_owned()).collect();
+    assert_eq!(told, calls.iter().map(|(_, it)| *it).collect::<Vec<_>>(), "{}", ran.all());
+    let record = std::fs::read_to_string(sandbox.beside("record.jsonl")).expect("the record");
+    assert!(!record.contains("system"), "{record}");
+}
+
+#[test]
+fn data_that_the_adapter_never_named_is_not_watched() {
+    let can = json!({"supportsDataBreakpoints": true});
+    let sandbox = stopping_with(&can, json!({"dataBreakpointInfo": data_info("n/8")}));
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    let watch = |id: &str| json!({"action": "breakpoints", "data_id": id});
+    let refused = batch.call("debug", &watch("nonsense")).fails("invalid_arguments");
+    assert!(refused.contains("nonsense") && refused.contains("`name`"), "{refused}");
+    let info =
+        json!({"action": "request", "command": "dataBreakpointInfo", "arguments": "{\"name\": \"n\"}"});
+    batch.call("debug", &info).ok();
+    batch.call("debug", &watch("n/8")).ok();
+    let sent = asked(&sandbox, "setDataBreakpoints");
+    assert_eq!(sent.len(), 1, "{sent:?}");
+    assert_eq!(sent[0]["breakpoints"][0]["dataId"], "n/8");
+    assert!(batch.end().0.success());
+}
+
+#[test]
+fn a_raw_request_that_runs_the_program_is_a_run() {
+    for command in ["continue", "next", "restartFrame"] {
+        // An adapter that says of itself only that it stopped again.
+        let sandbox = stopping_with(&json!({}), json!({(command): [[{"body": {}}, stopped()]]}));
+        let mut batch = Batch::start(&sandbox);
+        let first = batch.call("debug", &launch());
+        let frame = first.value["details"]["frames"][0]["frame"].clone();
+        let raw = json!({"action": "request", "command": command, "arguments": "{\"threadId\": 1}"});
+        let said = batch.call("debug", &raw).ok();
+        assert!(said.contains("stopped: breakpoint"), "{command}: {said}");
+        let stale = batch.call("debug", &json!({"action": "scopes", "frame": frame}));
+        stale.fails("stale_text");
+        assert!(batch.end().0.success());
+    }
+    // One that says nothing: it runs from then on.
+    let sandbox = stopping_with(&json!({}), json!({"continue": [[{"body": {}}]]}));
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    batch.call("debug", &json!({"action": "request", "command": "continue", "timeout": 1})).ok();
+    let sessions = batch.call("debug", &json!({"action": "sessions"})).ok();
+    assert!(sessions.contains(", running"), "{sessions}");
+    assert!(batch.end().0.success());
+}
+
+#[test]
+fn breakpoints_of_each_kind_are_listed_and_taken_away_alone() {
+    let can = json!({"supportsFunctionBreakpoints": true, "supportsDataBreakpoints": true,
+        "supportsInstructionBreakpoints": true, "supportsExceptionInfoRequest": false,
+        "exceptionBreakpointFilters": [{"filter": "uncaught", "label": "Uncaught", "default": true},
+            {"filter": "raised", "label": "Raised"}]});
+    let sandbox = stopping_with(&can, json!({"dataBreakpointInfo": data_info("n/8")}));
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    let mut call = |more: Value| {
+        let mut arguments = json!({"action": "breakpoints"});
+        arguments.as_object_mut().expect("members").extend(more.as_object().cloned().expect("members"));
+        batch.call("debug", &arguments).ok()
+    };
+    let listed = call(json!({}));
+    assert_eq!(listed, "a.txt:2\nexceptions uncaught (on from the start)\n");
+    call(json!({"functions": ["f", "g"]}));
+    call(json!({"name": "n"}));
+    call(json!({"memory_reference": "0x10", "offset": 4}));
+    call(json!({"file": "a.txt", "line": 4}));
+    let listed = call(json!({"exceptions": ["uncaught", "raised"]}));
+    let all =
+        "a.txt:2\na.txt:4\nfunction f\nfunction g\ndata n\ninstruction 0x10+4\nexceptions uncaught, raised\n";
+    assert_eq!(listed, all);
+    let mut left = all.to_owned();
+    for (gone, line) in [
+        (json!({"functions": ["f"]}), "function f\n"),
+        (json!({"name": "n"}), "data n\n"),
+        (json!({"memory_reference": "0x10", "offset": 4}), "instruction 0x10+4\n"),
+        (json!({"exceptions": ["raised"]}), ", raised"),
+        (json!({"breakpoints": [{"file": "a.txt", "line": 4}]}), "a.txt:4\n"),
+    ] {
+        left = left.replace(line, "");
+        let mut gone = gone;
+        gone["remove"] = json!(true);
+        let said = call(gone.clone());
+        assert_eq!(said, format!("removed 1\n{left}"), "{gone}");
+    }
+    // Nothing named: all, and the filters stay.
+    assert_eq!(call(json!({"remove": true})), "removed 2\nno breakpoints\nexceptions uncaught\n");
+    assert_eq!(call(json!({"remove": true, "exceptions": ["uncaught"]})), "removed 1\nno breakpoints\n");
+    let last = asked(&sandbox, "setExceptionBreakpoints").pop().expect("one");
+    assert_eq!(last["filters"], json!([]));
+    assert!(batch.end().0.success());
+}
+
+#[test]
+fn breakpoints_of_each_kind_take_a_condition_and_a_hit_count() {
+    let can = json!({"supportsFunctionBreakpoints": true, "supportsDataBreakpoints": true,
+        "supportsInstructionBreakpoints": true, "supportsConditionalBreakpoints": true,
+        "supportsHitConditionalBreakpoints": true});
+    let sandbox = stopping_with(&can, json!({"dataBreakpointInfo": data_info("n/8")}));
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    let mut call = |more: Value| {
+        let mut arguments = json!({"action": "breakpoints", "condition": "n == 2", "hit": "3"});
+        arguments.as_object_mut().expect("members").extend(more.as_object().cloned().expect("members"));
+        batch.call("debug", &arguments)
+    };
+    call(json!({"functions": ["f"]})).ok();
+    call(json!({"memory_reference": "0x10"})).ok();
+    call(json!({"file": "a.txt", "line": 4})).ok();
+    let listed = call(json!({"name": "n", "access": "read"})).ok();
+    for line in [
+        "a.txt:4 if n == 2 hit 3\n",
+        "function f if n == 2 hit 3\n",
+        "data n (read) if n == 2 hit 3\n",
+        "instruction 0x10 if n == 2 hit 3\n",
+    ] {
+        assert!(listed.contains(line), "{line} is missing in: {listed}");
+    }
+    let refused = call(json!({"name": "n", "access": "readWrite"})).fails("unsupported");
+    assert!(refused.contains("`access` can be: read, write"), "{refused}");
+    for command in ["setFunctionBreakpoints", "setDataBreakpoints", "setInstructionBreakpoints"] {
+        let sent = asked(&sandbox, command).pop().expect("one")["breakpoints"][0].clone();
+        assert_eq!((&sent["condition"], &sent["hitCondition"]), (&json!("n == 2"), &json!("3")), "{sent}");
+        assert!(command != "setDataBreakpoints" || sent["accessType"] == "read", "{sent}");
+    }
+    assert!(batch.end().0.success());
+}
+
+#[test]
+fn a_condition_of_any_kind_that_does_something_is_asked_about() {
+    let can = json!({"supportsFunctionBreakpoints": true, "supportsDataBreakpoints": true,
+        "supportsInstructionBreakpoints": true, "supportsConditionalBreakpoints": true,
+        "supportsHitConditionalBreakpoints": true});
+    let sandbox = stopping_with(&can, json!({"dataBreakpointInfo": data_info("n/8")}));
+    sandbox.run_anywhere(&["trust", &sandbox.project().to_string_lossy()]).expect(0);
+    let config = sandbox.home().join("config/config.toml");
+    std::fs::create_dir_all(config.parent().expect("a folder")).expect("the config folder");
+    std::fs::write(config, "[policy]\nrules = [\"allow exec\", \"deny debug\"]\n").expect("the rules");
+    let mut calls = vec![launch()];
+    for what in [json!({"functions": ["f"]}), json!({"name": "n"}), json!({"memory_reference": "0x10"})] {
+        for code in [json!({"condition": "remove()"}), json!({"hit": "remove()"})] {
+            let mut call = json!({"action": "breakpoints"});
+            for more in [&what, &code] {
+                call.as_object_mut().expect("members").extend(more.as_object().cloned().expect("members"));
+            }
+            calls.push(call);
+        }
+    }
+    let lines: String =
+        calls.iter().map(|it| format!("{}\n", json!({"name": "debug", "arguments": it}))).collect();
+    let ran = sandbox.run_with_input(&["tool", "--batch", "--json"], &lines);
+    let answers = ran.stdout.lines().map(|line| serde_json::from_str(line).expect("a line of JSON"));
+    let told: Vec<String> =
+        answers.map(|it: Value| it["error"]["code"].as_str().unwrap_or("ok").to_owned()).collect();
+    assert_eq!(told, [&["ok"][..], &["denied"; 6]].concat(), "{}", ran.all());
+    let record = std::fs::read_to_string(sandbox.beside("record.jsonl")).expect("the record");
+    assert!(!record.contains("remove()"), "{record}");
+}
+
+#[test]
+fn much_output_and_many_threads_are_shown_in_parts() {
+    let line = json!({"event": {"event": "output",
+        "body": {"category": "stdout", "output": format!("{}\n", "x".repeat(99))}}});
+    let last = json!({"event": {"event": "output", "body": {"category": "stdout", "output": "the last\n"}}});
+    let many = json!({"repeat": {"count": 1000, "steps": [line]}});
+    let threads: Vec<Value> = (1..=150).map(|id| json!({"id": id, "name": format!("worker {id}")})).collect();
+    let commands = json!({"configurationDone": [[{"body": {}}, many, last, stopped()]],
+        "threads": [[{"body": {"threads": threads}}]]});
+    let sandbox = stopping_with(&json!({}), commands);
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    let all = 1000 * 100 + 9;
+    let answer = batch.call("debug", &json!({"action": "output"}));
+    let said = answer.ok();
+    assert!(said.len() < 20_000 && said.trim_end().ends_with("the last"), "{} bytes", said.len());
+    assert!(answer.value["details"].to_string().len() < 20_000);
+    assert!(said.contains("bytes are left out; `start: 0` shows them"), "{said}");
+    let (mut read, mut at) = (0, 0);
+    while at < all {
+        let part = json!({"action": "output", "start": at, "count": 40_000});
+        let part = batch.call("debug", &part).value["details"].clone();
+        let pieces = part["output"].as_array().expect("pieces").iter();
+        read += pieces.map(|it| it["text"].as_str().expect("text").len()).sum::<usize>();
+        assert!(part["next"].as_u64().is_some_and(|next| next > at), "{part}");
+        at = part["next"].as_u64().expect("a number");
+    }
+    assert_eq!(read as u64, all);
+    let said = batch.call("debug", &json!({"action": "threads"})).ok();
+    assert!(
+        said.contains("thread 100: worker 100\n50 threads more") && !said.contains("worker 101"),
+        "{said}"
+    );
+    assert!(batch.end().0.success());
+}
+
+/// What a trace of `n` says with these further turns of the adapter.
+fn trace(commands: Value, until: Option<&str>) -> String {
+    let n = |value: &str| json!([{"body": {"result": value, "variablesReference": 0}}]);
+    let sandbox = stopping_with(&json!({}), json!({}));
+    let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
+    let mut script = stops(&path.to_string_lossy());
+    script["commands"]["evaluate"] = json!([n("1"), n("2"), n("3")]);
+    for (name, turns) in commands.as_object().expect("commands") {
+        script["commands"][name] = turns.clone();
+    }
+    follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &script);
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    let said = batch.call("debug", &json!({"action": "trace", "expression": "n", "until": until})).ok();
+    batch.end();
+    said
+}
+
+#[test]
+fn a_trace_tells_what_it_found_when_something_fails_on_the_way() {
+    let step = |thread: u64| {
+        json!([{"body": {}}, {"event": {"event": "stopped",
+            "body": {"reason": "step", "threadId": thread, "allThreadsStopped": true}}}])
+    };
+    let failed = json!([{"fail": "no more"}]);
+    let said = trace(json!({"next": [step(1), failed]}), None);
+    assert!(said.contains("1 -> 2\n") && said.contains("no more") && said.contains("(1 step)"), "{said}");
+    // The end of a script: a stop without a frame.
+    let frame = json!([{"body": {"totalFrames": 1, "stackFrames": [{"id": 1, "name": "f", "line": 2, "column": 1}]}}]);
+    let none = json!([{"body": {"totalFrames": 0, "stackFrames": []}}]);
+    let stacks = json!([frame, frame, frame, none]);
+    let said = trace(json!({"next": [step(1), step(1)], "stackTrace": stacks}), None);
+    assert!(said.contains("1 -> 2\n") && said.contains("no frame is known"), "{said}");
+    // What another thread has at the same place is no change.
+    let said = trace(json!({"next": [step(1), step(7)]}), None);
+    assert!(said.contains("1 -> 2\n") && !said.contains("2 -> 3"), "{said}");
+    assert!(said.contains("thread 7 stopped: step (2 steps)"), "{said}");
+}
+
+#[test]
+fn what_an_adapter_fails_at_does_not_hide_the_rest_of_a_snapshot() {
+    let refused = json!([[{"fail": "Cannot access memory"}]]);
+    let sandbox = stopping_with(&json!({}), json!({"variables": refused}));
+    let mut batch = Batch::start(&sandbox);
+    let said = batch.call("debug", &launch()).ok();
+    assert!(said.contains("stopped: breakpoint") && said.contains("in inner at a.txt:2"), "{said}");
+    assert!(
+        said.contains("not all could be read: scripted refused `variables`: Cannot access memory"),
+        "{said}"
+    );
+    assert!(batch.end().0.success());
+    let sandbox = stopping_with(&json!({}), json!({"stackTrace": refused}));
+    let mut batch = Batch::start(&sandbox);
+    let said = batch.call("debug", &launch()).ok();
+    assert!(said.contains("stopped: breakpoint (thread 1)"), "{said}");
+    assert!(
+        said.contains("its stack could not be read: scripted refused `stackTrace`: Cannot access memory"),
+        "{said}"
+    );
+    assert!(batch.end().0.success());
+}

@@ -1,0 +1,138 @@
+//! A debug session that the person starts by the editor's own means, and the agent looks into.
+
+use serde_json::{Value, json};
+use tests::editors::neovim::{Setup, lua_string};
+use tests::editors::{Neovim, PATIENCE, VsCode, alone, helper, tool};
+use tests::{Batch, Sandbox, in_editors, wait_for};
+
+const PROGRAM: &str = "\
+function add(a, b) {
+  const sum = a + b;
+  return sum;
+}
+let total = 0;
+for (const n of [1, 2, 3]) {
+  total = add(total, n);
+}
+console.log('total', total);
+";
+
+/// Asks again until the answer holds all parts.
+#[track_caller]
+fn comes_to(batch: &mut Batch, arguments: &Value, parts: &[&str]) -> String {
+    let mut said = String::new();
+    let came = wait_for(PATIENCE, || {
+        said = batch.call("debug", arguments).value["content"][0]["text"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        parts.iter().all(|part| said.contains(part))
+    });
+    assert!(came, "{parts:?} never came to {arguments}: {said}");
+    said
+}
+
+#[test]
+fn the_agent_looks_into_what_the_person_debugs_in_vscode() {
+    if !in_editors("the_agent_looks_into_what_the_person_debugs_in_vscode") {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::with(&[("app.js", PROGRAM)]);
+    let launch = json!({"version": "0.2.0", "configurations": [{"type": "node", "request": "launch",
+        "name": "the app", "program": "${workspaceFolder}/app.js", "runtimeExecutable": tool("bin/node24"),
+        "console": "internalConsole"}]});
+    std::fs::create_dir_all(sandbox.project().join(".vscode")).unwrap();
+    std::fs::write(sandbox.project().join(".vscode/launch.json"), launch.to_string()).unwrap();
+    sandbox.make_repository();
+    let mut code = VsCode::start(&sandbox, "vscode-debugs");
+    code.open("app.js");
+    code.goto(2, 1);
+    code.command("Debug: Toggle Breakpoint");
+    code.command("Debug: Start Debugging");
+
+    // js-debug starts a session for the program from the one that the person started.
+    let mut batch = Batch::start(&sandbox);
+    let snapshot = json!({"action": "snapshot"});
+    let shown =
+        comes_to(&mut batch, &snapshot, &["stopped: breakpoint", "in global.add at app.js:2", "b = 1"]);
+    assert!(shown.contains("in global.add at app.js:2"), "{shown}");
+    code.screenshot("stopped");
+    let listed = batch.call("debug", &json!({"action": "sessions"})).ok();
+    assert!(listed.contains("stopped, started by the person, who has control"), "{listed}");
+    let value = batch.call("debug", &json!({"action": "evaluate", "expression": "a + b"})).ok();
+    assert!(value.contains("a + b = 1"), "{value}");
+    let refused = batch.call("debug", &json!({"action": "step_over"})).fails("wrong_state");
+    assert!(refused.contains("control_taken_by_user"), "{refused}");
+
+    // The person goes on, which both see.
+    code.command("Debug: Continue");
+    comes_to(&mut batch, &snapshot, &["in global.add at app.js:2", "b = 2"]);
+
+    // A prompt gives control; the agent steps by the person's own debugger.
+    code.command("Pilcrow: Prompt");
+    code.answer("what is there to do?");
+    let stepped = comes_to(&mut batch, &json!({"action": "step_over"}), &["stopped: step", "app.js:3"]);
+    assert!(stepped.contains("sum = 3"), "{stepped}");
+    code.screenshot("stepped");
+
+    code.command("Debug: Stop");
+    comes_to(&mut batch, &json!({"action": "sessions"}), &["ended"]);
+    assert!(batch.end().0.success());
+}
+
+#[test]
+fn the_agent_looks_into_what_the_person_debugs_in_neovim() {
+    if !in_editors("the_agent_looks_into_what_the_person_debugs_in_neovim") {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::with(&[("a.py", "def inner(n):\n    n += 1\n    return n\n")]);
+    sandbox.make_repository();
+    let neovim = Neovim::start(&sandbox, Setup::Plugin, &["a.py"]);
+    let script = lua_string(&helper("scripted-dap.lua").display().to_string());
+    let path = sandbox.project().join("a.py").canonicalize().unwrap();
+    neovim.lua(&format!(
+        "package.preload.dap = loadfile({script}); require('pilcrow.debug').follow(); local dap = require('dap'); \
+         dap.path = {}; dap.run({{ type = 'python', request = 'launch', name = 'the app', cwd = vim.fn.getcwd() }}); \
+         return true",
+        lua_string(&path.display().to_string())
+    ));
+    let mut batch = Batch::start(&sandbox);
+    let shown = comes_to(
+        &mut batch,
+        &json!({"action": "snapshot"}),
+        &["stopped: breakpoint", "in inner at a.py:2", "n = 3"],
+    );
+    assert!(shown.contains("the app"), "{shown}");
+    let listed = batch.call("debug", &json!({"action": "sessions"})).ok();
+    assert!(
+        listed.contains("the app (debugpy), stopped, started by the person, who has control"),
+        "{listed}"
+    );
+    let step = json!({"action": "step_over"});
+    batch.call("debug", &step).fails("wrong_state");
+    let refused = batch.call("debug", &json!({"action": "evaluate", "expression": "m"})).fails("not_applied");
+    assert!(refused.contains("no such name"), "{refused}");
+
+    // Handed back, the agent steps by the person's own debugger, and that is not taken for the person's step.
+    neovim.lua("require('pilcrow').execute('pilcrow.debug.handBack', vim.empty_dict()); return true");
+    comes_to(&mut batch, &step, &["stopped: step", "in inner at a.py:3"]);
+    let asked = neovim.lua("return require('dap').asked");
+    assert_eq!(asked.as_array().unwrap().iter().filter(|it| *it == "next").count(), 1, "{asked}");
+    let again = batch.call("debug", &step).ok();
+    assert!(again.contains("stopped: step"), "{again}");
+
+    // The person's own step takes control.
+    neovim.lua("require('dap').session:request('next', { threadId = 1 }); return true");
+    let mut refused = String::new();
+    let taken = wait_for(PATIENCE, || {
+        refused = batch.call("debug", &json!({"action": "snapshot"})).ok();
+        refused.contains("control_taken_by_user")
+    });
+    assert!(taken, "{refused}");
+    batch.call("debug", &step).fails("wrong_state");
+    neovim.lua("require('dap').close(); return true");
+    comes_to(&mut batch, &json!({"action": "sessions"}), &["ended"]);
+    assert!(batch.end().0.success());
+}
