@@ -14,7 +14,8 @@ use wire::InFlight;
 use workspace::{AbsPath, RunId};
 
 use super::super::settle::{Answer, Verdict};
-use super::{EditorPort, Flight, Held, LATE_ANSWER, Reply, lock};
+use super::flight::{Flight, Reply};
+use super::{EditorPort, Held, LATE_ANSWER, lock};
 
 /// For how long one is looked out for.
 const LOOKOUT: Duration = Duration::from_secs(300);
