@@ -148,9 +148,8 @@ async fn bare(bench: &Bench) -> Duration {
 
 async fn launch() {
     let bench = Bench::new(&stops());
-    let (mut ours, mut own, mut apart) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ours, mut own) = (Vec::new(), Vec::new());
     for _ in 0..20 {
-        apart.push(alone(&["/usr/bin/setsid", "true"]).await.saturating_sub(alone(&["true"]).await));
         own.push(bare(&bench).await);
         let begin = Instant::now();
         let session = bench.start().await;
@@ -167,15 +166,6 @@ async fn launch() {
     );
     let added = milliseconds(ours.saturating_sub(own));
     row("launch to snapshot, added", added, "5 ms", "by session, guard and hub");
-    let apart = milliseconds(median(apart));
-    row("of that, a session of its own", apart, "", "`setsid`, which starts one program more");
-}
-
-/// A program that does nothing.
-async fn alone(words: &[&str]) -> Duration {
-    let begin = Instant::now();
-    tokio::process::Command::new(words[0]).args(&words[1..]).status().await.unwrap();
-    begin.elapsed()
 }
 
 async fn steps() {
