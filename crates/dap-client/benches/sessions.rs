@@ -341,7 +341,13 @@ async fn hub() {
     let (reader, writer) = tokio::io::split(theirs);
     tracker.spawn(answers(reader, writer));
     let (reader, writer) = tokio::io::split(ours);
-    let options = Options { or: None, marks: false, same: Box::new(str::to_owned), about: json!({}) };
+    let options = Options {
+        or: None,
+        marks: false,
+        same: Box::new(str::to_owned),
+        about: json!({}),
+        former: Vec::new(),
+    };
     let (edge, agent) = Edge::spawn("bench", options, reader, writer, &tracker);
     let (reader, writer) = tokio::io::split(agent);
     let agent = Client::spawn("agent", reader, writer, Arc::new(Nobody), &tracker);
