@@ -505,7 +505,7 @@ pub(super) fn variable(it: &Variable) -> String {
 
 pub(super) fn variable_data(it: &Variable) -> Value {
     json!({ "name": it.name, "value": it.value, "type": it.kind, "variables_reference": it.variables,
-        "count": it.count })
+        "count": it.count, "memory_reference": it.memory })
 }
 
 pub(super) fn cut(text: &str, limit: usize) -> String {
