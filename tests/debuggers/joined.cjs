@@ -17,14 +17,26 @@ let waiting = [];
 client.dispatch = (body) => {
   fs.appendFileSync(record, body + '\n');
   const message = JSON.parse(body);
-  if (message.type === 'event') {
-    events.push(message);
+  if (message.type !== 'response') {
+    events.push(message.type === 'event' ? message : { event: `request ${message.command}`, body: message.arguments });
     waiting = waiting.filter((look) => !look());
   }
+  // The library takes a request for an answer.
+  if (message.type === 'request') return answer(message);
   dispatch(body);
 };
 const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'] });
 client.connect(child.stdout, child.stdin);
+function write(text) {
+  child.stdin.write(text);
+}
+// What an editor says that did it.
+function answer({ seq, command }) {
+  const body = command === 'runInTerminal' ? { processId: 42 } : {};
+  const text = JSON.stringify({ seq: 1e6 + seq, type: 'response', request_seq: seq, success: true, command, body });
+  write(`Content-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`);
+}
+let begun;
 const ended = new Promise((resolve) => child.on('exit', (code) => resolve({ code })));
 
 // The next event of that name which was not waited for yet.
@@ -47,7 +59,14 @@ function next(name) {
   });
 }
 
-async function act({ ask, arguments: given, event, end, join }) {
+async function act({ ask, arguments: given, event, end, join, raw, begin, settle }) {
+  if (raw) return write(raw);
+  // A request that is not waited for, and what came of it.
+  if (begin) {
+    begun = client.send(begin, given ?? {}).then(() => 'answered', (error) => `failed: ${error.message}`);
+    return {};
+  }
+  if (settle) return begun;
   if (join) {
     const capabilities = await client.initializeRequest(join);
     const initialized = client.waitForEvent('initialized');
@@ -67,7 +86,7 @@ async function act({ ask, arguments: given, event, end, join }) {
 let order = Promise.resolve();
 require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
   order = order.then(() => act(JSON.parse(line))).then(
-    (ok) => console.log(JSON.stringify({ ok })),
+    (ok) => console.log(JSON.stringify({ ok: ok ?? {} })),
     (error) => console.log(JSON.stringify({ error: String(error.message ?? error) })),
   );
 }).on('close', () => order.then(() => { child.kill(); process.exit(0); }));

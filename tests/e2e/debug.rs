@@ -559,6 +559,29 @@ fn a_trace_stays_in_its_thread_and_tells_a_return_of_its_own_call_only() {
 }
 
 #[test]
+fn the_filter_for_panics_is_taken_away_as_it_was_set() {
+    let sandbox = peculiar("panics = [\"rust_panic\", \"__rustc::rust_panic\"]");
+    let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
+    let can = json!({"supportsConfigurationDoneRequest": true, "supportsFunctionBreakpoints": true});
+    let mut script = stops(&path.to_string_lossy());
+    let placed = json!({"breakpoints": [{"id": 5, "verified": true}, {"id": 6, "verified": false}]});
+    script["commands"]["setFunctionBreakpoints"] = json!([[{"body": placed}]]);
+    follows(&sandbox, &can, &script);
+    let mut batch = Batch::start(&sandbox);
+    let mut start = launch();
+    start["exceptions"] = json!(["panic"]);
+    let said = batch.call("debug", &start).ok();
+    assert!(!said.contains("breakpoint on "), "one of its names is there: {said}");
+    let mut panics = json!({"action": "breakpoints", "exceptions": ["panic"]});
+    let set = batch.call("debug", &panics).ok();
+    assert!(set.contains("function rust_panic"), "{set}");
+    panics["remove"] = json!(true);
+    assert_eq!(batch.call("debug", &panics).ok(), "removed 2\na.txt:2\n");
+    assert_eq!(asked(&sandbox, "setFunctionBreakpoints").pop(), Some(json!({"breakpoints": []})));
+    assert!(batch.end().0.success());
+}
+
+#[test]
 fn a_probe_writes_nothing_to_a_programs_own_output() {
     let sandbox = peculiar("logs_in_program = true");
     let path = sandbox.project().canonicalize().expect("the project").join("a.txt");

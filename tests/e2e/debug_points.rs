@@ -66,6 +66,26 @@ fn a_memory_reference_that_is_an_expression_is_asked_about() {
 }
 
 #[test]
+fn memory_is_named_by_an_expression_too() {
+    let can = json!({"supportsReadMemoryRequest": true, "supportsWriteMemoryRequest": true});
+    let told = json!([[{"body": {"result": "(int *) 0x7ffe10", "variablesReference": 0}}]]);
+    let sandbox = stopping_with(&can, json!({"evaluate": told, "writeMemory": [[{"body": {}}]]}));
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    let read = json!({"action": "read_memory", "memory_reference": "&n", "count": 1});
+    batch.call("debug", &read).ok();
+    assert_eq!(asked(&sandbox, "readMemory")[0]["memoryReference"], "0x7ffe10");
+    let write = json!({"action": "write_memory", "memory_reference": "&n", "value": "2a"});
+    batch.call("debug", &write).ok();
+    assert_eq!(asked(&sandbox, "writeMemory")[0]["memoryReference"], "0x7ffe10");
+    // A number is as it is.
+    batch.call("debug", &json!({"action": "read_memory", "memory_reference": "0x10"})).ok();
+    assert_eq!(asked(&sandbox, "readMemory")[1]["memoryReference"], "0x10");
+    assert_eq!(asked(&sandbox, "evaluate").len(), 2);
+    assert!(batch.end().0.success());
+}
+
+#[test]
 fn data_that_the_adapter_never_named_is_not_watched() {
     let can = json!({"supportsDataBreakpoints": true});
     let sandbox = stopping_with(&can, json!({"dataBreakpointInfo": data_info("n/8")}));
@@ -147,6 +167,17 @@ fn breakpoints_of_each_kind_are_listed_and_taken_away_alone() {
         let said = call(gone.clone());
         assert_eq!(said, format!("removed 1\n{left}"), "{gone}");
     }
+    // Adapters take it, and never stop there.
+    for at in [json!({"file": "a.txt", "line": 0}), json!({"breakpoints": [{"file": "a.txt", "line": 0}]})] {
+        let mut at = at;
+        at["action"] = json!("breakpoints");
+        batch.call("debug", &at).fails("invalid_arguments");
+    }
+    let mut call = |more: Value| {
+        let mut arguments = json!({"action": "breakpoints"});
+        arguments.as_object_mut().expect("members").extend(more.as_object().cloned().expect("members"));
+        batch.call("debug", &arguments).ok()
+    };
     // Nothing named: all, and the filters stay.
     assert_eq!(call(json!({"remove": true})), "removed 2\nno breakpoints\nexceptions uncaught\n");
     assert_eq!(call(json!({"remove": true, "exceptions": ["uncaught"]})), "removed 1\nno breakpoints\n");

@@ -370,7 +370,7 @@ fn version(adapter: &str) -> String {
         "debugpy" => said("debugpy-adapter", &["--help"]) + &installed("debugpy-"),
         "bash-dap" => installed("bash-dap-"),
         // Both come in one package of another project.
-        _ => "0.17.0".to_owned(),
+        _ => installed("npm-debuggers-"),
     };
     let is_version = |word: &&str| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.');
     let words = text.split(|c: char| c.is_whitespace() || "(),-".contains(c));
@@ -525,6 +525,77 @@ fn js_debug() {
         restarts: false,
     };
     flow.run(&Sandbox::with(&[("a.js", JAVASCRIPT)]));
+}
+
+/// What `console` does not write is told where it is asked for.
+#[test]
+fn js_debug_all_output() {
+    if !slow("js_debug_all_output") {
+        return;
+    }
+    let source = "process.stdout.write('part ');\nconsole.log('whole');\nconsole.error('wrong');\n";
+    let sandbox = Sandbox::with(&[("a.js", source)]);
+    let mut batch = Batch::start(&sandbox);
+    let launch = json!({"action": "launch", "program": "a.js", "arguments": "{\"outputCapture\": \"std\"}"});
+    let said = says(&mut batch, &launch, &["ended", "part whole", "stderr: wrong"]);
+    assert!(!said["output"].as_str().expect("its output").contains("ebugger"), "{said}");
+    assert!(batch.end().0.success());
+}
+
+/// The rarer actions: what each adapter can is done, and what it cannot is refused with the nearest.
+#[test]
+fn rare_actions() {
+    if !slow("rare_actions") {
+        return;
+    }
+    let sandbox = native();
+    let write = |name: &str, text: &str| std::fs::write(sandbox.project().join(name), text).expect("a file");
+    [("a.py", PYTHON), ("a.js", JAVASCRIPT), ("a.go", GO), ("a.sh", BASH)]
+        .iter()
+        .for_each(|(n, t)| write(n, t));
+    // Jump; completion; instructions; memory; an expression set; modules; sources.
+    for (adapter, program, (file, line), back, name, can) in [
+        ("debugpy", "a.py", ("a.py", 4), 3, "tot", "jcsm"),
+        ("gdb", "c", ("c.c", 5), 4, "su", "cdrwsmS"),
+        ("lldb-dap", "c", ("c.c", 5), 4, "su", "cdm"),
+        ("codelldb", "c", ("c.c", 5), 4, "su", "jcdme"),
+        ("js-debug", "a.js", ("a.js", 3), 2, "su", "cseS"),
+        ("delve", "a.go", ("a.go", 7), 6, "su", "d"),
+        ("bash-dap", "a.sh", ("a.sh", 5), 4, "su", ""),
+    ] {
+        let mut batch = Batch::start(&sandbox);
+        let launch = json!({"action": "launch", "program": program, "adapter": adapter,
+            "breakpoints": [{"file": file, "line": line}]});
+        says(&mut batch, &launch, &["stopped: breakpoint"]);
+        let mut tried = |can_it: char, arguments: Value, parts: &[&str]| {
+            if can.contains(can_it) {
+                return drop(says(&mut batch, &arguments, parts));
+            }
+            let refused = batch.call("debug", &arguments).fails("unsupported");
+            assert!(refused.contains(&format!("{adapter} cannot ")) && refused.contains("; "), "{refused}");
+        };
+        let value = if adapter == "debugpy" { "total" } else { "sum" };
+        let at = format!("{file}:{back}");
+        tried('c', json!({"action": "completions", "expression": name}), &[value]);
+        tried('d', json!({"action": "disassemble", "count": 3}), &["0x"]);
+        // Two have memory, and no expression that is an address there.
+        if !can.contains('e') {
+            let memory = |action: &str| json!({"action": action, "memory_reference": "&sum", "value": "2a000000", "count": 4});
+            tried('w', memory("write_memory"), &["wrote 4 bytes"]);
+            tried('r', memory("read_memory"), &["2a 00 00 00"]);
+        }
+        tried('s', json!({"action": "set_expression", "expression": value, "value": "7"}), &["= 7"]);
+        tried('m', json!({"action": "modules"}), &[&format!("/{program}")]);
+        tried('S', json!({"action": "loaded_sources"}), &[file]);
+        tried('j', json!({"action": "goto", "file": file, "line": back}), &["stopped: ", &at]);
+        tried('b', json!({"action": "step_back"}), &[]);
+        tried('b', json!({"action": "reverse_continue"}), &[]);
+        let here = batch.call("debug", &json!({"action": "source"})).fails("unsupported");
+        assert!(here.contains("its source is a file, `read` it: "), "{adapter}: {here}");
+        says(&mut batch, &json!({"action": "request", "command": "threads"}), &["\"threads\""]);
+        says(&mut batch, &action("terminate"), &["ended"]);
+        assert!(batch.end().0.success());
+    }
 }
 
 #[test]

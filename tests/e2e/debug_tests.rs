@@ -399,6 +399,33 @@ while not os.path.exists(sys.argv[1]):
 print('over')
 ";
 
+/// Go's own configuration in VS Code, and arguments written as a line.
+#[test]
+fn a_configuration_of_go_as_an_editor_writes_it() {
+    if !slow("a_configuration_of_go_as_an_editor_writes_it") {
+        return;
+    }
+    let main = "package main\n\nimport (\n\t\"fmt\"\n\t\"os\"\n)\n\nfunc main() {\n\tfmt.Println(len(os.Args), os.Args[1])\n}\n";
+    let test =
+        "package main\n\nimport \"testing\"\n\nfunc TestOne(t *testing.T) {\n\tn := 41\n\tt.Log(n)\n}\n";
+    let config = json!({"configurations": [{"name": "Launch Package", "type": "go", "request": "launch",
+        "mode": "auto", "program": "${file}", "args": "'a b' c"},
+        {"name": "tests", "type": "go", "request": "launch", "mode": "auto", "program": "${file}"}]});
+    let sandbox = Sandbox::with(&[
+        ("go.mod", "module example.org/a\n\ngo 1.19\n"),
+        ("main.go", main),
+        ("main_test.go", test),
+        (".vscode/launch.json", &config.to_string()),
+    ]);
+    let mut batch = Batch::start(&sandbox);
+    let launch = |name: &str, file: &str| json!({"action": "launch", "config": name, "file": file});
+    says(&mut batch, &launch("Launch Package", "main.go"), &["ended with exit code 0", "3 a b"]);
+    let mut tests = launch("tests", "main_test.go");
+    tests["breakpoints"] = json!([{"file": "main_test.go", "line": 7}]);
+    says(&mut batch, &tests, &["stopped: breakpoint", "main_test.go:7", "n = 41"]);
+    assert!(batch.end().0.success());
+}
+
 /// A port of the loopback that nothing has.
 fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");

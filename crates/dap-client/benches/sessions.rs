@@ -148,9 +148,8 @@ async fn bare(bench: &Bench) -> Duration {
 
 async fn launch() {
     let bench = Bench::new(&stops());
-    let (mut ours, mut own, mut apart) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ours, mut own) = (Vec::new(), Vec::new());
     for _ in 0..20 {
-        apart.push(alone(&["/usr/bin/setsid", "true"]).await.saturating_sub(alone(&["true"]).await));
         own.push(bare(&bench).await);
         let begin = Instant::now();
         let session = bench.start().await;
@@ -167,15 +166,6 @@ async fn launch() {
     );
     let added = milliseconds(ours.saturating_sub(own));
     row("launch to snapshot, added", added, "5 ms", "by session, guard and hub");
-    let apart = milliseconds(median(apart));
-    row("of that, a session of its own", apart, "", "`setsid`, which starts one program more");
-}
-
-/// A program that does nothing.
-async fn alone(words: &[&str]) -> Duration {
-    let begin = Instant::now();
-    tokio::process::Command::new(words[0]).args(&words[1..]).status().await.unwrap();
-    begin.elapsed()
 }
 
 async fn steps() {
@@ -351,7 +341,13 @@ async fn hub() {
     let (reader, writer) = tokio::io::split(theirs);
     tracker.spawn(answers(reader, writer));
     let (reader, writer) = tokio::io::split(ours);
-    let options = Options { or: None, marks: false, same: Box::new(str::to_owned), about: json!({}) };
+    let options = Options {
+        or: None,
+        marks: false,
+        same: Box::new(str::to_owned),
+        about: json!({}),
+        former: Vec::new(),
+    };
     let (edge, agent) = Edge::spawn("bench", options, reader, writer, &tracker);
     let (reader, writer) = tokio::io::split(agent);
     let agent = Client::spawn("agent", reader, writer, Arc::new(Nobody), &tracker);

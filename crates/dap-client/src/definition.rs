@@ -155,6 +155,9 @@ pub struct Quirks {
     /// Its log points write to the program's own output, which another program may read.
     #[serde(default)]
     pub logs_in_program: bool,
+    /// What it completes are commands: this one before an expression has it complete that.
+    #[serde(default)]
+    pub completes_after: Option<String>,
     /// What it is asked, as a command, for the signal of a stop that names none.
     #[serde(default)]
     pub tells_signal: Option<String>,

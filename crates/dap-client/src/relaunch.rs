@@ -25,12 +25,13 @@ impl Sessions {
         runs: Arc<dyn Runs>,
         clock: &Clock,
     ) -> Result<Arc<Session>, DapError> {
-        let (plan, grant) = self.again(root).ok_or_else(|| DapError::Unsupported {
+        let (mut plan, grant) = self.again(root).ok_or_else(|| DapError::Unsupported {
             adapter: root.adapter.name.clone(),
             what: "start what the person's editor started".to_owned(),
             nearest: None,
         })?;
-        root.hub().relaunching().await;
+        // In place from the start too: their clients come again only later.
+        plan.of_persons = root.hub().relaunching().await;
         let word = Word { hub: Some(root.hub().clone()), tracker: self.tracker().clone() };
         self.terminate(root, clock).await;
         let fresh = self.start_with(&plan, &grant, runs, clock).await?;

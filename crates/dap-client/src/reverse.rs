@@ -61,6 +61,14 @@ impl Reverse {
         Arc::new(Self { sessions, session, plan, grant, runs, address, started })
     }
 
+    /// The session that runs what this one launched, where it runs nothing itself: what the program writes is
+    /// told to the launcher by some.
+    pub(crate) fn runs_program(&self) -> Option<Arc<Session>> {
+        let launcher = self.session.get()?.upgrade().filter(|it| it.adapter_launches_only())?;
+        let sessions = self.sessions.upgrade()?.list();
+        sessions.into_iter().find(|it| it.parent.as_ref() == Some(&launcher.id))
+    }
+
     /// Answers one request.
     pub(crate) fn answer(
         self: Arc<Self>,

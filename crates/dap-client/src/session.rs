@@ -213,6 +213,7 @@ impl Session {
             marks: plan.adapter.quirks.marks.is_some(),
             same: Box::new(shared::real_path),
             about: json!({ "session": id, "title": plan.title, "adapter": plan.adapter.name }),
+            former: plan.of_persons.clone(),
         };
         let (hub, agent) = Edge::spawn(&id, options, reader, writer, tracker);
         let (reader, writer) = tokio::io::split(agent);

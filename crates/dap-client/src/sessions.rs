@@ -122,6 +122,8 @@ pub struct LaunchPlan {
     pub program: Option<CommandLine>,
     /// In place before it runs.
     pub breakpoints: Breakpoints,
+    /// What persons had set in the session before, where it is launched again, by request.
+    pub of_persons: Vec<(&'static str, Value)>,
     /// The person's editor holds the session: nothing is started, set or ended.
     pub theirs: bool,
     /// Where an adapter runs already; none is started then.
@@ -272,6 +274,7 @@ impl Sessions {
             request: if attaches { "attach" } else { "launch" },
             root: spec.root.clone(),
             breakpoints,
+            of_persons: Vec::new(),
             adapter,
             command,
             arguments,

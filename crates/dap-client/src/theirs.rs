@@ -93,6 +93,7 @@ impl Sessions {
             title: started.title.clone(),
             program: None,
             breakpoints: Breakpoints::default(),
+            of_persons: Vec::new(),
             theirs: true,
             connect: None,
         };

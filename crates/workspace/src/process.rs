@@ -68,16 +68,13 @@ pub(crate) fn shell_word(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// Where the program is that starts another in a session of its own.
-const SETSID: &[&str] = &["/usr/bin/setsid", "/bin/setsid"];
-
 /// Where a child runs.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum Place {
     /// In a group of its own.
     Group,
-    /// In a session of its own, by this program.
-    Session(&'a Path),
+    /// In a session of its own, which has no terminal.
+    Session,
 }
 
 /// Where a child's streams lead.
@@ -263,16 +260,13 @@ impl Processes {
         let failed = |source| SpawnError::Io { program: program(), source };
         let (reader, writer) = std::io::pipe().map_err(failed)?;
         let output = pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?;
-        let setsid = SETSID.iter().map(Path::new).find(|path| path.exists());
-        let is_there = command.program.is_absolute() && command.program.exists();
-        let place = setsid.filter(|_| is_there).map_or(Place::Group, Place::Session);
-        let process = self.spawn_with(command, grant, place, Streams::Merged(&writer), &[])?;
+        let process = self.spawn_with(command, grant, Place::Session, Streams::Merged(&writer), &[])?;
         Ok((process, output))
     }
 
     /// [`Self::spawn`] in a session of its own: neither the child nor what it starts has our terminal.
-    /// Where the system has no `setsid` it is a group of its own, which the log says. The grant is for
-    /// `command` as it is; `later` is what stands for words of its arguments that are known only now: a port.
+    /// The grant is for `command` as it is; `later` is what stands for words of its arguments that are known
+    /// only now: a port.
     ///
     /// # Errors
     /// [`SpawnError`]; nothing runs then.
@@ -282,21 +276,14 @@ impl Processes {
         grant: &SpawnGrant,
         later: &[(&str, String)],
     ) -> Result<Process, SpawnError> {
-        let setsid = SETSID.iter().map(Path::new).find(|path| path.exists());
-        // The helper would only say by its status that there is nothing to start.
-        if !command.program.is_absolute() || !command.program.exists() || setsid.is_none() {
-            tracing::warn!(program = %command.program.display(), "it runs in a group, not in a session of its own");
-            return self.spawn_with(command, grant, Place::Group, Streams::Apart, later);
-        }
-        let place = setsid.map_or(Place::Group, Place::Session);
-        self.spawn_with(command, grant, place, Streams::Apart, later)
+        self.spawn_with(command, grant, Place::Session, Streams::Apart, later)
     }
 
     fn spawn_with(
         self: &Arc<Self>,
         command: &CommandLine,
         grant: &SpawnGrant,
-        place: Place<'_>,
+        place: Place,
         streams: Streams<'_>,
         later: &[(&str, String)],
     ) -> Result<Process, SpawnError> {
@@ -407,20 +394,18 @@ impl Shared {
     fn spawn(
         this: &Arc<Self>,
         command: &CommandLine,
-        place: Place<'_>,
+        place: Place,
         streams: Streams<'_>,
     ) -> std::io::Result<Process> {
         let name = format!("{}.{}", this.id, this.next.fetch_add(1, Ordering::Relaxed));
-        let mut prepared = match place {
-            Place::Group => tokio::process::Command::new(&command.program),
-            Place::Session(setsid) => tokio::process::Command::new(setsid),
-        };
+        let mut prepared = tokio::process::Command::new(&command.program);
         match place {
-            Place::Group => prepared.process_group(0),
-            // It does not fork as long as it leads no group, so its number stays that of the child, which
-            // is then also that of the child's group.
-            Place::Session(_) => prepared.arg(&command.program),
-        };
+            Place::Group => {
+                prepared.process_group(0);
+            }
+            // The child's number is then also that of its group.
+            Place::Session => lead_session(&mut prepared)?,
+        }
         prepared.args(&command.args).current_dir(&command.cwd);
         for (variable, value) in std::env::vars_os() {
             if secrets::is_secret(&variable.to_string_lossy(), &value.to_string_lossy()) {
@@ -510,6 +495,15 @@ async fn drain(stderr: Option<ChildStderr>, child: Arc<Child>, drained: Cancella
         }
     }
     drained.cancel();
+}
+
+/// Has what is started begin a session of its own. The crate that does it wraps commands; its wrapper's one
+/// step before the start is all that is wanted of it.
+fn lead_session(command: &mut tokio::process::Command) -> std::io::Result<()> {
+    use process_wrap::tokio::{CommandWrap, CommandWrapper, ProcessSession};
+    // Of this one nothing is read.
+    let unread = CommandWrap::with_new("", |_| ());
+    ProcessSession.pre_spawn(command, &unread)
 }
 
 /// Tells a missing program from a missing folder or a broken script.

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::clients::{Member, Phase};
 use super::coordinates::Coordinates;
 use super::kept::Kept;
-use super::merge::Book;
+use super::merge::{Book, FORMER};
 use super::message::{Envelope, Kind};
 use super::view::View;
 use super::{ClientId, Controller, Input, Options, Output, Shared, Who};
@@ -101,7 +101,12 @@ enum Work {
 impl Hub {
     /// One that has no clients yet.
     pub fn new(options: Options) -> Self {
-        let book = Book::new(options.or.clone());
+        let mut book = Book::new(options.or.clone());
+        for (command, arguments) in &options.former {
+            if let Some(set) = Book::set_of(command, arguments, &*options.same) {
+                book.replace(FORMER, &set, arguments);
+            }
+        }
         Self {
             options,
             members: BTreeMap::new(),
@@ -243,6 +248,11 @@ impl Hub {
                 let mut own = message.clone();
                 coordinates.to_adapter(&mut own);
                 let arguments = own.content();
+                if command == "setBreakpoints" && !Book::names_source(&arguments) {
+                    // debugpy 1.8.22 ends at it, with the program (DAP §SetBreakpointsArguments).
+                    let sentence = "`source` has to name a `path` or a `sourceReference`";
+                    return self.refuse(client, &message, "invalidArguments", sentence);
+                }
                 match Book::set_of(command, &arguments, &*self.options.same) {
                     Some(set) => {
                         let seq = raw_of(&message, "seq");
@@ -372,6 +382,10 @@ impl Hub {
         match name.as_str() {
             "initialized" => {
                 self.ready = true;
+                for set in self.book.sets_of(FORMER) {
+                    self.queue.push_back(Setting { from: None, set, arguments: None });
+                }
+                self.next_setting();
                 self.tell_agents(&message);
                 return self.wake();
             }

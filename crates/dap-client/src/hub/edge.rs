@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::stream::StreamExt;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::bytes::BytesMut;
 use tokio_util::codec::{Encoder, FramedRead};
 use tokio_util::sync::CancellationToken;
@@ -45,6 +45,8 @@ pub struct Edge {
 enum Act {
     Take(Input),
     Join(ClientId, mpsc::Sender<Vec<u8>>),
+    /// [`Input::Relaunching`], with what persons have set.
+    Relaunch(oneshot::Sender<Vec<(&'static str, Value)>>),
     Close(String),
 }
 
@@ -154,9 +156,12 @@ impl Edge {
     }
 
     /// The program is about to be launched again: persons are told of the end with [`Edge::relaunched`],
-    /// which must come.
-    pub(crate) async fn relaunching(&self) {
-        self.act(Act::Take(Input::Relaunching)).await;
+    /// which must come. What they have set is given, by request.
+    pub(crate) async fn relaunching(&self) -> Vec<(&'static str, Value)> {
+        let (tell, told) = oneshot::channel();
+        self.act(Act::Relaunch(tell)).await;
+        // An error means that the hub is over, and with it what was set.
+        told.await.unwrap_or_default()
     }
 
     /// It was launched again and is joined by `configuration`, or it was not.
@@ -245,6 +250,11 @@ impl Actor {
                 Act::Join(client, sender) => {
                     self.clients.insert(client, Mailbox { sender, lost: 0 });
                     (Input::Joined { client, who: Who::Person }, false)
+                }
+                Act::Relaunch(tell) => {
+                    // An error means that nobody waits for it any more.
+                    tell.send(self.hub.of_persons()).ok();
+                    (Input::Relaunching, false)
                 }
                 Act::Close(why) => (Input::Gone { why }, true),
             };

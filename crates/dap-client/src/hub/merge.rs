@@ -39,6 +39,8 @@ impl Set {
     }
 }
 
+/// Stands for the persons of the session before, until one of them has come.
+pub const FORMER: ClientId = ClientId::MAX;
 /// Numbers that clients see begin here, above those of adapters: one that is not ours passes untouched.
 const FIRST: i64 = 1 << 30;
 /// What of a breakpoint must agree on one place, besides the condition.
@@ -53,6 +55,8 @@ struct Wanted {
     /// Which came first.
     since: u64,
     value: Value,
+    /// Its condition and that of an earlier one are nothing that the debugger takes.
+    apart: bool,
 }
 
 /// What a client asked for, in its order.
@@ -65,7 +69,8 @@ pub struct Book {
     or: Option<String>,
     lists: BTreeMap<Set, BTreeMap<ClientId, Vec<Wanted>>>,
     sources: HashMap<Set, Value>,
-    others: HashMap<(ClientId, Set), Value>,
+    /// What else they say with their lists, the newest client last.
+    others: BTreeMap<(ClientId, Set), Value>,
     told: HashMap<(ClientId, Set), Vec<Value>>,
     ids: HashMap<(Set, Key), i64>,
     by_adapter: HashMap<i64, (Set, Key)>,
@@ -106,16 +111,22 @@ impl Book {
         Self { or, lists, sources, others, told, ids, by_adapter, clock: 0, next: FIRST }
     }
 
+    /// Whether the arguments of `setBreakpoints` say whose they are.
+    pub fn names_source(arguments: &Value) -> bool {
+        let source = &arguments["source"];
+        let path = source["path"].as_str().is_some_and(|path| !path.is_empty());
+        path || source["sourceReference"].as_i64().is_some_and(|number| number > 0)
+    }
+
     /// Which set a request is about; `same` gives one spelling for a path.
     pub fn set_of(command: &str, arguments: &Value, same: &dyn Fn(&str) -> String) -> Option<Set> {
         Some(match command {
             "setBreakpoints" => {
                 let source = &arguments["source"];
                 let reference = source["sourceReference"].as_i64().filter(|number| *number > 0);
-                Set::Source(match (reference, source["path"].as_str(), source["name"].as_str()) {
-                    (Some(number), ..) => format!("#{number}"),
-                    (None, Some(path), _) => same(path),
-                    (None, None, name) => name.unwrap_or_default().to_owned(),
+                Set::Source(match reference {
+                    Some(number) => format!("#{number}"),
+                    None => same(source["path"].as_str().unwrap_or_default()),
                 })
             }
             "setFunctionBreakpoints" => Set::Functions,
@@ -141,7 +152,8 @@ impl Book {
             let key = key(set, &value);
             let was = before.iter().find(|it| it.key == key && kind(&it.value) == kind(&value));
             self.clock += 1;
-            list.push(Wanted { since: was.map_or(self.clock, |it| it.since), key, value });
+            let (since, apart) = was.map_or((self.clock, false), |it| (it.since, it.apart));
+            list.push(Wanted { since, key, value, apart });
         }
         lists.insert(client, list);
         let source = source.map(|source| self.sources.insert(set.clone(), source)).unwrap_or_default();
@@ -177,6 +189,34 @@ impl Book {
         gone.collect()
     }
 
+    /// What all but those in `but` want, as requests. What names addresses of one process is left out.
+    pub fn of_others(&self, but: &[ClientId]) -> Vec<(&'static str, Value)> {
+        let mut requests = Vec::new();
+        for (set, lists) in &self.lists {
+            if matches!(set, Set::Data | Set::Instructions) {
+                continue;
+            }
+            let mut wanted: Vec<&Wanted> = Vec::new();
+            for it in lists.iter().filter(|(of, _)| !but.contains(of)).flat_map(|(_, list)| list) {
+                if !wanted.iter().any(|other| other.key == it.key) {
+                    wanted.push(it);
+                }
+            }
+            if !wanted.is_empty() {
+                let values = wanted.into_iter().map(|it| it.value.clone()).collect();
+                requests.push((set.command(), self.arguments(set, values)));
+            }
+        }
+        requests
+    }
+
+    /// The sets of which `client` wants something.
+    pub fn sets_of(&self, client: ClientId) -> Vec<Set> {
+        let wants =
+            |lists: &BTreeMap<ClientId, Vec<Wanted>>| lists.get(&client).is_some_and(|it| !it.is_empty());
+        self.lists.iter().filter(|(_, lists)| wants(lists)).map(|(set, _)| set.clone()).collect()
+    }
+
     /// Whether anybody but `client` wants anything of `set`.
     pub fn others_want(&self, set: &Set, client: ClientId) -> bool {
         let lists = self.lists.get(set).into_iter().flatten();
@@ -204,7 +244,7 @@ impl Book {
                 }
                 Some(index) => {
                     let (_, owner, first) = &mut merged[index];
-                    match join(first, &it.value, self.or.as_deref()) {
+                    match join(first, &it.value, self.or.as_deref().filter(|_| !it.apart)) {
                         Ok(()) => Spot::At(index),
                         Err(what) => Spot::Refused(format!("{} has {what} here", name(*owner))),
                     }
@@ -240,10 +280,15 @@ impl Book {
     fn arguments(&self, set: &Set, values: Vec<Value>) -> Value {
         // What else clients say beside their lists, the newest last; none of ours is lost.
         let mut arguments = Map::new();
+        let mut categories = Vec::new();
         for ((_, of), other) in &self.others {
             if of == set {
+                categories.extend(other["exceptionOptions"].as_array().cloned().unwrap_or_default());
                 arguments.extend(other.as_object().cloned().unwrap_or_default());
             }
+        }
+        if !categories.is_empty() {
+            arguments.insert("exceptionOptions".to_owned(), Value::Array(categories));
         }
         match set {
             Set::Source(_) => {
@@ -262,6 +307,31 @@ impl Book {
             _ => drop(arguments.insert("breakpoints".to_owned(), Value::Array(values))),
         }
         Value::Object(arguments)
+    }
+
+    /// Has breakpoints of `client` stand aside whose conditions took others out of place that were in place
+    /// before; whether there are such, so that the set is to be sent anew.
+    pub fn part(&mut self, plan: &Plan, client: ClientId, body: &Value) -> bool {
+        let (set, given) = (&plan.set, body["breakpoints"].as_array());
+        if !matches!(set, Set::Source(_)) {
+            return false;
+        }
+        let lost = |(at, key): (usize, &Key)| {
+            let id = self.ids.get(&(set.clone(), key.clone()))?;
+            let mut told = self.told.iter().filter(|((of, about), _)| *of != client && about == set);
+            let stood = told.any(|(_, all)| all.iter().any(|it| it["id"] == *id && it["verified"] == true));
+            let gone = given.and_then(|given| given.get(at)).is_some_and(|it| it["verified"] == false);
+            (stood && gone).then(|| key.clone())
+        };
+        let lost: Vec<Key> = plan.keys.iter().enumerate().filter_map(lost).collect();
+        let mut parted = false;
+        let list = self.lists.get_mut(set).and_then(|lists| lists.get_mut(&client));
+        for it in list.into_iter().flatten().filter(|it| lost.contains(&it.key) && !it.apart) {
+            if it.value["condition"].is_string() {
+                (it.apart, parted) = (true, true);
+            }
+        }
+        parted
     }
 
     /// Takes the adapter's answer in: each client's own, with the numbers that stay.
@@ -540,6 +610,38 @@ mod tests {
         assert_eq!(answer[1]["message"], "the person has a breakpoint with another condition here");
         assert_eq!(answer[2]["verified"], true, "one that always stops stops for both");
         assert_eq!(told.answers[&PERSON][1]["verified"], true);
+    }
+
+    #[test]
+    fn a_condition_that_the_debugger_does_not_take_stands_aside() {
+        let mut book = Book::new(Some("||".into()));
+        let plan = set(&mut book, PERSON, json!([{"line": 4, "condition": "n == 3"}]));
+        let good = json!({"breakpoints": [{"id": 1, "verified": true, "line": 4}]});
+        book.answered(&plan, &good);
+        let plan = set(&mut book, AGENT, json!([{"line": 4, "condition": "n =="}]));
+        assert_eq!(plan.arguments["breakpoints"][0]["condition"], "(n == 3) || (n ==)");
+        let bad = json!({"breakpoints": [{"id": 2, "verified": false, "message": "syntax error"}]});
+        assert!(!book.part(&plan, AGENT, &good), "nothing is lost");
+        assert!(book.part(&plan, AGENT, &bad));
+        let plan = book.plan(&plan.set, &name);
+        assert_eq!(plan.arguments["breakpoints"], json!([{"line": 4, "condition": "n == 3"}]));
+        let told = book.answered(&plan, &good);
+        assert_eq!(told.answers[&PERSON][0]["verified"], true);
+        assert_eq!(told.answers[&AGENT][0]["verified"], false);
+        assert!(!book.part(&plan, AGENT, &bad), "once");
+        // Another condition is another try.
+        let plan = set(&mut book, AGENT, json!([{"line": 4, "condition": "n == 5"}]));
+        assert_eq!(plan.arguments["breakpoints"][0]["condition"], "(n == 3) || (n == 5)");
+    }
+
+    #[test]
+    fn categories_of_exceptions_of_all_are_sent() {
+        let mut book = Book::new(None);
+        let options = |mode: &str| json!([{"path": [{"names": ["Python Exceptions"]}], "breakMode": mode}]);
+        book.replace(AGENT, &Set::Exceptions, &json!({"filters": [], "exceptionOptions": options("always")}));
+        book.replace(PERSON, &Set::Exceptions, &json!({"filters": [], "exceptionOptions": options("never")}));
+        let sent = book.plan(&Set::Exceptions, &name).arguments["exceptionOptions"].clone();
+        assert_eq!(sent, json!([options("always")[0], options("never")[0]]));
     }
 
     #[test]

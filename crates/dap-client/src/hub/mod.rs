@@ -78,6 +78,8 @@ pub struct Options {
     pub same: Box<dyn Fn(&str) -> String + Send>,
     /// Answers `pilcrow/session`, with the state.
     pub about: Value,
+    /// What persons had set in the session before this one, by request: it holds until one of them has come.
+    pub former: Vec<(&'static str, Value)>,
 }
 
 /// What comes in.

@@ -519,6 +519,7 @@ pub(super) fn variable(
         variables,
         count: count(it),
         expression,
+        memory: it["memoryReference"].as_str().filter(|it| !it.is_empty()).map(str::to_owned),
     }
 }
 

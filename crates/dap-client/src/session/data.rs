@@ -60,6 +60,8 @@ pub struct Variable {
     pub count: Option<u64>,
     /// The expression that gives it.
     pub expression: Option<String>,
+    /// The memory that it points to, as requests about memory name it.
+    pub memory: Option<String>,
 }
 
 /// Which of many variables.

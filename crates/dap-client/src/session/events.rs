@@ -21,7 +21,10 @@ impl Handler for Inner {
             "initialized" => self.take(Input::Initialized),
             "stopped" => {
                 let stop = Stop {
-                    reason: text("reason").unwrap_or_else(|| "stopped".to_owned()),
+                    // CodeLLDB 1.11 gives none after a jump.
+                    reason: text("reason")
+                        .filter(|it| !it.is_empty())
+                        .unwrap_or_else(|| "no reason given".to_owned()),
                     description: text("description"),
                     text: text("text"),
                     thread: body["threadId"].as_i64(),
@@ -76,8 +79,14 @@ impl Handler for Inner {
                 let chatter = category == Some(Category::Console)
                     && quirks.chatter.iter().any(|start| text.starts_with(start.as_str()));
                 if let Some(category) = category.filter(|_| !chatter && !quirks.is_own(text)) {
-                    self.core().output.push(category, text);
-                    self.ring();
+                    let of_program = [Category::Stdout, Category::Stderr].contains(&category);
+                    match of_program.then(|| self.reverse.runs_program()).flatten() {
+                        Some(child) => child.push_output(category, text),
+                        None => {
+                            self.core().output.push(category, text);
+                            self.ring();
+                        }
+                    }
                 }
                 if let Some((_, number)) = marked {
                     self.marked.send_replace(number);

@@ -188,11 +188,16 @@ impl Session {
             "`scopes` and `variables` list names",
         )?;
         let frame = frame.map(|it| self.frame("completions", Some(it)).map(|(_, it)| it)).transpose()?;
+        let before = self.adapter.quirks.completes_after.as_deref().unwrap_or_default();
+        let text = &format!("{before}{text}");
         // Columns are UTF-16 code units; DAP §Completions Request.
         let column = text.encode_utf16().count() + 1;
         let arguments = json!({ "text": text, "column": column, "frameId": frame });
         let body = self.ask("completions", arguments, Need::Stopped, clock).await?;
-        let label = |it: &Value| it["text"].as_str().or(it["label"].as_str()).map(str::to_owned);
+        let label = |it: &Value| {
+            let label = it["text"].as_str().or(it["label"].as_str())?;
+            Some(label.strip_prefix(before).unwrap_or(label).to_owned())
+        };
         Ok(body["targets"].as_array().into_iter().flatten().filter_map(label).collect())
     }
 
@@ -230,7 +235,10 @@ impl Session {
         let source = self.inner.core().details.get(&frame).map(|it| it.source.clone()).unwrap_or_default();
         let reference = source["sourceReference"].as_i64().unwrap_or(0);
         if reference == 0 {
-            let nearest = "`disassemble` shows its instructions, where the adapter can".to_owned();
+            let nearest = match source["path"].as_str().filter(|path| AbsPath::new(path).is_some()) {
+                Some(path) => format!("its source is a file, `read` it: {path}"),
+                None => "`disassemble` shows its instructions, where the adapter can".to_owned(),
+            };
             return Err(self.lacks("show a source of this frame", Some(nearest)));
         }
         let arguments = json!({ "source": source, "sourceReference": reference });

@@ -217,12 +217,31 @@ async fn who_has_joined_is_led_to_a_program_that_is_launched_again() {
     settled(&session).await;
     let mut person = Person::joined(&session).await;
     person.event("stopped").await;
+    let path = bench.root.join("a.txt").to_string();
+    let set = |lines: Value| json!({"source": {"path": path}, "breakpoints": lines});
+    person.ask("setBreakpoints", set(json!([{"line": 7, "condition": "n == 3"}]))).await;
     let again = bench.sessions.relaunch(&session, Arc::new(NoRuns), &clock()).await.unwrap();
     settled(&again).await;
     let told = person.event("terminated").await.content();
     assert_eq!((person.count("terminated"), &told["restart"]["session"]), (1, &json!("debug-2")), "{told}");
     assert_eq!(told["restart"]["pipe"], json!(again.door().unwrap().to_string()));
+    // The second program did not run before it had the person's breakpoint.
+    let record = bench.record();
+    let begin = record.iter().rposition(|it| it["command"] == "launch").unwrap();
+    let sent: Vec<&Value> = record[begin..]
+        .iter()
+        .filter(|it| ["setBreakpoints", "configurationDone"].iter().any(|name| it["command"] == *name))
+        .collect();
+    let both = json!([{"line": 2}, {"line": 7, "condition": "n == 3"}]);
+    assert_eq!(sent[sent.len() - 2]["arguments"]["breakpoints"], both, "{sent:?}");
+    assert_eq!(sent.last().unwrap()["command"], "configurationDone", "{sent:?}");
     person.end().await;
+    // Whoever has come says what holds.
+    let mut person = Person::joined(&again).await;
+    person.ask("threads", json!({})).await;
+    let last = bench.record().into_iter().rfind(|it| it["command"] == "setBreakpoints").unwrap();
+    assert_eq!(last["arguments"]["breakpoints"], json!([{"line": 2}]), "{last}");
+    drop(person);
     // By the old name too, and after another time.
     let third = bench.sessions.relaunch(&again, Arc::new(NoRuns), &clock()).await.unwrap();
     settled(&third).await;
@@ -507,6 +526,10 @@ async fn d7_what_is_odd_does_no_harm() {
     let refused = person.ask("x/unknown", json!({"a": [1]})).await;
     assert_eq!(refused.value("message"), "no script for x/unknown", "the adapter answers it");
     assert!(person.ask("threads", json!({})).await.success());
+    // Which debugpy does not survive.
+    let whose = person.ask("setBreakpoints", json!({"source": {"name": "a.py"}, "breakpoints": []})).await;
+    assert_eq!(whose.value("message"), "invalidArguments");
+    assert!(!bench.record().iter().any(|it| it["arguments"]["source"]["name"] == "a.py"));
     // The adapter refuses it with no body, which the schema wants; it passes as it came.
     person.got.retain(|it| it.name != "x/unknown");
     session.terminate(&clock()).await;

@@ -94,7 +94,13 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let options = Options { or: None, marks: false, same: Box::new(str::to_owned), about: json!({}) };
+        let options = Options {
+            or: None,
+            marks: false,
+            same: Box::new(str::to_owned),
+            about: json!({}),
+            former: Vec::new(),
+        };
         let mut world = Self {
             hub: Hub::new(options),
             peers: (0..4).map(|id| (id, Peer { next: 1000 * (id as i64 + 1), ..Peer::default() })).collect(),

@@ -148,8 +148,9 @@ impl Debug {
         cx: &ToolCx,
         said: &mut String,
     ) -> Result<(LaunchPlan, Option<Value>), Failure> {
-        let config = filled(&self.kit, config, args)?;
-        let kind = config["type"].as_str().unwrap_or_default();
+        let mut config = filled(&self.kit, config, args)?;
+        let kind = config["type"].as_str().unwrap_or_default().to_owned();
+        let kind = kind.as_str();
         let adapter = match &args.adapter {
             Some(name) => Some(name.clone()),
             None => self.adapter(kind).map(|it| it.name.clone()),
@@ -158,6 +159,13 @@ impl Debug {
             let message = format!("no debug adapter is known for the type `{kind}`; name one with `adapter`");
             Failure::new(ErrorCode::Unsupported, message)
         })?;
+        if let Some(line) = config["args"].as_str() {
+            config["args"] = json!(words(line));
+        }
+        if config["mode"] == "auto" {
+            self.decide_mode(&mut config, &adapter);
+        }
+        let config = config;
         let root = self.kit.workspace.root().clone();
         let text = |name: &str| config[name].as_str().map(str::to_owned);
         let attaches = config["request"] == "attach";
@@ -264,6 +272,25 @@ impl Debug {
 }
 
 impl Debug {
+    /// `auto` is not the adapter's: an editor's extension makes a mode of it by the program, that of tests for
+    /// a file of tests and its folder, else the adapter's own.
+    fn decide_mode(&self, config: &mut Value, adapter: &str) {
+        let program = config["program"].as_str().map(std::path::Path::new);
+        let is_test =
+            |it: &std::path::Path| it.file_stem().is_some_and(|it| it.to_string_lossy().ends_with("_test"));
+        let folder = program.filter(|it| is_test(it)).and_then(std::path::Path::parent);
+        let folder = folder.map(|it| it.to_string_lossy().into_owned());
+        let definitions = self.kit.debug.definitions();
+        let tests = definitions.get(adapter).into_iter().flat_map(|it| it.tests.values());
+        let mode = tests.filter_map(|it| it.launch.as_ref()?.get("mode").cloned()).next();
+        let Some(members) = config.as_object_mut() else { return };
+        members.remove("mode");
+        if let (Some(folder), Some(mode)) = (folder, mode) {
+            members.insert("program".to_owned(), json!(folder));
+            members.insert("mode".to_owned(), mode);
+        }
+    }
+
     /// Variables of an `envFile`: `NAME=value` a line.
     fn env_file(&self, file: &str, cx: &ToolCx) -> Result<Vec<(String, String)>, Failure> {
         let path = self.kit.workspace.resolve(file)?;
@@ -308,6 +335,28 @@ fn variables(config: &Value) -> (Vec<(String, String)>, Vec<String>) {
 /// The texts of a list.
 fn list(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect()
+}
+
+/// The words of a line as a shell takes it apart, without what it would put in.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word) = (Vec::new(), None::<String>);
+    let mut characters = line.chars();
+    while let Some(it) = characters.next() {
+        match it {
+            _ if it.is_whitespace() => words.extend(word.take()),
+            '\'' => word.get_or_insert_default().extend(characters.by_ref().take_while(|it| *it != '\'')),
+            '"' => {
+                let word = word.get_or_insert_default();
+                while let Some(it) = characters.next().filter(|it| *it != '"') {
+                    word.extend(if it == '\\' { characters.next() } else { Some(it) });
+                }
+            }
+            '\\' => word.get_or_insert_default().extend(characters.next()),
+            _ => word.get_or_insert_default().push(it),
+        }
+    }
+    words.extend(word);
+    words
 }
 
 fn task(config: &Value) -> Option<&str> {
@@ -473,6 +522,14 @@ mod tests {
         let read = in_env_file("# c\nA=1\nexport B = \"x y\"\n\nnonsense\nC='z'\n=q\n");
         let read: Vec<String> = read.iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(read, ["A=1", "B=x y", "C=z"]);
+    }
+
+    #[test]
+    fn a_line_of_arguments_is_taken_apart() {
+        let check = |line: &str, expected: &[&str]| assert_eq!(words(line), expected, "{line}");
+        check(" a  b ", &["a", "b"]);
+        check(r#"'c d' --x="e \" f" g\ h ''"#, &["c d", "--x=e \" f", "g h", ""]);
+        check("'open", &["open"]);
     }
 
     #[test]

@@ -132,6 +132,7 @@ impl Debug {
             if let (Some(file), Some(line)) = (&args.file, args.line) {
                 let (condition, hit) = (args.condition.clone(), args.hit.clone());
                 let path = self.kit.workspace.resolve(file)?;
+                from_one(line)?;
                 added.add(SourceBreakpoint { path, line, column: None, condition, hit, log: None });
             }
             added.stop_at_panics(&session.adapter.quirks.panics);
@@ -174,7 +175,18 @@ impl Debug {
         if args.file.is_some() || args.line.is_some() {
             named.places.push((args.file.as_deref().map(resolve).transpose()?, args.line));
         }
-        if let Some(exceptions) = &args.exceptions {
+        let mut exceptions = args.exceptions.clone();
+        let panics = &session.adapter.quirks.panics;
+        if let Some(exceptions) = exceptions.as_mut().filter(|_| !panics.is_empty()) {
+            let before = exceptions.len();
+            exceptions.retain(|it| dap_client::conditional(it).0 != "panic");
+            if exceptions.len() < before {
+                // Where it was set it is these.
+                named.functions.extend(panics.iter().cloned());
+            }
+        }
+        let exceptions = exceptions.filter(|it| !it.is_empty() || named.functions.is_empty());
+        if let Some(exceptions) = &exceptions {
             let gone = |it: &String| {
                 let name = dap_client::conditional(it).0;
                 exceptions.iter().any(|gone| dap_client::conditional(gone).0 == name)
@@ -192,6 +204,7 @@ impl Debug {
     pub(super) fn add(&self, all: &mut Breakpoints, args: &Arguments) -> Result<(), Failure> {
         for Point { file, line, column, condition, hit, log } in args.breakpoints.clone() {
             let path = self.kit.workspace.resolve(&file)?;
+            from_one(line)?;
             all.add(SourceBreakpoint { path, line, column, condition, hit, log });
         }
         for name in &args.functions {
@@ -283,6 +296,14 @@ impl Runs for Terminal {
             let grant = asker.grant_run(&adapter, &command, &cancel).await;
             grant.map_err(|denied| format!("it may not run: {denied}"))
         })
+    }
+}
+
+/// Adapters set a breakpoint on line 0 without a word, and never stop there.
+pub(super) fn from_one(line: u64) -> Result<(), Failure> {
+    match line {
+        0 => Err(Failure::new(ErrorCode::InvalidArguments, "lines are counted from 1".to_owned())),
+        _ => Ok(()),
     }
 }
 

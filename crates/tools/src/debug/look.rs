@@ -230,7 +230,10 @@ pub(super) fn told(value: &Variable) -> ToolResult {
         0 => String::new(),
         number => format!("  [variables_reference {number}]"),
     };
-    let text = format!("{} = {}{kind}{inside}\n", shown.name, shown.value);
+    // A pointer's is its value.
+    let memory = shown.memory.iter().filter(|it| !shown.value.contains(it.as_str()));
+    let memory: String = memory.map(|it| format!("  [memory_reference {it}]")).collect();
+    let text = format!("{} = {}{kind}{inside}{memory}\n", shown.name, shown.value);
     ToolResult::text(text).with_details(variable_data(value))
 }
 

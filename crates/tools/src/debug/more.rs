@@ -156,6 +156,8 @@ impl Debug {
         let reference =
             args.memory_reference.as_deref().ok_or_else(|| needs("read_memory", "memory_reference"))?;
         may_refer(reference, session, args, cx).await?;
+        let about = (reference, "supportsReadMemoryRequest");
+        let reference = &self.address(session, about, args, clock).await?;
         let count = args.count.unwrap_or(BYTES).clamp(1, MOST_BYTES);
         let (address, data, unreadable) =
             session.read_memory(reference, args.offset.unwrap_or(0), count, clock).await?;
@@ -194,6 +196,8 @@ impl Debug {
         })?;
         may_refer(reference, session, args, cx).await?;
         cx.permit_debug(&format!("write {} bytes of memory at {reference}", bytes.len())).await?;
+        let about = (reference, "supportsWriteMemoryRequest");
+        let reference = &self.address(session, about, args, clock).await?;
         let data = STANDARD.encode(&bytes);
         let written = session.write_memory(reference, args.offset.unwrap_or(0), &data, clock).await?;
         let count = written.unwrap_or(bytes.len() as u64);
@@ -221,6 +225,13 @@ impl Debug {
             }
         };
         let count = args.count.unwrap_or(INSTRUCTIONS).clamp(1, 500);
+        let reference = match args.memory_reference {
+            Some(_) => {
+                let about = (reference.as_str(), "supportsDisassembleRequest");
+                self.address(session, about, args, clock).await?
+            }
+            None => reference,
+        };
         let found = session.disassemble(&reference, args.offset.unwrap_or(0), count, clock).await?;
         let word = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
         let row = |it: &Value| {
@@ -229,6 +240,27 @@ impl Debug {
         };
         let text: String = found.iter().map(row).collect();
         Ok(ToolResult::text(text).with_details(json!({ "instructions": found })))
+    }
+
+    /// The memory reference that is meant: one that is no number is an expression, which most adapters do not
+    /// evaluate there. What comes to no address is left for the adapter to judge.
+    async fn address(
+        &self,
+        session: &Session,
+        (reference, capability): (&str, &str),
+        args: &Arguments,
+        clock: &Clock,
+    ) -> Result<String, Failure> {
+        if is_number(reference) || !session.can(capability) {
+            return Ok(reference.to_owned());
+        }
+        let frame = self.frame(session, args, clock).await?;
+        let Ok(value) = session.evaluate(reference, Some(frame), "watch", clock).await else {
+            return Ok(reference.to_owned());
+        };
+        let words = value.value.split(|c: char| !c.is_ascii_alphanumeric());
+        let number = || words.into_iter().find(|it| it.starts_with("0x") && is_number(it)).map(str::to_owned);
+        Ok(value.memory.or_else(number).unwrap_or_else(|| reference.to_owned()))
     }
 
     pub(super) async fn completions(
@@ -298,7 +330,12 @@ impl Debug {
         modules: bool,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
-        let found = session.loaded(modules, clock).await?;
+        let mut found = session.loaded(modules, clock).await?;
+        // Of thousands the project's own are not to be among those that are left out.
+        let root = self.kit.workspace.root().as_path();
+        let own =
+            |it: &Value| it["path"].as_str().is_some_and(|path| std::path::Path::new(path).starts_with(root));
+        found.sort_by_key(|it| !own(it));
         let name = |it: &Value| {
             let word = |name: &str| it[name].as_str().map(str::to_owned);
             match (word("name"), word("path")) {
@@ -447,7 +484,7 @@ fn is_number(text: &str) -> bool {
 
 fn place(args: &Arguments) -> Result<(&str, u64), Failure> {
     match (&args.file, args.line) {
-        (Some(file), Some(line)) => Ok((file, line)),
+        (Some(file), Some(line)) => super::launch::from_one(line).map(|()| (file.as_str(), line)),
         _ => Err(needs(&args.action, "file` and `line")),
     }
 }

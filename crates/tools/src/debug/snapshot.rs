@@ -102,7 +102,7 @@ impl Debug {
         }
         let over = matches!(&state, State::Terminated(end) if end.asked.is_none() && end.failure.is_none());
         if over || (first && !matches!(state, State::Terminated(_))) {
-            let (said, list) = misplaced(&self.kit, &session.breakpoints(), over);
+            let (said, list) = misplaced(&self.kit, &session.breakpoints(), &session.adapter, over);
             text.push_str(&said);
             details["misplaced"] = json!(list);
         }
@@ -295,7 +295,7 @@ pub(super) fn shown_frame<'a>(
 }
 
 /// Breakpoints that are not where they were asked for: while it runs, or after its end.
-fn misplaced(kit: &Kit, all: &Breakpoints, over: bool) -> (String, Vec<Value>) {
+fn misplaced(kit: &Kit, all: &Breakpoints, adapter: &AdapterDefinition, over: bool) -> (String, Vec<Value>) {
     let (mut text, mut list) = (String::new(), Vec::new());
     let mut tell = |what: String, why: Option<&str>| {
         let why = why.map(|it| format!(": {it}")).unwrap_or_default();
@@ -312,7 +312,11 @@ fn misplaced(kit: &Kit, all: &Breakpoints, over: bool) -> (String, Vec<Value>) {
             tell(what, message.or(missing));
         }
     }
-    for (it, _) in all.functions().iter().filter(|(_, placed)| !placed.ever) {
+    // The same function by the names that several versions of a language give it: one of them is there.
+    let panics = |name: &String| adapter.quirks.panics.contains(name);
+    let caught = all.functions().iter().any(|(it, placed)| placed.ever && panics(&it.name));
+    let missing = all.functions().iter().filter(|(it, placed)| !(placed.ever || caught && panics(&it.name)));
+    for (it, _) in missing {
         tell(format!("on {}", it.name), None);
     }
     for (it, placed) in all.list().filter(|(_, placed)| placed.ever && !over) {
@@ -500,12 +504,14 @@ pub(super) fn variable(it: &Variable) -> String {
     let inside =
         if it.variables > 0 { format!("  [variables_reference {}]", it.variables) } else { String::new() };
     let value: Vec<&str> = it.value.lines().map(str::trim).collect();
-    format!("{} = {}{kind}{inside}", it.name, cut(&value.join(" "), VALUE))
+    // gdb says nothing of one that has members.
+    let value = if it.value.is_empty() && it.variables > 0 { "{…}".to_owned() } else { value.join(" ") };
+    format!("{} = {}{kind}{inside}", it.name, cut(&value, VALUE))
 }
 
 pub(super) fn variable_data(it: &Variable) -> Value {
     json!({ "name": it.name, "value": it.value, "type": it.kind, "variables_reference": it.variables,
-        "count": it.count })
+        "count": it.count, "memory_reference": it.memory })
 }
 
 pub(super) fn cut(text: &str, limit: usize) -> String {

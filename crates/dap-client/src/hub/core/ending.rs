@@ -98,6 +98,12 @@ impl Hub {
     }
 
     /// The program was launched again elsewhere, or could not be.
+    /// What persons have set, or had before, as requests.
+    pub fn of_persons(&self) -> Vec<(&'static str, Value)> {
+        let agents = self.members.iter().filter(|(_, it)| it.who == Who::Agent);
+        self.book.of_others(&agents.map(|(id, _)| *id).collect::<Vec<_>>())
+    }
+
     pub(super) fn relaunched(&mut self, configuration: Option<Value>) {
         if !std::mem::take(&mut self.relaunching) {
             return;

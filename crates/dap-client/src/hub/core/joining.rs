@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::clients::{Facts, Member, Phase};
+use super::super::merge::FORMER;
 use super::super::message::Envelope;
 use super::super::view::View;
 use super::super::{ClientId, Controller, Output, Who};
@@ -142,6 +143,8 @@ impl Hub {
         if let Some(member) = self.members.get_mut(&client) {
             member.phase = Phase::Live;
         }
+        // What it wants it has set by now.
+        self.drop_lists(FORMER);
         self.count();
         if let Some(process) = self.process.clone() {
             self.tell_live(client, Envelope::event("process", process));
