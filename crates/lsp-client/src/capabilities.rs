@@ -242,6 +242,8 @@ impl Capabilities {
         let fixed = match &self.server["textDocumentSync"]["save"] {
             Value::Bool(true) => Some(json!({})),
             options @ Value::Object(_) => Some(options.clone()),
+            // A bare number is the old form, of servers that hear of everything, saves included.
+            _ if self.server["textDocumentSync"].as_u64().is_some_and(|kind| kind > 0) => Some(json!({})),
             _ => None,
         };
         fixed.or_else(|| self.registrations("textDocument/didSave").first().map(|options| (*options).clone()))
@@ -335,9 +337,9 @@ mod tests {
         );
         capabilities.unregister("1");
         assert!(!capabilities.offers(Feature::Rename));
-        assert_eq!(capabilities.sync(), (true, true));
+        assert_eq!((capabilities.sync(), capabilities.save()), ((true, true), Some(json!({}))));
         capabilities.initialized(json!({"textDocumentSync": {"openClose": true, "change": 1}}));
-        assert_eq!(capabilities.sync(), (true, false));
+        assert_eq!((capabilities.sync(), capabilities.save()), ((true, false), None));
         capabilities.initialized(json!({}));
         assert_eq!(capabilities.sync(), (false, false));
     }

@@ -259,6 +259,9 @@ pub struct ReadyRule {
     /// It has sent a `window/logMessage` that holds one of these.
     #[serde(default)]
     pub log_messages: Vec<String>,
+    /// It has sent a request of one of these methods.
+    #[serde(default)]
+    pub requests: Vec<String>,
     /// It sends notifications of this method …
     #[serde(default)]
     pub status_method: Option<String>,
@@ -288,6 +291,7 @@ impl Default for ReadyRule {
             grace_ms: 0,
             besides: Vec::new(),
             log_messages: Vec::new(),
+            requests: Vec::new(),
             status_method: None,
             status_field: None,
             status_health: None,
@@ -315,6 +319,9 @@ pub struct DiagnosticsRule {
     /// What is pushed while the server reports work by `$/progress`, or is about to, is a part.
     #[serde(default)]
     pub progress: bool,
+    /// It answers `textDocument/diagnostic` without saying that it does: what it pushes is not believed.
+    #[serde(default)]
+    pub pull: bool,
     /// Pushes without a version are never believed.
     #[serde(default)]
     pub refuse_unversioned: bool,

@@ -67,6 +67,7 @@ impl Handler for ServerHandler {
     ) -> BoxFuture<'static, Result<Box<RawValue>, RpcError>> {
         let core = Arc::clone(&self.0);
         let params = value(request.params.as_deref());
+        core.loading.request(&request.method);
         // What changes our tables is done here, in wire order, before anything later is read.
         let now = match request.method.as_str() {
             "workspace/configuration" => Some(configuration(&core, &params)),

@@ -23,6 +23,7 @@ struct State {
     progress_seen: bool,
     work: HashMap<String, Work>,
     message_seen: bool,
+    request_seen: bool,
     status: bool,
     trouble: Option<Trouble>,
 }
@@ -57,6 +58,7 @@ impl Loading {
             progress_seen: false,
             work: HashMap::new(),
             message_seen: false,
+            request_seen: false,
             status: false,
             trouble: None,
         };
@@ -79,6 +81,7 @@ impl Loading {
         state.first_open = None;
         state.progress_seen = false;
         state.message_seen = false;
+        state.request_seen = false;
         drop(state);
         self.changed.send_replace(());
     }
@@ -124,6 +127,14 @@ impl Loading {
         }
     }
 
+    /// Any request.
+    pub fn request(&self, method: &str) {
+        if self.rule.requests.iter().any(|wanted| wanted == method) {
+            self.state().request_seen = true;
+            self.changed.send_replace(());
+        }
+    }
+
     /// Any other notification.
     pub fn status(&self, method: &str, params: &Value) {
         let (Some(wanted), Some(field)) = (&self.rule.status_method, &self.rule.status_field) else { return };
@@ -155,8 +166,9 @@ impl Loading {
             return Ready::Yes;
         }
         let said = self.rule.log_messages.is_empty() || state.message_seen;
+        let asked = self.rule.requests.is_empty() || state.request_seen;
         let quiet = self.rule.status_method.is_none() || state.status;
-        if !said || !quiet {
+        if !said || !asked || !quiet {
             return Ready::No(latest);
         }
         if self.rule.progress {
@@ -243,6 +255,16 @@ mod tests {
         assert!(loading.is_ready() && loading.describe().is_none());
         progress(&loading, json!({"kind": "begin", "title": "loading"}));
         assert!(!loading.is_ready());
+    }
+
+    #[test]
+    fn a_request_may_be_the_sign() {
+        let requests = vec!["workspace/diagnostic/refresh".to_owned()];
+        let loading = Loading::new(ReadyRule { requests, ..ReadyRule::default() });
+        loading.request("workspace/configuration");
+        assert!(!loading.is_ready());
+        loading.request("workspace/diagnostic/refresh");
+        assert!(loading.is_ready());
     }
 
     #[tokio::test]

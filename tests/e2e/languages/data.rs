@@ -1,4 +1,4 @@
-//! Shell, YAML, JSON, TOML, Dockerfiles.
+//! Shell, YAML, JSON, TOML, Dockerfiles, CMake.
 
 use super::lab::{Case, check};
 
@@ -142,6 +142,32 @@ fn dockerfile() {
             rename_file: None,
             action: None,
             format: Some(("ugly.dockerfile", "RUN echo a \\\n    echo b")),
+        },
+    );
+}
+
+#[test]
+fn cmake() {
+    check(
+        "cmake",
+        &Case {
+            server: "cmake-language-server",
+            programs: &["cmake-language-server"],
+            version: None,
+            files: &[(
+                "CMakeLists.txt",
+                "cmake_minimum_required(VERSION 3.20)\nproject(shapes NONE)\nmessage(STATUS \"a\")\n",
+            )],
+            used: ("CMakeLists.txt", 3, "message"),
+            symbols: None,
+            definition: None,
+            references: None,
+            hover: Some("message text"),
+            mistake: None,
+            rename: None,
+            rename_file: None,
+            action: None,
+            format: None,
         },
     );
 }

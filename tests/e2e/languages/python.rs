@@ -1,4 +1,4 @@
-//! Python: basedpyright, pyright, ty, ruff.
+//! Python: basedpyright, pyright, ty, ruff, pylsp.
 
 use super::lab::{Case, check};
 
@@ -95,4 +95,11 @@ fn ruff() {
             format: Some(("main.py", "print(1)")),
         },
     );
+}
+
+#[test]
+fn pylsp() {
+    const UGLY: &[(&str, &str)] = &[FILES[0], FILES[1], FILES[2], FILES[3], ("ugly.py", "a   =  1\n")];
+    let case = types("pylsp", &["pylsp"]);
+    check("pylsp", &Case { files: UGLY, rename_file: None, format: Some(("ugly.py", "a = 1\n")), ..case });
 }

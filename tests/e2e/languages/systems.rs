@@ -167,3 +167,52 @@ fn gopls() {
         },
     );
 }
+
+#[test]
+fn fortran() {
+    check(
+        "fortran",
+        &Case {
+            server: "fortls",
+            programs: &["fortls"],
+            version: None,
+            files: &[
+                (".fortls", "{}\n"),
+                (
+                    "shapes.f90",
+                    "module shapes\n  implicit none\ncontains\n  !> The area of a square.\n  function area(side) result(res)\n\
+                     \x20   integer, intent(in) :: side\n    integer :: res\n    res = side * side\n  end function area\nend module shapes\n",
+                ),
+                (
+                    "main.f90",
+                    "program main\n  use shapes, only: area\n  implicit none\n  print *, area(2)\nend program main\n",
+                ),
+                (
+                    "broken.f90",
+                    "program broken\n  implicit none\n  integer :: one\n  real :: one\n  print *, one\nend program broken\n",
+                ),
+            ],
+            used: ("main.f90", 4, "area"),
+            symbols: Some(("shapes.f90", &["shapes", "shapes.area"])),
+            definition: Some(("shapes.f90", "function area(side)")),
+            references: Some(&[
+                ("main.f90", "  print *, area(2)"),
+                ("main.f90", "  use shapes, only: area"),
+                ("shapes.f90", "function area(side)"),
+            ]),
+            hover: Some("The area of a square."),
+            mistake: Some(("broken.f90", "declared twice", "  real :: one", "  real :: two")),
+            rename: Some((
+                "surface",
+                &[
+                    ("main.f90", "  use shapes, only: surface"),
+                    ("main.f90", "  print *, surface(2)"),
+                    ("shapes.f90", "function surface(side)"),
+                ],
+            )),
+            rename_file: None,
+            action: None,
+            format: None,
+        },
+    );
+}

@@ -1,4 +1,4 @@
-//! TypeScript, JavaScript, CSS, HTML, ESLint.
+//! TypeScript, JavaScript, CSS, HTML, ESLint, Biome, Oxlint, PHP.
 
 use super::lab::{Case, check};
 
@@ -172,4 +172,105 @@ fn eslint() {
         let library = std::path::Path::new(&tools).join("lib/eslint");
         std::os::unix::fs::symlink(library, sandbox.project().join("node_modules")).expect("a link");
     });
+}
+
+#[test]
+fn biome() {
+    check(
+        "biome",
+        &Case {
+            server: "biome",
+            programs: &["biome"],
+            version: None,
+            files: &[
+                ("package.json", "{}\n"),
+                ("biome.json", "{\"linter\": {\"rules\": {\"recommended\": true}}}\n"),
+                ("main.ts", "export const all = 2;\n"),
+                ("broken.ts", "export const one = 1;\nif (one == 2) {\n\tconsole.log(one);\n}\n"),
+                ("ugly.ts", "export const   x=1\n"),
+            ],
+            used: ("main.ts", 1, "all"),
+            symbols: None,
+            definition: None,
+            references: None,
+            hover: None,
+            mistake: Some(("broken.ts", "Using == may be unsafe", "if (one == 2) {", "if (one === 2) {")),
+            rename: None,
+            rename_file: None,
+            action: Some(("broken.ts", 2, "Apply unsafe fix for noDoubleEquals")),
+            format: Some(("ugly.ts", "export const x = 1;")),
+        },
+    );
+}
+
+#[test]
+fn oxlint() {
+    check(
+        "oxlint",
+        &Case {
+            server: "oxlint",
+            programs: &["oxlint"],
+            version: None,
+            files: &[
+                ("package.json", "{}\n"),
+                (".oxlintrc.json", "{\"rules\": {\"eqeqeq\": \"error\", \"no-debugger\": \"error\"}}\n"),
+                ("main.ts", "export const all = 2;\n"),
+                ("broken.ts", "export const one = 1;\nif (one == 2) {\n\tconsole.log(one);\n}\n"),
+                ("fixable.ts", "debugger;\nexport const two = 2;\n"),
+            ],
+            used: ("main.ts", 1, "all"),
+            symbols: None,
+            definition: None,
+            references: None,
+            hover: None,
+            mistake: Some(("broken.ts", "eqeqeq", "if (one == 2) {", "if (one === 2) {")),
+            rename: None,
+            rename_file: None,
+            action: Some(("fixable.ts", 1, "Remove the debugger statement")),
+            format: None,
+        },
+    );
+}
+
+#[test]
+fn php() {
+    check(
+        "php",
+        &Case {
+            server: "intelephense",
+            programs: &["intelephense"],
+            version: None,
+            files: &[
+                ("composer.json", "{}\n"),
+                (
+                    "shapes.php",
+                    "<?php\n\nclass Square\n{\n    public function __construct(private int $side) {}\n\n    public function area(): int\n    {\n\
+                     \x20       return $this->side * $this->side;\n    }\n}\n\n/** The sum of all areas. */\nfunction total(array $shapes): int\n{\n\
+                     \x20   return array_sum(array_map(fn (Square $shape) => $shape->area(), $shapes));\n}\n",
+                ),
+                ("main.php", "<?php\n\nrequire 'shapes.php';\n\necho total([new Square(2)]);\n"),
+                ("broken.php", "<?php\n\nrequire 'shapes.php';\n\necho total(nothing());\n"),
+                ("ugly.php", "<?php\n\nif(true){\n    echo 1;\n}\n"),
+            ],
+            used: ("main.php", 5, "total"),
+            symbols: Some(("shapes.php", &["Square", "Square.area", "total"])),
+            definition: Some(("shapes.php", "function total(array $shapes)")),
+            references: Some(&[
+                ("main.php", "echo total([new Square(2)]);"),
+                ("broken.php", "echo total(nothing());"),
+                ("shapes.php", "function total(array $shapes)"),
+            ]),
+            hover: Some("The sum of all areas."),
+            mistake: Some((
+                "broken.php",
+                "Undefined function 'nothing'",
+                "echo total(nothing());",
+                "echo total([]);",
+            )),
+            rename: None,
+            rename_file: None,
+            action: None,
+            format: Some(("ugly.php", "if (true) {")),
+        },
+    );
 }

@@ -117,7 +117,8 @@ pub(super) async fn refreshed(server: &Server, clock: Clock<'_>) -> Result<(), S
 
 /// How a server is asked for diagnostics; `None`: it tells them by itself.
 pub(crate) fn pulled(server: &Server) -> Option<Value> {
-    server.core.capabilities().provider("diagnosticProvider", METHOD).cloned()
+    let said = server.core.capabilities().provider("diagnosticProvider", METHOD).cloned();
+    said.or_else(|| server.core.definition.diagnostics.pull.then(|| json!({})))
 }
 
 /// The problems of a document that a loaded server is shown; `None` when they are not known in time.

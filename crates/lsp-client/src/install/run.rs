@@ -99,6 +99,16 @@ pub enum InstallError {
 }
 
 impl Installer {
+    /// The program of what is to be installed, where it is in the managed folder to the end. Blocking.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn there(&self, plan: &InstallPlan) -> Result<Option<PathBuf>, StateError> {
+        let (Some(version), Some(folder)) = (&plan.version, &plan.folder) else { return Ok(None) };
+        let complete = self.managed.child(&plan.name)?.child(version)?.read(COMPLETE)?.is_some();
+        Ok(complete.then(|| SearchPath::in_folder(&plan.programs, folder.as_path())).flatten())
+    }
+
     /// Carries out a plan. Blocks on the file system here and there.
     ///
     /// # Errors
@@ -129,14 +139,12 @@ impl Installer {
         self.remove_halves()?;
         let versions = self.managed.child(&plan.name)?;
         let place = versions.child(version)?;
-        let program = || SearchPath::in_folder(&plan.programs, folder.as_path());
-        if place.read(COMPLETE)?.is_some()
-            && let Some(program) = program()
-        {
+        if let Some(program) = self.there(plan)? {
             return Ok(Installed { program, already: true, took: started.elapsed() });
         }
         versions.remove_tree(version)?;
         let filled = self.fill(plan, &place, progress, cancel).await;
+        let program = || SearchPath::in_folder(&plan.programs, folder.as_path());
         let filled = filled.and_then(|()| program().ok_or_else(|| no_program(plan)));
         let program = match filled {
             Ok(program) => program,

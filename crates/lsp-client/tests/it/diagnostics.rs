@@ -53,6 +53,22 @@ async fn a_push_for_an_older_version_is_never_shown() {
     assert_eq!(ask(&bench, LONG).await, "three");
 }
 
+/// Volar 2.4, in the servers of Astro and Vue: nothing of the first of its parts, the rest later, all with
+/// the text's version; it answers a question that it does not say that it takes.
+#[tokio::test]
+async fn one_that_pushes_in_parts_is_asked_where_its_definition_says_so() {
+    let empty = Step::notify(
+        "textDocument/publishDiagnostics",
+        json!({"uri": "${params.textDocument.uri}", "version": "${version}", "diagnostics": []}),
+    );
+    let item = json!({"range": range(0, 0, 1), "severity": 1, "message": "wrong"});
+    let script = script()
+        .on("textDocument/didOpen", [empty])
+        .on("textDocument/diagnostic", [Step::Result(json!({"kind": "full", "items": [item]}))]);
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script, "[diagnostics]\npull = true")], |_| {});
+    assert_eq!(ask(&bench, LONG).await, "wrong");
+}
+
 #[tokio::test]
 async fn a_server_that_says_nothing_of_a_text_that_it_has_is_shown_it_anew() {
     let script = script()

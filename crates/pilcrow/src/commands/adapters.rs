@@ -353,13 +353,26 @@ pub async fn install(args: &cli::Project, wanted: &Wanted<'_>) -> anyhow::Result
     if plans.is_empty() {
         return Ok(Exit::Failed);
     }
+    let config = project::settings(&homes, &root, trust.is_trusted(&root))?;
+    let mut options = PolicyOptions::new(trust, root);
+    options.rules = config.rules();
+    let processes = Processes::new(std::env::current_exe().ok());
+    let policy = std::sync::Arc::new(Policy::new(options));
+    let installer = Installer { managed, processes: processes.clone(), policy, search };
+    // Nobody is asked about what is there.
+    let mut missing = Vec::new();
+    for plan in &plans {
+        if installer.there(plan)?.is_none() {
+            missing.push(plan);
+        }
+    }
     let cancel = stop::on_signal()?;
-    if !wanted.yes {
-        match ask(&plans, &cancel).await {
+    if !wanted.yes && !missing.is_empty() {
+        match ask(&missing, &cancel).await {
             Answer::Once | Answer::Session | Answer::Always => {}
             Answer::Nobody => {
                 output::note("pilcrow: nobody can be asked here; `--yes` agrees to run this:");
-                plans.iter().for_each(|plan| output::note(plan.describe().trim_end()));
+                missing.iter().for_each(|plan| output::note(plan.describe().trim_end()));
                 return Ok(Exit::Denied);
             }
             Answer::No { .. } | Answer::Refused { .. } | Answer::Dismissed => {
@@ -368,12 +381,6 @@ pub async fn install(args: &cli::Project, wanted: &Wanted<'_>) -> anyhow::Result
             }
         }
     }
-    let config = project::settings(&homes, &root, trust.is_trusted(&root))?;
-    let mut options = PolicyOptions::new(trust, root);
-    options.rules = config.rules();
-    let processes = Processes::new(std::env::current_exe().ok());
-    let policy = std::sync::Arc::new(Policy::new(options));
-    let installer = Installer { managed, processes: processes.clone(), policy, search };
     let mut exit = if failed { Exit::Failed } else { Exit::Done };
     for plan in &plans {
         let version = plan.version.as_deref().unwrap_or("as the system has it");
@@ -408,7 +415,7 @@ pub async fn install(args: &cli::Project, wanted: &Wanted<'_>) -> anyhow::Result
     Ok(exit)
 }
 
-async fn ask(plans: &[InstallPlan], cancel: &CancellationToken) -> Answer {
+async fn ask(plans: &[&InstallPlan], cancel: &CancellationToken) -> Answer {
     let names: Vec<String> = plans
         .iter()
         .map(|plan| format!("{} {}", plan.name, plan.version.as_deref().unwrap_or("")).trim().to_owned())
@@ -416,7 +423,7 @@ async fn ask(plans: &[InstallPlan], cancel: &CancellationToken) -> Answer {
     let question = Question {
         kind: QuestionKind::Exec,
         title: format!("Install {}? This runs:", names.join(", ")),
-        detail: plans.iter().map(InstallPlan::describe).collect(),
+        detail: plans.iter().map(|plan| plan.describe()).collect(),
         files: Vec::new(),
     };
     terminal::approver().ask(question, cancel).await
