@@ -10,6 +10,7 @@ use std::time::Duration;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
 use serde_json::Value;
+use workspace::AbsPath;
 
 use crate::install::{FileInstall, Install};
 
@@ -65,6 +66,8 @@ pub struct ServerDefinition {
     pub ready: ReadyRule,
     /// How its diagnostics come.
     pub diagnostics: DiagnosticsRule,
+    /// Of which files it is told when others change them.
+    pub watch: WatchRule,
     /// How a person gets it.
     pub install: Install,
     /// What the test run last saw working; `None`: written after the project's own pages, never run.
@@ -304,6 +307,27 @@ impl ReadyRule {
     }
 }
 
+/// Which files are looked at for what other programs did to them, besides those of the server's languages
+/// and its root markers, below its root.
+#[derive(Debug, Clone, Default)]
+pub struct WatchRule {
+    /// Those of the whole workspace, not only those below its root.
+    pub workspace: bool,
+    /// Further files, by their names.
+    names: GlobSet,
+    /// Files that may be ignored: globs below the root and below each folder from there up to the workspace's.
+    pub ignored: Vec<String>,
+    /// Laid over `initialization_options` where all of these files are looked at, and none is beyond the limit.
+    pub initialization_options: Option<Value>,
+}
+
+impl WatchRule {
+    /// Whether a file is one of those that are looked at by name.
+    pub fn names(&self, path: &AbsPath) -> bool {
+        self.names.is_match(path.file_name())
+    }
+}
+
 /// How a server's pushed diagnostics are to be taken.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -419,6 +443,8 @@ struct File {
     ready: ReadyRule,
     #[serde(default)]
     diagnostics: DiagnosticsRule,
+    #[serde(default)]
+    watch: FileWatch,
     install: FileInstall,
     #[serde(default)]
     verified: Option<FileVerified>,
@@ -430,6 +456,15 @@ struct File {
 enum FileVerified {
     Never(bool),
     Seen(Verified),
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileWatch {
+    workspace: bool,
+    files: Vec<String>,
+    ignored: Vec<String>,
+    initialization_options: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -479,6 +514,12 @@ impl ServerDefinition {
                 Ok(Language { id, patterns, matcher })
             })
             .collect::<Result<_, DefinitionError>>()?;
+        let watch = WatchRule {
+            workspace: file.watch.workspace,
+            names: globs(&file.watch.files).map_err(|error| bad(error.to_string()))?,
+            ignored: file.watch.ignored,
+            initialization_options: file.watch.initialization_options.map(unfold),
+        };
         Ok(Self {
             written: text.into(),
             name: file.name,
@@ -504,6 +545,7 @@ impl ServerDefinition {
             client_capabilities: file.client_capabilities.unwrap_or_else(empty),
             ready: file.ready,
             diagnostics: file.diagnostics,
+            watch,
             install: file.install.check().map_err(bad)?,
             verified,
             from_project,

@@ -206,7 +206,12 @@ fn installed(versions: &Path) -> Vec<PathBuf> {
 
 /// What an absolute glob matches, in order; `*` stays within one component. Blocking.
 pub(crate) fn matches(pattern: &str) -> Vec<PathBuf> {
-    let mut found = vec![PathBuf::new()];
+    matches_below(Path::new(""), pattern)
+}
+
+/// What is there that matches a glob relative to `folder`, whose own name is taken as it is. Blocking.
+pub(crate) fn matches_below(folder: &Path, pattern: &str) -> Vec<PathBuf> {
+    let mut found = vec![folder.to_owned()];
     for component in Path::new(pattern).components() {
         let text = component.as_os_str().to_string_lossy();
         if !text.contains('*') {

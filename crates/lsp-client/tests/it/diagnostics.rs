@@ -258,6 +258,23 @@ async fn silence_makes_no_part_the_whole() {
     assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
 }
 
+/// A server that finds an error when it is asked, and has found out meanwhile that there is none.
+#[tokio::test]
+async fn what_is_never_published_is_looked_for_again() {
+    let list = |items: Value| Step::Result(json!({"body": items}));
+    let push = json!({"uri": "${params.textDocument.uri}", "diagnostics": []});
+    let script = Script::new(json!({
+        "textDocumentSync": 2, "executeCommandProvider": {"commands": ["look"]},
+    }))
+    .on("textDocument/didOpen", [Step::notify("textDocument/publishDiagnostics", push)])
+    .on("workspace/executeCommand", [list(json!([{"code": "E1"}]))])
+    .on("workspace/executeCommand", [list(json!([]))]);
+    let more =
+        "[diagnostics.clean]\ncommand = \"look\"\narguments = [[1]]\nfield = \"body\"\ncode = \"code\"\n";
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
+    assert_eq!(ask(&bench, LONG).await, "");
+}
+
 /// What a server that names its reports was asked with: file, name.
 fn named(bench: &Bench) -> Vec<(String, Value)> {
     let asked = bench.got("scripted", "textDocument/diagnostic").into_iter();

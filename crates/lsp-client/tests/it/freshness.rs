@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use workspace::Editor;
+use workspace::{ChangeKind, Commit, CommitId, CommittedFile, Editor, RunId};
 
 use crate::bench::{Bench, cx};
 use crate::real::{DEADLINE, real_beside};
@@ -189,4 +189,60 @@ async fn gopls() {
         comment: "// typed",
     })
     .await;
+}
+
+/// A module that comes, in a folder that is there and in folders that are not, made by an edit or by another
+/// program: what imports it has no error as soon as it is asked about. So with a package that is installed.
+async fn modules_come(server: &str) {
+    let files = [
+        ("package.json", "{ \"name\": \"x\" }\n"),
+        (".gitignore", "node_modules\n"),
+        (".git/HEAD", "ref: refs/heads/main\n"),
+        ("tsconfig.json", "{ \"compilerOptions\": { \"strict\": true, \"module\": \"commonjs\" } }\n"),
+        (
+            "src/user.ts",
+            "import { a } from \"./a\";\nimport { b } from \"./b/deep/b\";\nimport { c } from \"../lib/c\";\n\
+             import { d } from \"d\";\nconsole.log(a, b, c, d);\n",
+        ),
+    ];
+    let Some(bench) = real_beside(&[server], &files, None) else { return };
+    let errors = async || {
+        let told = bench.pool.diagnostics(&bench.doc("src/user.ts"), &cx(DEADLINE)).await.unwrap().value;
+        assert!(told.pending.is_empty(), "{told:?}");
+        told.items.iter().filter(|it| it.message.contains("Cannot find module")).count()
+    };
+    assert_eq!(errors().await, 4);
+    for (left, name, committed) in [
+        (3, "src/a.ts", true),
+        (2, "src/b/deep/b.ts", true),
+        (1, "lib/c.ts", false),
+        (0, "node_modules/d/index.d.ts", false),
+    ] {
+        let path = bench.path(name);
+        std::fs::create_dir_all(path.as_path().parent().unwrap()).unwrap();
+        let name = path.as_path().file_stem().unwrap().to_string_lossy()[..1].to_owned();
+        let text = match left {
+            0 => "export const d: number;\n".to_owned(),
+            _ => format!("export const {name} = 1;\n"),
+        };
+        std::fs::write(&path, text).unwrap();
+        if left == 0 {
+            bench.write("node_modules/d/package.json", "{ \"name\": \"d\", \"types\": \"index.d.ts\" }\n");
+        }
+        if committed {
+            let (kind, edits, version) = (ChangeKind::Created, Vec::new(), None);
+            let files = vec![CommittedFile { path: path.clone(), kind, edits, version }];
+            let (id, run, label) = (CommitId("1".into()), RunId::new(), "test".into());
+            bench.pool.did_commit(&Commit { id, run, label, files, notes: Vec::new() }).await;
+        }
+        let started = std::time::Instant::now();
+        assert_eq!(errors().await, left, "{server}, after {path}");
+        println!("{server}, after {path}: known after {:?}", started.elapsed());
+    }
+    bench.pool.shutdown(Duration::from_secs(10)).await;
+}
+
+#[tokio::test]
+async fn typescript_language_server_hears_of_modules_that_come() {
+    modules_come("typescript-language-server").await;
 }

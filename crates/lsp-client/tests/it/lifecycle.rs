@@ -357,6 +357,14 @@ async fn servers_follow_a_commit() {
     let events = &bench.got("scripted", "workspace/didChangeWatchedFiles")[0]["changes"];
     let event = |name: &str, kind: u8| json!({"uri": bench.uri(name), "type": kind});
     assert_eq!(*events, json!([event("a.txt", 2), event("b.txt", 3), event("c.txt", 3), event("d.txt", 1)]));
+    // A file that came is told of before it is shown.
+    let told = bench.record("scripted");
+    let at = |is: &dyn Fn(&Value) -> bool| told.iter().position(is).unwrap();
+    let watched = at(&|it| it["method"] == "workspace/didChangeWatchedFiles");
+    let shown = at(&|it| {
+        it["method"] == "textDocument/didOpen" && it["params"]["textDocument"]["uri"] == bench.uri("d.txt")
+    });
+    assert!(watched < shown);
     let renamed = &bench.got("scripted", "workspace/didRenameFiles")[0]["files"];
     assert_eq!(*renamed, json!([{"oldUri": bench.uri("c.txt"), "newUri": bench.uri("d.txt")}]));
 }
@@ -385,6 +393,49 @@ async fn a_server_hears_of_files_that_others_changed() {
     };
     let event = |name: &str, kind: u8| json!({"uri": bench.uri(name), "type": kind});
     assert_eq!(events, json!([event("b.txt", 2), event("c.txt", 3), event("new.txt", 1)]));
+}
+
+/// What a definition names besides: files of other packages, by their names, and what is ignored. Where more
+/// files are there than are looked at, a server is left to its own watching.
+#[tokio::test]
+async fn a_server_hears_of_what_its_definition_has_watched() {
+    let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
+        "registerOptions": {"watchers": [{"globPattern": {"baseUri": "file:///", "pattern": "**/*"}}]}}]});
+    let script = || {
+        hovers()
+            .on("initialized", [Step::request("w", "client/registerCapability", watchers.clone())])
+            .on("textDocument/definition", [Step::wait_for("response", 1), Step::Result(Value::Null)])
+    };
+    let more = "[root]\nmarkers = [\"mark\"]\n[watch]\nworkspace = true\nfiles = [\"*.json\"]\n\
+        ignored = [\"mods/*/info\"]\ninitialization_options = { \"own.watching\" = false }\n\
+        [initialization_options]\n\"own.else\" = 1\n";
+    let files =
+        [("p/mark", ""), ("p/a.txt", "a"), ("q/b.txt", "b"), (".gitignore", "mods\n"), (".git/x", "")];
+    let bench = build(&files, vec![("scripted", script(), more)], |_| ());
+    bench.pool.definition(&bench.doc("p/a.txt"), 0, &cx(LONG)).await.unwrap();
+    let options = |bench: &Bench| bench.got("scripted", "initialize")[0]["initializationOptions"].clone();
+    assert_eq!(options(&bench), json!({"own": {"else": 1, "watching": false}}));
+    std::fs::create_dir_all(bench.path("mods/one")).unwrap();
+    for name in ["q/b.txt", "base.json", "mods/one/info", "mods/one/more", "other"] {
+        bench.write(name, "new");
+    }
+    // What is asked about problems looks at once.
+    let asked = bench.pool.diagnostics(&bench.doc("p/a.txt"), &cx(Duration::from_millis(300))).await;
+    assert!(asked.unwrap().value.items.is_empty());
+    let events = bench.got("scripted", "workspace/didChangeWatchedFiles")[0]["changes"].clone();
+    let event = |name: &str, kind: u8| json!({"uri": bench.uri(name), "type": kind});
+    assert_eq!(events, json!([event("base.json", 1), event("mods/one/info", 1), event("q/b.txt", 2)]));
+    let opened: Vec<Value> = bench
+        .got("scripted", "textDocument/didOpen")
+        .iter()
+        .map(|it| it["textDocument"]["uri"].clone())
+        .collect();
+    assert_eq!(opened, [bench.uri("p/a.txt")], "another package's file is not shown");
+    let many: Vec<String> = (0..4100).map(|at| format!("p/many/{at}.txt")).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|name| (name.as_str(), "")).chain(files).collect();
+    let bench = build(&many, vec![("scripted", script(), more)], |_| ());
+    bench.pool.definition(&bench.doc("p/a.txt"), 0, &cx(LONG)).await.unwrap();
+    assert_eq!(options(&bench), json!({"own": {"else": 1}}));
 }
 
 /// Waits until no server of `a.txt` is being started ahead.
