@@ -352,6 +352,23 @@ pub struct DiagnosticsRule {
     /// How it is asked whether a text is clean, since it tells nothing when nothing changes.
     #[serde(default)]
     pub clean: Option<CleanRule>,
+    /// How it says that it works on a file, and that it is done with it.
+    #[serde(default)]
+    pub busy: Option<BusyRule>,
+}
+
+/// A notification of a server about what it does with one file.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BusyRule {
+    /// Its method.
+    pub method: String,
+    /// The field that holds the file's URI.
+    pub file: String,
+    /// The field that says what is done …
+    pub field: String,
+    /// … and what it holds when nothing is.
+    pub idle: Value,
 }
 
 /// A command of a server that says what is wrong with the text as it is.
@@ -641,6 +658,35 @@ pub(crate) fn expand(value: &Value, variables: &[(&str, String)]) -> Value {
     }
 }
 
+/// Whether some text of `value` names the virtual environment of a file.
+pub(crate) fn names_venv(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains(VENV),
+        Value::Array(items) => items.iter().any(names_venv),
+        Value::Object(map) => map.values().any(names_venv),
+        _ => false,
+    }
+}
+
+/// Replaces `${venv}` in every string of `value`; where there is none, what names it is left out.
+pub(crate) fn with_venv(value: &Value, venv: Option<&Path>) -> Value {
+    let kept = |value: &Value| venv.is_some() || !matches!(value, Value::String(text) if text.contains(VENV));
+    match (value, venv) {
+        (Value::String(text), Some(venv)) => Value::String(text.replace(VENV, &venv.display().to_string())),
+        (Value::Array(items), _) => {
+            items.iter().filter(|it| kept(it)).map(|item| with_venv(item, venv)).collect()
+        }
+        (Value::Object(map), _) => {
+            let fields = map.iter().filter(|(_, value)| kept(value));
+            Value::Object(fields.map(|(key, value)| (key.clone(), with_venv(value, venv))).collect())
+        }
+        (other, _) => other.clone(),
+    }
+}
+
+/// Stands for a folder that differs from package to package, so it is replaced when a server asks.
+const VENV: &str = "${venv}";
+
 /// Replaces `${name}` in `text`.
 pub(crate) fn expand_text(text: &str, variables: &[(&str, String)]) -> String {
     variables.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${{{name}}}"), value))
@@ -690,6 +736,15 @@ mod tests {
         assert_eq!(section(&settings, Some("a.b.c")), json!({"d": 1}));
         assert_eq!(section(&settings, Some("a.x")), Value::Null);
         assert_eq!(section(&settings, None), settings);
+    }
+
+    #[test]
+    fn what_names_a_virtual_environment_is_left_out_where_there_is_none() {
+        let settings = json!({"python": {"path": "${venv}/bin/python", "more": ["${venv}", 1]}});
+        assert!(names_venv(&settings) && !names_venv(&json!({"python": "${root}"})));
+        let there = with_venv(&settings, Some(Path::new("/v")));
+        assert_eq!(there, json!({"python": {"path": "/v/bin/python", "more": ["/v", 1]}}));
+        assert_eq!(with_venv(&settings, None), json!({"python": {"more": [1]}}));
     }
 
     #[test]

@@ -230,6 +230,13 @@ pub(crate) fn matches_below(folder: &Path, pattern: &str) -> Vec<PathBuf> {
     found
 }
 
+/// The virtual environment nearest to a file or folder, from there up to `top`. Blocking.
+pub(crate) fn virtual_environment(scope: &Path, top: &Path) -> Option<PathBuf> {
+    let folders = scope.ancestors().take_while(|folder| folder.starts_with(top));
+    let mut places = folders.flat_map(|folder| [".venv", "venv"].map(|name| folder.join(name)));
+    places.find(|venv| venv.join("pyvenv.cfg").is_file() && is_program(&venv.join("bin/python")))
+}
+
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "tests write files of their own")]
 mod tests {

@@ -153,7 +153,8 @@ impl Server {
         let told = async {
             let room = self.peer.room().await?;
             room.notify("initialized", &json!({}))?;
-            room.notify("workspace/didChangeConfiguration", &json!({"settings": core.settings}))
+            let settings = core.settings_for(None);
+            room.notify("workspace/didChangeConfiguration", &json!({"settings": settings}))
         };
         match told.await {
             Ok(()) => Ok(()),
@@ -414,6 +415,9 @@ impl Server {
             () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
             () = self.sweep(Look::IfDue) => {}
         }
+        // A question about one place is soon answered by a server that has loaded the project, or never.
+        let total = if capabilities::QUICK.contains(&method) { clock.total / 3 } else { clock.total };
+        let clock = Clock { until: clock.until.min(Instant::now() + total), total, ..clock };
         let _entered = self.enter(method, clock).await?;
         let encoding = self.core.capabilities().encoding();
         // One that finished loading while it answered may have answered before.

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use wire::RequestError;
-use workspace::Document;
+use workspace::{AbsPath, Document};
 
 use super::commands::commands;
 use super::document;
@@ -77,6 +77,28 @@ impl ServerPool {
         out.items.sort_by_key(|item| (item.range.start, item.range.end, item.severity));
         let note = servers.iter().find_map(|server| server.note());
         Ok(Answer { value: out, server: answered.join(", "), note })
+    }
+}
+
+impl ServerPool {
+    /// Starts the servers that know what is wrong with a file, and waits until they have loaded the project,
+    /// with `doc` opened, at most three quarters of the time.
+    ///
+    /// # Errors
+    /// [`ServerError`] when none can be asked.
+    pub async fn load(
+        self: &Arc<Self>,
+        path: &AbsPath,
+        doc: Option<&Document>,
+        cx: &RequestCx,
+    ) -> Result<(), ServerError> {
+        let clock = cx.clock();
+        let (servers, _) = self.pick_all(path, Feature::Diagnostics, clock).await?;
+        let waits = servers.iter().map(|server| server.wait_ready(doc, clock));
+        match futures_util::future::join_all(waits).await.into_iter().find_map(Result::err) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
     }
 }
 
@@ -216,7 +238,7 @@ async fn pushed(
         if let Some(items) = told.wait_for(&doc.path, &synced, until, after, &whole).await {
             return Ok(Some((synced, items)));
         }
-        if !told.is_working() {
+        if !told.is_working(&doc.path) {
             synced = server.show_again(entered, doc, clock).await?;
         }
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lsp_client::{Calls, Navigate};
 use workspace::{ChangeKind, Commit, CommitId, CommittedFile, Editor, RunId};
 
 use crate::bench::{Bench, cx};
@@ -245,4 +246,45 @@ async fn modules_come(server: &str) {
 #[tokio::test]
 async fn typescript_language_server_hears_of_modules_that_come() {
     modules_come("typescript-language-server").await;
+}
+
+/// What implements a type of one package in another is found by the other's project.
+#[tokio::test]
+async fn typescript_language_server_finds_what_other_packages_implement() {
+    const TSCONFIG: &str =
+        "{ \"compilerOptions\": { \"strict\": true, \"module\": \"commonjs\" }, \"include\": [\"src\"] }\n";
+    let files = [
+        ("package.json", "{ \"private\": true, \"workspaces\": [\"a\", \"b\", \"c\"] }\n"),
+        ("a/package.json", "{ \"name\": \"a\" }\n"),
+        ("a/tsconfig.json", TSCONFIG),
+        (
+            "a/src/index.ts",
+            "export interface Shape { area(): number }\nexport function use(s: Shape) { return s.area(); }\n",
+        ),
+        ("b/package.json", "{ \"name\": \"b\" }\n"),
+        ("b/tsconfig.json", TSCONFIG),
+        (
+            "b/src/index.ts",
+            "import { Shape, use } from \"../../a/src/index\";\nexport class Square implements Shape {\n  area() {\n    \
+             return 1;\n  }\n}\nexport function b() {\n  return use(new Square());\n}\n",
+        ),
+        ("c/package.json", "{ \"name\": \"c\" }\n"),
+        ("c/tsconfig.json", TSCONFIG),
+        (
+            "c/src/index.ts",
+            "export interface Shape { other: string }\nexport class Other implements Shape {\n  other = \"\";\n}\n",
+        ),
+    ];
+    let Some(bench) = real_beside(&["typescript-language-server"], &files, None) else { return };
+    let doc = bench.doc("a/src/index.ts");
+    let at = doc.text.find("Shape").unwrap();
+    let found = bench.pool.navigate(Navigate::Implementation, &doc, at, &cx(DEADLINE)).await.unwrap();
+    let places: Vec<(String, usize)> =
+        found.value.iter().map(|it| (bench.workspace.relative(&it.path), it.line)).collect();
+    assert_eq!(places, [("b/src/index.ts".to_owned(), 2)]);
+    let at = doc.text.find("use").unwrap();
+    let found = bench.pool.calls(Calls::Incoming, &doc, at, &cx(DEADLINE)).await.unwrap();
+    let told = found.value.iter().any(|call| call.symbol.file == bench.path("b/src/index.ts"));
+    assert!(told || found.note.as_ref().is_some_and(|note| note.ends_with("places: b")), "{found:?}");
+    bench.pool.shutdown(Duration::from_secs(10)).await;
 }

@@ -395,6 +395,62 @@ async fn a_server_hears_of_files_that_others_changed() {
     assert_eq!(events, json!([event("b.txt", 2), event("c.txt", 3), event("new.txt", 1)]));
 }
 
+/// A question about one place is not waited for as long as one about all uses, and what a server has shown to
+/// people is told with its state.
+#[tokio::test]
+async fn a_question_about_one_place_has_a_third_of_the_time() {
+    let message =
+        |kind: u8, text: &str| Step::notify("window/showMessage", json!({"type": kind, "message": text}));
+    let script =
+        Script::new(json!({"textDocumentSync": 2, "hoverProvider": true, "referencesProvider": true}))
+            .on(
+                "initialized",
+                [message(1, "no toolchain\n"), message(3, "welcome"), message(1, "no toolchain")],
+            )
+            .on("textDocument/hover", [Step::Never])
+            .on("textDocument/references", [Step::Never]);
+    let bench = bench(&[("a.txt", "abc")], script);
+    let (whole, doc) = (Duration::from_millis(1500), bench.doc("a.txt"));
+    bench.pool.status().await;
+    let started = Instant::now();
+    let late = bench.pool.hover(&doc, 0, &cx(3 * whole)).await.unwrap_err();
+    assert!(matches!(late, ServerError::Timeout { after, .. } if after == whole), "{late}");
+    assert!(started.elapsed() < 3 * whole);
+    let late = bench.pool.references(&doc, 0, true, &cx(whole)).await.unwrap_err();
+    assert!(matches!(late, ServerError::Timeout { after, .. } if after == whole), "{late}");
+    assert_eq!(bench.pool.status().await[0].said, ["no toolchain"]);
+}
+
+/// One server for several packages is told each one's own virtual environment.
+#[tokio::test]
+async fn a_server_is_told_the_environment_of_the_package_that_it_asks_for() {
+    let ask = |name: &str| {
+        let item = json!({"scopeUri": format!("${{root}}/{name}"), "section": "python"});
+        Step::request(name, "workspace/configuration", json!({"items": [item]}))
+    };
+    let script = hovers()
+        .on("textDocument/didOpen", [ask("p/a.txt"), ask("p"), ask("q")])
+        .on("textDocument/definition", [Step::wait_for("response", 3), Step::Result(Value::Null)]);
+    let more = "[settings.python]\npath = \"${venv}/bin/python\"\nother = 1\n";
+    let files =
+        [("p/a.txt", "abc"), ("p/.venv/pyvenv.cfg", ""), ("p/.venv/bin/python", "#!"), ("q/b.txt", "")];
+    let bench = build(&files, vec![("scripted", script, more)], |_| ());
+    let python = bench.path("p/.venv/bin/python");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&python, mode).unwrap();
+    bench.pool.definition(&bench.doc("p/a.txt"), 0, &cx(LONG)).await.unwrap();
+    let answers: Vec<Value> = bench
+        .record("scripted")
+        .into_iter()
+        .filter(|it| it["result"].is_array())
+        .map(|it| it["result"][0].clone())
+        .collect();
+    let there = json!({"path": python.to_string(), "other": 1});
+    assert_eq!(answers, [there.clone(), there, json!({"other": 1})]);
+    let told = &bench.got("scripted", "workspace/didChangeConfiguration")[0]["settings"];
+    assert_eq!(*told, json!({"python": {"other": 1}}));
+}
+
 /// What a definition names besides: files of other packages, by their names, and what is ignored. Where more
 /// files are there than are looked at, a server is left to its own watching.
 #[tokio::test]
