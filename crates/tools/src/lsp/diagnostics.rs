@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use agent::{ToolCx, ToolResult};
-use futures_util::StreamExt;
 use futures_util::future::join_all;
 use globset::GlobBuilder;
 use lsp_client::{Answer, Diagnostics, RequestCx, ServerError};
@@ -74,12 +73,7 @@ async fn of_several(
         let file = path.as_path();
         kinds.entry(file.extension().or(file.file_name())).or_default().push((at, path));
     }
-    let mut asks = Vec::new();
-    for paths in kinds.into_values() {
-        let waiting: Vec<_> =
-            paths.into_iter().map(|(at, path)| numbered(at, of_one(kit, path, request, started))).collect();
-        asks.push(futures_util::stream::iter(waiting).buffer_unordered(AT_ONCE).collect::<Vec<_>>());
-    }
+    let asks = kinds.into_values().map(|paths| of_kind(kit, paths, request, started));
     let mut told: Vec<_> = join_all(asks).await.into_iter().flatten().collect();
     told.sort_by_key(|(at, _)| *at);
     let (mut answers, mut late) = (Vec::new(), Vec::new());
@@ -93,8 +87,37 @@ async fn of_several(
     Ok((answers, late))
 }
 
-async fn numbered<T>(at: usize, what: impl Future<Output = T>) -> (usize, T) {
-    (at, what.await)
+/// What came of asking about files of one kind, so many at once: a server that is shown one more before it is
+/// done with those may start anew with all. Those that were pending are asked about once more, if it answers.
+async fn of_kind(
+    kit: &Kit,
+    paths: Vec<(usize, &AbsPath)>,
+    request: &RequestCx,
+    started: Instant,
+) -> Vec<(usize, Result<One, Failure>)> {
+    let mut told = Vec::new();
+    for some in paths.chunks(AT_ONCE) {
+        let answers = join_all(some.iter().map(|(_, path)| of_one(kit, path, request, started))).await;
+        told.extend(some.iter().map(|(at, _)| *at).zip(answers));
+    }
+    let pends = |told: &Result<One, Failure>| match told {
+        Ok(One::Answer(answer)) => !answer.1.value.pending.is_empty(),
+        _ => false,
+    };
+    let pending: Vec<usize> = (0..told.len()).filter(|number| pends(&told[*number].1)).collect();
+    if pending.len() == told.len() {
+        return told;
+    }
+    for some in pending.chunks(AT_ONCE) {
+        let asks = some.iter().map(|number| of_one(kit, paths[*number].1, request, started));
+        for (number, again) in some.iter().zip(join_all(asks).await) {
+            // What was known of it stays where there was no time left.
+            if !matches!(again, Ok(One::Late)) {
+                told[*number].1 = again;
+            }
+        }
+    }
+    told
 }
 
 /// What came of asking about one of several files.
