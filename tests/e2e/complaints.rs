@@ -40,8 +40,9 @@ fn omp_10701_a_glob_waits_for_each_file_and_what_is_not_known_is_pending() {
         said.starts_with("2 errors") && said.contains("in 2 files; nothing is known of 1 more"),
         "{said}"
     );
+    // They are asked about at once, so the server says of which it is silent.
     let unknown = said.contains("pending, so not known yet") || said.contains("not asked:");
-    assert!(unknown && said.contains("deep/c.py: basedpyright"), "{said}");
+    assert!(unknown && said.matches(".py: basedpyright").count() == 1, "{said}");
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn diagnostics_that_are_not_known_are_pending_and_not_clean() {
 
 #[test]
 fn a_timeout_is_of_the_whole_call_and_the_silent_are_not_credited() {
-    let names: Vec<String> = (0..8).map(|number| format!("f{number}.py")).collect();
+    let names: Vec<String> = (0..12).map(|number| format!("f{number}.py")).collect();
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x = 1\n")).collect();
     let mut sandbox = Sandbox::with(&files);
     let script = json!({"methods": {
@@ -153,9 +153,37 @@ fn a_timeout_is_of_the_whole_call_and_the_silent_are_not_credited() {
     let started = std::time::Instant::now();
     let answer = batch.call("lsp", &json!({"action": "diagnostics", "file": "f*.py", "timeout": 2}));
     let said = answer.text();
-    assert!(started.elapsed().as_secs() < 10, "two seconds for each of eight files: {said}");
+    assert!(started.elapsed().as_secs() < 10, "two seconds for each of twelve files: {said}");
     assert!(said.starts_with("nothing is known of 8 files (basedpyright pending)"), "{said}");
-    assert!(said.contains("more files: the 2 s of this call were over"), "{said}");
+    assert!(
+        said.contains("not checked: 4 more files: the 2 s of this call were over (f6.py, f7.py"),
+        "{said}"
+    );
+}
+
+/// A file about which its server is silent keeps no other waiting, and one for which no server is here is named.
+#[test]
+fn all_files_of_a_glob_are_asked_about_the_silent_twice_and_the_passed_over_are_named() {
+    let names: Vec<String> = (0..70).map(|number| format!("f{number:02}.py")).collect();
+    let mut files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x = 1\n")).collect();
+    files.push(("a.elm", "module A\n"));
+    let mut sandbox = Sandbox::with(&files);
+    let bad = json!([{"range": range(0, 0, 1), "severity": 1, "message": "x is bad"}]);
+    let clean = json!([{"result": {"kind": "full", "items": []}}]);
+    let script = json!({"methods": {
+        "textDocument/diagnostic": [clean, ["never"], [{"result": {"kind": "full", "items": bad}}]],
+    }});
+    let scripted = Scripted::install(&mut sandbox, &[script]);
+    let said = sandbox.tool("lsp", &json!({"action": "diagnostics", "timeout": 60})).ok().to_owned();
+    assert!(said.starts_with("69 errors, 0 warnings, 0 hints in 70 files (basedpyright)"), "{said}");
+    assert!(!said.contains("pending") && !said.contains("not checked"), "{said}");
+    assert_eq!(scripted.got("textDocument/diagnostic"), 71, "the silent one is asked about once more");
+    assert!(
+        said.contains("passed over: 1 file, for which elm-language-server is not here (a.elm)"),
+        "{said}"
+    );
+    let said = sandbox.tool("lsp", &json!({"action": "diagnostics", "file": "*.elm"}));
+    assert!(said.fails("not_found").contains("elm-language-server is not here (a.elm)"), "{}", said.text());
 }
 
 #[test]
@@ -173,26 +201,29 @@ fn a_method_that_is_named_after_its_receiver_has_a_plain_path() {
 }
 
 #[test]
-fn of_more_files_than_are_asked_about_the_servers_report_on_all_is_told() {
+fn of_files_that_are_not_reached_in_time_the_servers_report_on_all_is_told() {
     let names: Vec<String> = (0..60).map(|number| format!("f{number:02}.py")).collect();
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x = 1\n")).collect();
     let mut sandbox = Sandbox::with(&files);
     let bad = json!([{"range": range(0, 0, 1), "severity": 1, "message": "x is bad"}]);
     let report = |name: &str, items: Value| json!({"uri": format!("${{root}}/{name}"), "version": null, "kind": "full", "items": items});
-    let items = json!([report("f55.py", bad), report("f56.py", json!([])), report("f00.py", json!([]))]);
+    let items = json!([report("f55.py", bad), report("f56.py", json!([])), report("none.py", json!([]))]);
     let script = json!({
         "capabilities": {"diagnosticProvider": {"interFileDependencies": true, "workspaceDiagnostics": true}},
         "methods": {
-            "textDocument/diagnostic": [[{"result": {"kind": "full", "items": []}}]],
+            "textDocument/diagnostic": [["never"]],
             "workspace/diagnostic": [[{"result": {"items": items}}]],
         },
     });
     let scripted = Scripted::install(&mut sandbox, &[script]);
-    let call = json!({"action": "diagnostics", "timeout": 60});
+    let call = json!({"action": "diagnostics", "timeout": 8});
     let said = sandbox.run(&["tool", "lsp", &call.to_string(), "--yes"]).expect(0).stdout;
-    assert!(said.starts_with("1 error, 0 warnings, 0 hints in 52 files (basedpyright)"), "{said}");
+    assert!(
+        said.starts_with("1 error, 0 warnings, 0 hints in 2 files; nothing is known of 8 more"),
+        "{said}"
+    );
     assert!(said.contains("f55.py:1: error: x is bad"), "{said}");
     assert!(said.contains("of 2 files only what basedpyright reports on the whole project"), "{said}");
-    assert!(said.contains("not checked: 8 more files"), "{said}");
+    assert!(said.contains("not checked: 50 more files: the 8 s of this call were over"), "{said}");
     assert_eq!(scripted.got("workspace/diagnostic"), 1);
 }

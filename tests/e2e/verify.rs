@@ -265,6 +265,12 @@ fn before_a_server_runs_an_edit_says_that_it_was_not_tried_or_has_it_started() {
     let said = batch.call("write", &edit).fails("not_applied").to_owned();
     assert!(said.contains("a.py:1: error: x is bad"), "{said}");
     assert_eq!(sandbox.read("a.py"), "x = 1\n");
+    // Nor is a file made that has errors.
+    let (sandbox, _, mut batch) = cold_with("no_new_errors", 0);
+    let made = json!({"path": "new.py", "content": "x = 2\n"});
+    let said = batch.call("write", &made).fails("not_applied").to_owned();
+    assert!(said.contains("new.py:1: error: x is bad"), "{said}");
+    assert!(!sandbox.project().join("new.py").exists());
 }
 
 #[test]

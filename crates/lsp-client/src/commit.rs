@@ -58,9 +58,6 @@ async fn tell(server: &Server, events: &[(AbsPath, u8)], closed: &[AbsPath], tol
     server.core.sweep.knows(&server.core.definition, events.iter().map(|(path, _)| path));
     server.core.sweep.changed(events.iter().map(|(path, _)| path).filter(|path| server.is_below(path)));
     let watched = watched(server, events);
-    if !watched.is_empty() {
-        messages.push(("workspace/didChangeWatchedFiles", json!({"changes": watched})));
-    }
     let (from, to) = &told.renamed;
     for (operation, method, files) in [
         ("didCreate", "workspace/didCreateFiles", &told.created),
@@ -84,7 +81,7 @@ async fn tell(server: &Server, events: &[(AbsPath, u8)], closed: &[AbsPath], tol
             messages.extend(saved(server, path).map(|params| ("textDocument/didSave", params)));
         }
     }
-    server.refresh(closed, &messages).await;
+    server.refresh(closed, &watched, &messages).await;
 }
 
 /// What a server that wants to hear of it is told of a file that it has open and that the commit wrote;

@@ -1,5 +1,7 @@
 //! What the two sides of one running server share: those who ask, and the handler of its messages.
 
+use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
@@ -7,15 +9,20 @@ use tokio::sync::Semaphore;
 use workspace::{AbsPath, Workspace};
 
 use crate::capabilities::Capabilities;
-use crate::definition::ServerDefinition;
+use crate::definition::{ServerDefinition, names_venv, with_venv};
 use crate::diagnostics::PushedDiagnostics;
+use crate::discovery;
 use crate::documents::{OpenDocuments, SyncRule};
 use crate::features::Inbox;
-use crate::host::Host;
+use crate::host::{Host, MessageType};
 use crate::loading::Loading;
 use crate::reports::Reports;
 use crate::sweep::Sweep;
 use crate::traffic::Traffic;
+
+/// Messages kept of a server, each with at most so many characters.
+const KEPT: usize = 5;
+const MOST_SAID: usize = 500;
 
 pub(crate) struct Core {
     pub definition: Arc<ServerDefinition>,
@@ -24,8 +31,10 @@ pub(crate) struct Core {
     folders: Mutex<Vec<AbsPath>>,
     pub workspace: Workspace,
     pub host: Arc<dyn Host>,
-    /// The definition's settings with their variables replaced.
-    pub settings: Value,
+    /// The definition's settings with their variables replaced, but for the virtual environment.
+    settings: Value,
+    /// What it had shown to a person, the newest last.
+    said: Mutex<VecDeque<String>>,
     pub loading: Loading,
     pub diagnostics: PushedDiagnostics,
     pub traffic: Arc<Traffic>,
@@ -66,7 +75,38 @@ impl Core {
             workspace,
             host,
             settings,
+            said: Mutex::default(),
         }
+    }
+
+    /// The settings for a file or folder; for the first package root without one.
+    pub fn settings_for(&self, scope: Option<&AbsPath>) -> Cow<'_, Value> {
+        if !names_venv(&self.settings) {
+            return Cow::Borrowed(&self.settings);
+        }
+        let first = self.folders().first().cloned();
+        let scope = scope.or(first.as_ref()).unwrap_or(&self.root);
+        let venv = discovery::virtual_environment(scope.as_path(), self.workspace.root().as_path());
+        Cow::Owned(with_venv(&self.settings, venv.as_deref()))
+    }
+
+    /// `window/showMessage`.
+    pub fn says(&self, kind: MessageType, text: &str) {
+        let text: String = text.trim().chars().take(MOST_SAID).collect();
+        if text.is_empty() || !matches!(kind, MessageType::Error | MessageType::Warning) {
+            return;
+        }
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.retain(|it| *it != text);
+        said.push_back(text);
+        if said.len() > KEPT {
+            said.pop_front();
+        }
+    }
+
+    /// The last errors and warnings that it had shown to a person.
+    pub fn said(&self) -> Vec<String> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
     /// Neither lock is held across an `.await`; where both are, capabilities come first.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
 use serde_json::Value;
+use workspace::AbsPath;
 
 use crate::install::{FileInstall, Install};
 
@@ -65,6 +66,8 @@ pub struct ServerDefinition {
     pub ready: ReadyRule,
     /// How its diagnostics come.
     pub diagnostics: DiagnosticsRule,
+    /// Of which files it is told when others change them.
+    pub watch: WatchRule,
     /// How a person gets it.
     pub install: Install,
     /// What the test run last saw working; `None`: written after the project's own pages, never run.
@@ -308,6 +311,27 @@ impl ReadyRule {
     }
 }
 
+/// Which files are looked at for what other programs did to them, besides those of the server's languages
+/// and its root markers, below its root.
+#[derive(Debug, Clone, Default)]
+pub struct WatchRule {
+    /// Those of the whole workspace, not only those below its root.
+    pub workspace: bool,
+    /// Further files, by their names.
+    names: GlobSet,
+    /// Files that may be ignored: globs below the root and below each folder from there up to the workspace's.
+    pub ignored: Vec<String>,
+    /// Laid over `initialization_options` where all of these files are looked at, and none is beyond the limit.
+    pub initialization_options: Option<Value>,
+}
+
+impl WatchRule {
+    /// Whether a file is one of those that are looked at by name.
+    pub fn names(&self, path: &AbsPath) -> bool {
+        self.names.is_match(path.file_name())
+    }
+}
+
 /// How a server's pushed diagnostics are to be taken.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -335,6 +359,23 @@ pub struct DiagnosticsRule {
     /// How it is asked whether a text is clean, since it tells nothing when nothing changes.
     #[serde(default)]
     pub clean: Option<CleanRule>,
+    /// How it says that it works on a file, and that it is done with it.
+    #[serde(default)]
+    pub busy: Option<BusyRule>,
+}
+
+/// A notification of a server about what it does with one file.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BusyRule {
+    /// Its method.
+    pub method: String,
+    /// The field that holds the file's URI.
+    pub file: String,
+    /// The field that says what is done …
+    pub field: String,
+    /// … and what it holds when nothing is.
+    pub idle: Value,
 }
 
 /// A command of a server that says what is wrong with the text as it is.
@@ -426,6 +467,8 @@ struct File {
     ready: ReadyRule,
     #[serde(default)]
     diagnostics: DiagnosticsRule,
+    #[serde(default)]
+    watch: FileWatch,
     install: FileInstall,
     #[serde(default)]
     verified: Option<FileVerified>,
@@ -437,6 +480,15 @@ struct File {
 enum FileVerified {
     Never(bool),
     Seen(Verified),
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileWatch {
+    workspace: bool,
+    files: Vec<String>,
+    ignored: Vec<String>,
+    initialization_options: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -486,6 +538,12 @@ impl ServerDefinition {
                 Ok(Language { id, patterns, matcher })
             })
             .collect::<Result<_, DefinitionError>>()?;
+        let watch = WatchRule {
+            workspace: file.watch.workspace,
+            names: globs(&file.watch.files).map_err(|error| bad(error.to_string()))?,
+            ignored: file.watch.ignored,
+            initialization_options: file.watch.initialization_options.map(unfold),
+        };
         Ok(Self {
             written: text.into(),
             name: file.name,
@@ -511,6 +569,7 @@ impl ServerDefinition {
             client_capabilities: file.client_capabilities.unwrap_or_else(empty),
             ready: file.ready,
             diagnostics: file.diagnostics,
+            watch,
             install: file.install.check().map_err(bad)?,
             verified,
             from_project,
@@ -606,6 +665,35 @@ pub(crate) fn expand(value: &Value, variables: &[(&str, String)]) -> Value {
     }
 }
 
+/// Whether some text of `value` names the virtual environment of a file.
+pub(crate) fn names_venv(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains(VENV),
+        Value::Array(items) => items.iter().any(names_venv),
+        Value::Object(map) => map.values().any(names_venv),
+        _ => false,
+    }
+}
+
+/// Replaces `${venv}` in every string of `value`; where there is none, what names it is left out.
+pub(crate) fn with_venv(value: &Value, venv: Option<&Path>) -> Value {
+    let kept = |value: &Value| venv.is_some() || !matches!(value, Value::String(text) if text.contains(VENV));
+    match (value, venv) {
+        (Value::String(text), Some(venv)) => Value::String(text.replace(VENV, &venv.display().to_string())),
+        (Value::Array(items), _) => {
+            items.iter().filter(|it| kept(it)).map(|item| with_venv(item, venv)).collect()
+        }
+        (Value::Object(map), _) => {
+            let fields = map.iter().filter(|(_, value)| kept(value));
+            Value::Object(fields.map(|(key, value)| (key.clone(), with_venv(value, venv))).collect())
+        }
+        (other, _) => other.clone(),
+    }
+}
+
+/// Stands for a folder that differs from package to package, so it is replaced when a server asks.
+const VENV: &str = "${venv}";
+
 /// Replaces `${name}` in `text`.
 pub(crate) fn expand_text(text: &str, variables: &[(&str, String)]) -> String {
     variables.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${{{name}}}"), value))
@@ -655,6 +743,15 @@ mod tests {
         assert_eq!(section(&settings, Some("a.b.c")), json!({"d": 1}));
         assert_eq!(section(&settings, Some("a.x")), Value::Null);
         assert_eq!(section(&settings, None), settings);
+    }
+
+    #[test]
+    fn what_names_a_virtual_environment_is_left_out_where_there_is_none() {
+        let settings = json!({"python": {"path": "${venv}/bin/python", "more": ["${venv}", 1]}});
+        assert!(names_venv(&settings) && !names_venv(&json!({"python": "${root}"})));
+        let there = with_venv(&settings, Some(Path::new("/v")));
+        assert_eq!(there, json!({"python": {"path": "/v/bin/python", "more": ["/v", 1]}}));
+        assert_eq!(with_venv(&settings, None), json!({"python": {"more": [1]}}));
     }
 
     #[test]

@@ -19,6 +19,8 @@ use crate::documents::Synced;
 const QUIET: Duration = Duration::from_millis(500);
 /// … and after one that was not, whose answers may still come.
 const LONG_QUIET: Duration = Duration::from_secs(2);
+/// How long an empty list may turn out to be the one that says of a file that it was closed.
+const CLEARING: Duration = Duration::from_secs(2);
 
 /// To whom pushes are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +49,8 @@ struct State {
     /// Tokens of work that was announced and has not ended.
     work: HashSet<String>,
     work_ended: Option<Instant>,
+    /// What it says that it does with files.
+    busy: HashMap<AbsPath, Busy>,
     /// It sends versions: what comes without one is not about an open text (basedpyright 1.40.2 says
     /// so that of a file that was closed nothing is known).
     versioned: bool,
@@ -76,10 +80,20 @@ struct After {
     held: HashMap<AbsPath, Push>,
 }
 
+/// What a server says that it does with a file.
+#[derive(Clone, Copy, PartialEq)]
+enum Busy {
+    Working,
+    /// Nothing, since then.
+    Idle(Instant),
+}
+
 #[derive(Clone)]
 struct Push {
     number: u64,
     at: Instant,
+    /// When the one before it about the same file came.
+    previous: Option<Instant>,
     version: Option<i32>,
     items: RawJson,
 }
@@ -135,9 +149,26 @@ impl PushedDiagnostics {
         self.state().versioned
     }
 
-    /// Whether work that was announced goes on.
-    pub fn is_working(&self) -> bool {
-        !self.state().work.is_empty()
+    /// Whether work that was announced goes on, or work on a file.
+    pub fn is_working(&self, path: &AbsPath) -> bool {
+        let state = self.state();
+        !state.work.is_empty() || state.busy.get(path) == Some(&Busy::Working)
+    }
+
+    /// Any notification that is not known otherwise.
+    pub fn status(&self, method: &str, params: &Value) {
+        let Some(rule) = self.rule.busy.as_ref().filter(|rule| rule.method == method) else { return };
+        let path = params[&rule.file].as_str().and_then(workspace::uri_to_path).and_then(AbsPath::new);
+        let Some(path) = path else { return };
+        {
+            let mut state = self.state();
+            if state.busy.len() >= LIMIT {
+                state.busy.retain(|_, busy| *busy == Busy::Working);
+            }
+            let idle = params[&rule.field] == rule.idle;
+            state.busy.insert(path, if idle { Busy::Idle(Instant::now()) } else { Busy::Working });
+        }
+        self.changed.send_replace(());
     }
 
     /// `textDocument/publishDiagnostics`.
@@ -149,7 +180,8 @@ impl PushedDiagnostics {
             let mut state = self.state();
             state.settle();
             state.count += 1;
-            let push = Push { number: state.count, at: Instant::now(), version, items };
+            let previous = state.files.get(&path).map(|push| push.at);
+            let push = Push { number: state.count, at: Instant::now(), previous, version, items };
             state.take(path, push);
         }
         self.changed.send_replace(());
@@ -219,7 +251,13 @@ impl PushedDiagnostics {
     }
 
     /// When a push may be taken for the whole: `None` while the server still works.
-    fn settled(&self, state: &State, push: &Push) -> Option<Instant> {
+    fn settled(&self, state: &State, path: &AbsPath, push: &Push) -> Option<Instant> {
+        match state.busy.get(path) {
+            Some(Busy::Working) => return None,
+            // It is done with what it told.
+            Some(Busy::Idle(since)) if *since >= push.at => return Some(push.at),
+            _ => {}
+        }
         let last = if self.rule.progress {
             if !state.work.is_empty() {
                 return None;
@@ -257,17 +295,27 @@ impl PushedDiagnostics {
                     Told::After(pushes) => state.files.get(path).filter(|push| push.number > pushes).cloned(),
                     Told::Trial => state.trial.as_ref().and_then(|trial| trial.get(path).cloned()),
                 };
-                let settled = push.as_ref().and_then(|push| self.settled(&state, push));
+                let settled = push.as_ref().and_then(|push| self.settled(&state, path, push));
                 (push, settled, state.after.as_ref().map(|after| after.last + after.quiet))
             };
             let mut wake = believed.map_or(until, |believed| until.min(believed));
             if let Some(push) = push {
+                let parts = self.rule.progress || self.rule.busy.is_some();
                 let settles = match push.version {
-                    Some(version) => (version == synced.number).then_some(self.rule.progress),
+                    Some(version) => (version == synced.number).then_some(parts),
                     None if self.rule.refuse_unversioned => None,
                     // What came after our change may still be about the text before it, or be a part;
                     // what follows within the settle time replaces it.
                     None => (push.number > synced.pushes_before).then_some(true),
+                };
+                // Of a file that was closed before it was opened some say that nothing is wrong with it, and
+                // that may come now.
+                let clearing = push.version.is_none()
+                    && push.items.get() == "[]"
+                    && synced.closed.is_some_and(|closed| push.previous.is_none_or(|at| at < closed));
+                let settled = match clearing {
+                    true => settled.map(|at| at.max(push.at + CLEARING)),
+                    false => settled,
                 };
                 let at = match (settles, settled) {
                     (Some(false), _) => Some(push.at),

@@ -206,7 +206,12 @@ fn installed(versions: &Path) -> Vec<PathBuf> {
 
 /// What an absolute glob matches, in order; `*` stays within one component. Blocking.
 pub(crate) fn matches(pattern: &str) -> Vec<PathBuf> {
-    let mut found = vec![PathBuf::new()];
+    matches_below(Path::new(""), pattern)
+}
+
+/// What is there that matches a glob relative to `folder`, whose own name is taken as it is. Blocking.
+pub(crate) fn matches_below(folder: &Path, pattern: &str) -> Vec<PathBuf> {
+    let mut found = vec![folder.to_owned()];
     for component in Path::new(pattern).components() {
         let text = component.as_os_str().to_string_lossy();
         if !text.contains('*') {
@@ -223,6 +228,13 @@ pub(crate) fn matches(pattern: &str) -> Vec<PathBuf> {
     }
     found.retain(|path| path.exists());
     found
+}
+
+/// The virtual environment nearest to a file or folder, from there up to `top`. Blocking.
+pub(crate) fn virtual_environment(scope: &Path, top: &Path) -> Option<PathBuf> {
+    let folders = scope.ancestors().take_while(|folder| folder.starts_with(top));
+    let mut places = folders.flat_map(|folder| [".venv", "venv"].map(|name| folder.join(name)));
+    places.find(|venv| venv.join("pyvenv.cfg").is_file() && is_program(&venv.join("bin/python")))
 }
 
 #[cfg(test)]

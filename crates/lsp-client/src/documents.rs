@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use text::{PositionEncoding, TextEdit};
@@ -17,6 +18,8 @@ use crate::view::View;
 /// Documents kept open in one server; the least recently used is closed first, one that an editor has not
 /// saved is not.
 const LIMIT: usize = 48;
+/// Closed documents remembered.
+const REMEMBERED: usize = 4096;
 /// What differs in at most so many bytes at one place is sent as one change.
 const ONE_PLACE: usize = 1024;
 /// Bytes compared at once.
@@ -31,6 +34,8 @@ pub(crate) struct OpenDocuments {
     /// The highest number of a document that is closed: one that is opened goes on from there, so that
     /// what is pushed late about its text before it was closed is never taken for its text now.
     floor: i32,
+    /// When those that are closed were.
+    closed: HashMap<AbsPath, Instant>,
 }
 
 struct Open {
@@ -51,6 +56,8 @@ pub(crate) struct Synced {
     pub view: Arc<View>,
     /// How many diagnostics had been pushed when this text was sent; later ones may be about it.
     pub pushes_before: u64,
+    /// When it was closed, before it was opened as it is open now.
+    pub closed: Option<Instant>,
 }
 
 /// How a server wants to be told.
@@ -145,6 +152,7 @@ impl OpenDocuments {
             version: document.version,
             view: Arc::new(View::new(Arc::clone(&document.text))),
             pushes_before: pushes,
+            closed: self.closed.remove(&document.path),
         };
         self.open.insert(document.path.clone(), Open { state: state.clone(), used, unsaved });
         if rule.open {
@@ -198,6 +206,10 @@ impl OpenDocuments {
     pub fn close(&mut self, room: &Room, rule: SyncRule, path: &AbsPath) -> Result<(), Closed> {
         let Some(open) = self.open.remove(path) else { return Ok(()) };
         self.floor = self.floor.max(open.state.number);
+        if self.closed.len() >= REMEMBERED {
+            self.closed.clear();
+        }
+        self.closed.insert(path.clone(), Instant::now());
         if !rule.open {
             return Ok(());
         }

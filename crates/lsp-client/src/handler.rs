@@ -50,11 +50,15 @@ impl Handler for ServerHandler {
                     _ => MessageType::Log,
                 };
                 core.loading.log_message(text);
+                if method == "window/showMessage" {
+                    core.says(kind, text);
+                }
                 tracing::debug!(server = core.definition.name, ?kind, "{text}");
                 core.host.message(&core.definition.name, kind, text);
             }
             other => {
                 core.loading.status(other, &params);
+                core.diagnostics.status(other, &params);
                 tracing::trace!(server = core.definition.name, method = other, "notification");
             }
         }
@@ -152,7 +156,8 @@ fn configuration(core: &Core, params: &Value) -> Value {
         .map(|item| {
             let section = item["section"].as_str();
             let own = core.host.configuration(&core.definition.name, section);
-            own.unwrap_or_else(|| definition::section(&core.settings, section))
+            let scope = item["scopeUri"].as_str().and_then(workspace::uri_to_path).and_then(AbsPath::new);
+            own.unwrap_or_else(|| definition::section(&core.settings_for(scope.as_ref()), section))
         })
         .collect()
 }

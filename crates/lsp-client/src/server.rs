@@ -19,7 +19,7 @@ use workspace::{AbsPath, Document, ErrorCode, Owner, Process};
 
 use crate::capabilities;
 use crate::core::Core;
-use crate::definition::expand;
+use crate::definition::{expand, merge};
 use crate::diagnostics::Told;
 use crate::documents::Synced;
 use crate::error::ServerError;
@@ -130,11 +130,17 @@ impl Server {
             "trace": "off",
             "workspaceFolders": core.workspace_folders(),
         });
-        if let Some(options) = &core.definition.initialization_options {
-            params["initializationOptions"] = expand(options, variables);
-        }
         // Before it reads anything, so that no change is missed.
         self.sweep(Look::First).await;
+        let mut options = core.definition.initialization_options.clone();
+        if let Some(watching) = core.definition.watch.initialization_options.clone()
+            && !core.sweep.is_cut()
+        {
+            merge(options.get_or_insert_with(|| json!({})), watching);
+        }
+        if let Some(options) = &options {
+            params["initializationOptions"] = expand(options, variables);
+        }
         let cancel = CancellationToken::new();
         let clock = Clock { until: Instant::now() + deadline, total: deadline, cancel: &cancel };
         let result = self.peer.request("initialize", &params, deadline, &cancel).await;
@@ -147,7 +153,8 @@ impl Server {
         let told = async {
             let room = self.peer.room().await?;
             room.notify("initialized", &json!({}))?;
-            room.notify("workspace/didChangeConfiguration", &json!({"settings": core.settings}))
+            let settings = core.settings_for(None);
+            room.notify("workspace/didChangeConfiguration", &json!({"settings": settings}))
         };
         match told.await {
             Ok(()) => Ok(()),
@@ -408,6 +415,9 @@ impl Server {
             () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
             () = self.sweep(Look::IfDue) => {}
         }
+        // A question about one place is soon answered by a server that has loaded the project, or never.
+        let total = if capabilities::QUICK.contains(&method) { clock.total / 3 } else { clock.total };
+        let clock = Clock { until: clock.until.min(Instant::now() + total), total, ..clock };
         let _entered = self.enter(method, clock).await?;
         let encoding = self.core.capabilities().encoding();
         // One that finished loading while it answered may have answered before.
@@ -474,7 +484,7 @@ impl Server {
         let news: Vec<&AbsPath> =
             events.iter().map(|(path, _)| path).filter(|it| !open.contains(*it)).collect();
         self.moves(news.iter().copied());
-        self.core.sweep.changed(news.into_iter());
+        self.core.sweep.changed(news.into_iter().filter(|path| self.is_below(path)));
         let events = crate::commit::watched(self, &events);
         if !events.is_empty() {
             self.tell(&[("workspace/didChangeWatchedFiles", json!({"changes": events}))]).await;
@@ -613,8 +623,10 @@ impl Server {
         Ok(target)
     }
 
-    /// Brings all open documents up to date and closes `closed`; for after a commit.
-    pub async fn refresh(&self, closed: &[AbsPath], messages: &[(&str, Value)]) {
+    /// Closes `closed`, tells of what happened to files, brings all open documents up to date, and tells
+    /// the rest; for after a commit. In this order: of a file that is open already a server may not look
+    /// whether it is new (tsserver 5.9).
+    pub async fn refresh(&self, closed: &[AbsPath], watched: &[Value], messages: &[(&str, Value)]) {
         let _entered = self.gate.enter_to_change().await;
         let fresh = self.read_open(None);
         let told = async {
@@ -625,6 +637,9 @@ impl Server {
                 for path in closed {
                     documents.close(&room, rule, path)?;
                 }
+            }
+            if !watched.is_empty() {
+                room.notify("workspace/didChangeWatchedFiles", &json!({"changes": watched}))?;
             }
             let fresh: Vec<_> = fresh.into_iter().filter(|(path, _)| !closed.contains(path)).collect();
             self.sync(&room, &fresh, None)?;

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 use workspace::{AbsPath, Workspace};
 
 use crate::definition::ServerDefinition;
+use crate::discovery;
 
 /// Files looked at for one server.
 const LIMIT: usize = 4096;
@@ -154,9 +155,11 @@ impl Sweep {
     }
 }
 
-/// Whether a file is of a server's language or marks a root of it.
+/// Whether a file is of a server's language, marks a root of it, or is looked at by its name.
 fn wanted(definition: &ServerDefinition, path: &AbsPath) -> bool {
-    definition.language_id(path.as_path()).is_some() || definition.root.markers.contains(&path.file_name())
+    definition.language_id(path.as_path()).is_some()
+        || definition.root.markers.contains(&path.file_name())
+        || definition.watch.names(path)
 }
 
 fn stamp(path: &AbsPath) -> Option<(u64, Option<SystemTime>)> {
@@ -164,13 +167,26 @@ fn stamp(path: &AbsPath) -> Option<(u64, Option<SystemTime>)> {
     Some((metadata.len(), metadata.modified().ok()))
 }
 
-/// The files of a server's language and its root markers, as they are. Blocking.
+/// The files of a server's language, its root markers, and what else its definition names, as they are.
+/// Blocking.
 pub(crate) fn look(workspace: &Workspace, root: &AbsPath, definition: &ServerDefinition) -> Seen {
     let at = Some(SystemTime::now());
-    let mut paths = workspace.files(root).filter(|path| wanted(definition, path));
-    let found = paths.by_ref().take(LIMIT);
-    let files = found.filter_map(|path| stamp(&path).map(|stamp| (path, stamp))).collect();
-    Seen { files, cut: paths.next().is_some(), at }
+    let top = if definition.watch.workspace { workspace.root() } else { root };
+    let mut paths = workspace.files(top).filter(|path| wanted(definition, path));
+    let found: Vec<AbsPath> = paths.by_ref().take(LIMIT).collect();
+    let mut ignored = ignored(workspace, root, definition);
+    let cut = paths.next().is_some() || ignored.len() > LIMIT;
+    ignored.truncate(LIMIT);
+    let files = found.into_iter().chain(ignored).filter_map(|path| stamp(&path).map(|stamp| (path, stamp)));
+    Seen { files: files.collect(), cut, at }
+}
+
+/// What is looked at though it may be ignored, for the root and for each folder above it in the workspace.
+fn ignored(workspace: &Workspace, root: &AbsPath, definition: &ServerDefinition) -> Vec<AbsPath> {
+    let folders = root.as_path().ancestors().take_while(|folder| folder.starts_with(workspace.root()));
+    let patterns = &definition.watch.ignored;
+    let found = folders.flat_map(|folder| patterns.iter().map(move |it| (folder, it)));
+    found.flat_map(|(folder, it)| discovery::matches_below(folder, it)).filter_map(AbsPath::new).collect()
 }
 
 #[cfg(test)]

@@ -314,6 +314,11 @@ impl Config {
         self.set("lsp.idle_stop").duration()
     }
 
+    /// `lsp.timeout`: what a call of the tool may take.
+    pub fn request_timeout(&self) -> Duration {
+        self.set("lsp.timeout").duration()
+    }
+
     /// `lsp.max_warm`: how many servers run at once.
     pub fn max_warm(&self) -> usize {
         self.set("lsp.max_warm").size()

@@ -335,6 +335,7 @@ pub fn tool_settings(config: &Config) -> tools::Settings {
         diagnostics_wait: config.diagnostics_wait(),
         verify: config.verify(),
         verify_policy: config.verify_policy(),
+        request_timeout: config.request_timeout(),
         start: config.server_start(),
         asks_on_unsaved: config.asks_on_unsaved(),
         ..tools::Settings::default()

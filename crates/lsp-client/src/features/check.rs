@@ -67,7 +67,7 @@ impl ServerPool {
     }
 
     /// The same of many documents at once, in their order: each server is shown all of them before it is
-    /// asked. Given up before the deadline where no answer came for `quiet`.
+    /// asked. Given up before the deadline where after the first no answer came for `quiet`.
     pub async fn check_all(
         self: &Arc<Self>,
         questions: &[Question],
@@ -168,7 +168,7 @@ struct Shown<'a> {
     /// Those that were opened for the question.
     opened: Vec<AbsPath>,
     quiet: Duration,
-    heard: watch::Sender<Instant>,
+    heard: watch::Sender<Option<Instant>>,
     _room: Extra<'a>,
 }
 
@@ -205,7 +205,7 @@ impl<'a> Shown<'a> {
         if shown.iter().any(|(_, look)| *look == Look::Itself) {
             loading.opened();
         }
-        Ok(Self { before, opened, quiet, heard: watch::channel(Instant::now()).0, _room: room })
+        Ok(Self { before, opened, quiet, heard: watch::channel(None).0, _room: room })
     }
 
     /// What the server says of one of them; `None`: that is not known in time.
@@ -233,20 +233,27 @@ impl<'a> Shown<'a> {
             () = self.stalled() => None,
         };
         if answer.is_some() {
-            self.heard.send_replace(Instant::now());
+            self.heard.send_replace(Some(Instant::now()));
         }
         Ok(answer)
     }
 
-    /// Comes when there was no answer for so long.
+    /// Comes when there was no answer for so long. The first may take longer than the others: all that is
+    /// asked about has to be read for it.
     async fn stalled(&self) {
         let mut heard = self.heard.subscribe();
         loop {
-            let ends = *heard.borrow_and_update() + self.quiet;
+            let last = *heard.borrow_and_update();
+            let silent = async {
+                match last {
+                    Some(last) => tokio::time::sleep_until((last + self.quiet).into()).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 // The sender lives as long as this.
                 _ = heard.changed() => {}
-                () = tokio::time::sleep_until(ends.into()) => return,
+                () = silent => return,
             }
         }
     }

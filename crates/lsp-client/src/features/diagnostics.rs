@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use wire::RequestError;
-use workspace::Document;
+use workspace::{AbsPath, Document};
 
 use super::commands::commands;
 use super::document;
@@ -77,6 +77,28 @@ impl ServerPool {
         out.items.sort_by_key(|item| (item.range.start, item.range.end, item.severity));
         let note = servers.iter().find_map(|server| server.note());
         Ok(Answer { value: out, server: answered.join(", "), note })
+    }
+}
+
+impl ServerPool {
+    /// Starts the servers that know what is wrong with a file, and waits until they have loaded the project,
+    /// with `doc` opened, at most three quarters of the time.
+    ///
+    /// # Errors
+    /// [`ServerError`] when none can be asked.
+    pub async fn load(
+        self: &Arc<Self>,
+        path: &AbsPath,
+        doc: Option<&Document>,
+        cx: &RequestCx,
+    ) -> Result<(), ServerError> {
+        let clock = cx.clock();
+        let (servers, _) = self.pick_all(path, Feature::Diagnostics, clock).await?;
+        let waits = servers.iter().map(|server| server.wait_ready(doc, clock));
+        match futures_util::future::join_all(waits).await.into_iter().find_map(Result::err) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
     }
 }
 
@@ -186,40 +208,56 @@ async fn told(
     if looked == Looked::Clean {
         return Ok(Some((synced, RawJson::empty_list())));
     }
-    pushed(server, entered, doc, (synced, sent_before), &|items| looked.is_whole(items), clock).await
+    pushed(server, entered, doc, (synced, sent_before), looked, clock).await
 }
 
 /// What the server pushes of a document after all that it was told of others. One that says nothing more
 /// for a while is shown the document again; so is one that says nothing of a text that it was sent before
-/// the question (clangd 22.1.1 looks at no text that was changed and changed back before it began).
+/// the question (clangd 22.1.1 looks at no text that was changed and changed back before it began). One that
+/// does not push what it was found to know is asked for that again: it may have known it wrong (tsserver
+/// hears late of files that came).
 async fn pushed(
     server: &Server,
     entered: &Entered,
     doc: &Document,
     (mut synced, sent_before): (Synced, bool),
-    whole: &(dyn Fn(&RawJson) -> bool + Sync),
+    mut looked: Looked,
     clock: Clock<'_>,
 ) -> Result<Option<(Synced, RawJson)>, ServerError> {
+    let whole = |items: &RawJson| looked.is_whole(items);
     let told = &server.core.diagnostics;
     let moved = told.moved(&doc.path);
     let after = Told::After(moved);
     if told.is_outdated(&doc.path, &synced, moved) {
         let until = Instant::now() + PATIENCE.min(clock.left() / 4);
-        if let Some(items) = told.wait_for(&doc.path, &synced, until, after, whole).await {
+        if let Some(items) = told.wait_for(&doc.path, &synced, until, after, &whole).await {
             return Ok(Some((synced, items)));
         }
         synced = server.show_again(entered, doc, clock).await?;
     } else if sent_before && told.is_versioned() && clock.left() > 4 * PATIENCE {
         let until = Instant::now() + 2 * PATIENCE;
-        if let Some(items) = told.wait_for(&doc.path, &synced, until, after, whole).await {
+        if let Some(items) = told.wait_for(&doc.path, &synced, until, after, &whole).await {
             return Ok(Some((synced, items)));
         }
-        if !told.is_working() {
+        if !told.is_working(&doc.path) {
             synced = server.show_again(entered, doc, clock).await?;
         }
     }
-    let items = told.wait_for(&doc.path, &synced, clock.until, after, whole).await;
-    Ok(items.map(|items| (synced, items)))
+    loop {
+        let again = matches!(looked, Looked::Codes(_)).then(|| Instant::now() + PATIENCE);
+        let until = again.map_or(clock.until, |again| again.min(clock.until));
+        let whole = |items: &RawJson| looked.is_whole(items);
+        if let Some(items) = told.wait_for(&doc.path, &synced, until, after, &whole).await {
+            return Ok(Some((synced, items)));
+        }
+        if Instant::now() >= clock.until {
+            return Ok(None);
+        }
+        looked = look(server, doc, clock.until, clock.cancel).await;
+        if looked == Looked::Clean {
+            return Ok(Some((synced, RawJson::empty_list())));
+        }
+    }
 }
 
 /// What a server finds in a text that it is asked about as its definition says.

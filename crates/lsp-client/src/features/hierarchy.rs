@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use workspace::Document;
+use workspace::{AbsPath, Document};
 
 use super::holders::{Holders, Where};
 use super::{answer, at, noted};
@@ -68,7 +68,10 @@ impl ServerPool {
         if let Some(opened) = holders.opened.take() {
             server.close_all(opened).await;
         }
-        Ok(noted(found?, holders.note))
+        let found = found?;
+        let told = found.value.iter().map(|call| &call.symbol.file).collect::<Vec<_>>();
+        let left = self.not_looked_at(&server, doc, &holders, &told);
+        Ok(noted(noted(found, holders.note), left))
     }
 
     /// The types that the one at byte `offset` is built on, or that are built on it, one step away.
@@ -97,7 +100,42 @@ impl ServerPool {
         if let Some(opened) = holders.opened.take() {
             server.close_all(opened).await;
         }
-        Ok(noted(found?, holders.note))
+        let found = found?;
+        let told = found.value.iter().map(|symbol| &symbol.file).collect::<Vec<_>>();
+        let left = self.not_looked_at(&server, doc, &holders, &told);
+        Ok(noted(noted(found, holders.note), left))
+    }
+
+    /// A word about files of other packages that hold the name and are not `told` of: who follows calls from
+    /// an item may stay in the item's own package (tsserver 5.9).
+    fn not_looked_at(
+        &self,
+        server: &Server,
+        doc: &Document,
+        holders: &Holders,
+        told: &[&AbsPath],
+    ) -> Option<String> {
+        let root = |path: &AbsPath| self.root_of(&server.core.definition, path);
+        let own = root(&doc.path);
+        let mut packages: Vec<AbsPath> = holders
+            .paths
+            .iter()
+            .filter(|path| !told.contains(path))
+            .map(root)
+            .filter(|it| *it != own)
+            .collect();
+        packages.sort();
+        packages.dedup();
+        packages.retain(|root| !told.iter().any(|path| path.starts_with(root)));
+        let names: Vec<String> = packages.iter().map(|root| server.core.workspace.relative(root)).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "the name stands in other packages too, where {} may not have looked; `references` of it has \
+                 their places: {}",
+                server.name(),
+                names.join(", ")
+            )
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Definition and its kin, references, hover.
 
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -12,7 +13,10 @@ use crate::definition::Feature;
 use crate::error::ServerError;
 use crate::pool::{RequestCx, ServerPool};
 use crate::protocol::{AnyLocation, Many};
-use crate::server::{Asked, Server};
+use crate::server::{Asked, Clock, Server};
+
+/// Files of one package that are asked whether a name means the same there.
+const MOST_TRIED: usize = 5;
 
 /// Where to go from a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,13 +76,68 @@ impl ServerPool {
             }
             _ => Holders::default(),
         };
-        let asked =
-            server.ask(Some(doc), method, clock, |synced, encoding| at(synced, offset, encoding)).await;
+        let asked = async {
+            let asked =
+                server.ask(Some(doc), method, clock, |synced, encoding| at(synced, offset, encoding)).await?;
+            let mut found = locations(&server, &asked)?;
+            if to == Navigate::Implementation {
+                self.elsewhere(&server, method, (doc, offset), &holders, &mut found, clock).await?;
+            }
+            Ok((asked, found))
+        };
+        let asked: Result<_, ServerError> = asked.await;
         if let Some(opened) = holders.opened.take() {
             server.close_all(opened).await;
         }
-        let asked = asked?;
-        Ok(noted(answer(&server, &asked, locations(&server, &asked)?), holders.note))
+        let (asked, found) = asked?;
+        Ok(noted(answer(&server, &asked, found), holders.note))
+    }
+
+    /// Adds what is `found` from the packages of other files that hold the name, where the name means the
+    /// same there: a server may answer from the project of the file that it is asked about (tsserver 5.9).
+    async fn elsewhere(
+        &self,
+        server: &Server,
+        method: &str,
+        (doc, offset): (&Document, usize),
+        holders: &Holders,
+        found: &mut Vec<Location>,
+        clock: Clock<'_>,
+    ) -> Result<(), ServerError> {
+        const DEFINITION: &str = "textDocument/definition";
+        let own = self.root_of(&server.core.definition, &doc.path);
+        let name = &doc.text[text::word_at(&doc.text, offset)];
+        let mut packages: BTreeMap<AbsPath, Vec<&AbsPath>> = BTreeMap::new();
+        for path in &holders.paths {
+            let root = self.root_of(&server.core.definition, path);
+            if root != own && !found.iter().any(|place| place.path.starts_with(&root)) {
+                packages.entry(root).or_default().push(path);
+            }
+        }
+        if packages.is_empty() {
+            return Ok(());
+        }
+        let ask = async |method: &str, doc: &Document, offset: usize| {
+            let asked =
+                server.ask(Some(doc), method, clock, |synced, encoding| at(synced, offset, encoding)).await?;
+            locations(server, &asked)
+        };
+        let means = ask(DEFINITION, doc, offset).await?;
+        for paths in packages.into_values() {
+            for path in paths.into_iter().take(MOST_TRIED) {
+                let Ok(holder) = self.workspace.document(path) else { continue };
+                let Some(place) = text::occurrences(&holder.text, name).next() else { continue };
+                // Another thing of that name is passed over.
+                let same = |it: &Location| means.iter().any(|of| it.path == of.path && it.range == of.range);
+                if ask(DEFINITION, &holder, place.start).await?.iter().any(same) {
+                    found.extend(ask(method, &holder, place.start).await?);
+                    break;
+                }
+            }
+        }
+        let mut seen = HashSet::new();
+        found.retain(|place| seen.insert((place.path.clone(), place.range.start, place.line)));
+        Ok(())
     }
 
     /// Where the thing at byte `offset` is used, in order of file and place.

@@ -129,6 +129,7 @@ async fn of_one(
                 version: document.version,
                 view: Arc::new(View::new(Arc::clone(&document.text))),
                 pushes_before: 0,
+                closed: None,
             },
         };
         let items = read(server, &now, &items)?;

@@ -24,6 +24,16 @@ impl ServerPool {
         })
     }
 
+    /// The definitions whose servers could say what is wrong with a file, by their names, where the program
+    /// of none is there.
+    pub fn lacking(&self, path: &AbsPath) -> Vec<String> {
+        let found = self.applying(path, Feature::Diagnostics);
+        match found.iter().any(|definition| self.is_there(definition)) {
+            true => Vec::new(),
+            false => found.iter().map(|definition| definition.name.clone()).collect(),
+        }
+    }
+
     /// Whether some program for a definition is there.
     pub(crate) fn is_there(&self, definition: &ServerDefinition) -> bool {
         let top = self.workspace.root();

@@ -36,7 +36,7 @@ impl ServerPool {
     }
 
     /// The package root of a file for a server, or the workspace's.
-    pub(super) fn root_of(&self, definition: &ServerDefinition, path: &AbsPath) -> AbsPath {
+    pub(crate) fn root_of(&self, definition: &ServerDefinition, path: &AbsPath) -> AbsPath {
         let top = self.workspace.root();
         discovery::find_root(&definition.root, path, top).unwrap_or_else(|| top.clone())
     }

@@ -46,6 +46,8 @@ pub struct ServerStatus {
     pub failures: u32,
     /// It has more files than are looked at for changes by other programs.
     pub overlooks: bool,
+    /// The last errors and warnings that it had shown to a person.
+    pub said: Vec<String>,
 }
 
 /// What is kept of a server's life for people.
@@ -85,6 +87,7 @@ impl ServerPool {
                 uptime: None,
                 open_documents: 0,
                 failures: state.failures,
+                said: state.server.as_ref().map(|server| server.core.said()).unwrap_or_default(),
                 overlooks: state.server.as_ref().is_some_and(|server| server.core.sweep.is_cut()),
             };
             match &state.server {

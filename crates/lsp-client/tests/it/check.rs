@@ -108,6 +108,18 @@ async fn many_are_shown_before_any_is_asked_about_and_a_silent_one_keeps_no_othe
     assert_eq!(bench.pool.status().await[0].open_documents, 2);
 }
 
+/// What a server reads before it says anything at all takes longer than what it says then.
+#[tokio::test]
+async fn the_first_answer_about_many_is_waited_for_until_the_end() {
+    let answer = json!({"kind": "full", "items": []});
+    let script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
+        .on("textDocument/diagnostic", [Step::DelayMs(1000), Step::Result(answer)]);
+    let bench = bench(&[("a.txt", "a"), ("b.txt", "b")], script);
+    let questions = ["a.txt", "b.txt"].map(|name| (bench.doc(name), Look::Itself));
+    let asked = bench.pool.check_all(&questions, Duration::from_millis(300), &cx(LONG)).await;
+    assert!(asked.iter().all(|it| it.as_ref().unwrap()[0].known.is_ok()), "{asked:?}");
+}
+
 #[tokio::test]
 async fn a_server_that_loads_is_not_waited_for() {
     let script = Script::new(json!({"textDocumentSync": 2}));

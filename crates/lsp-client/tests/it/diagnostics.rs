@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lsp_client::Related;
+use lsp_client::{Look, Related};
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 use workspace::Editor;
@@ -122,6 +122,59 @@ async fn what_is_pushed_while_the_server_works_is_a_part() {
     assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
     bench.write("a.txt", "b");
     assert_eq!(ask(&bench, LONG).await, "whole");
+}
+
+#[tokio::test]
+async fn what_a_server_says_of_its_work_on_a_file_is_believed_neither_early_nor_late() {
+    let state = |state: &str| {
+        let params = json!({"uri": "${params.textDocument.uri}", "state": state});
+        Step::notify("x/status", params)
+    };
+    let script = script()
+        .on("textDocument/didOpen", [state("parsing"), publish(json!(1), "part")])
+        .on(
+            "textDocument/didChange",
+            [state("parsing"), publish(json!(2), "part"), publish(json!(2), "whole"), state("idle")],
+        )
+        // Of one that is silent about a text it is not known whether it is done with it.
+        .on("textDocument/didChange", [publish(json!(3), "silent")]);
+    let more = "[diagnostics]\nsettle_ms = 3000\n\
+        busy = { method = \"x/status\", file = \"uri\", field = \"state\", idle = \"idle\" }\n";
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
+    assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
+    bench.write("a.txt", "b");
+    let started = std::time::Instant::now();
+    assert_eq!(ask(&bench, LONG).await, "whole");
+    assert!(started.elapsed() < Duration::from_millis(2900), "{:?}", started.elapsed());
+    bench.write("a.txt", "c");
+    assert_eq!(ask(&bench, Duration::from_secs(2)).await, "(pending scripted)");
+    assert_eq!(ask(&bench, LONG).await, "silent");
+}
+
+/// A server says of a file that was closed that nothing is wrong with it, when the file is open again.
+#[tokio::test]
+async fn what_comes_late_of_a_file_that_was_closed_is_no_news() {
+    let empty = || {
+        let params = json!({"uri": "${params.textDocument.uri}", "diagnostics": []});
+        Step::notify("textDocument/publishDiagnostics", params)
+    };
+    let script = script()
+        .on("textDocument/didOpen", [publish(Value::Null, "one")])
+        .on("textDocument/didOpen", [empty(), Step::DelayMs(500), publish(Value::Null, "two")])
+        .on("textDocument/didOpen", [empty()])
+        .on("textDocument/didClose", [])
+        .on("textDocument/didClose", [empty()]);
+    let more = "[diagnostics]\nsettle_ms = 50\n";
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
+    let look = async || {
+        let answer = bench.pool.check(&bench.doc("a.txt"), Look::Dependent, &cx(LONG)).await.unwrap();
+        let known = answer[0].known.clone().unwrap();
+        known.into_iter().map(|it| it.message).collect::<Vec<_>>()
+    };
+    assert_eq!(look().await, ["one"]);
+    assert_eq!(look().await, ["two"]);
+    // It said so in time: what comes now is about the text as it is.
+    assert_eq!(look().await, Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -272,6 +325,23 @@ async fn silence_makes_no_part_the_whole() {
     // Whoever does not say in time what must be published has published a part.
     bench.write("a.txt", "d");
     assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
+}
+
+/// A server that finds an error when it is asked, and has found out meanwhile that there is none.
+#[tokio::test]
+async fn what_is_never_published_is_looked_for_again() {
+    let list = |items: Value| Step::Result(json!({"body": items}));
+    let push = json!({"uri": "${params.textDocument.uri}", "diagnostics": []});
+    let script = Script::new(json!({
+        "textDocumentSync": 2, "executeCommandProvider": {"commands": ["look"]},
+    }))
+    .on("textDocument/didOpen", [Step::notify("textDocument/publishDiagnostics", push)])
+    .on("workspace/executeCommand", [list(json!([{"code": "E1"}]))])
+    .on("workspace/executeCommand", [list(json!([]))]);
+    let more =
+        "[diagnostics.clean]\ncommand = \"look\"\narguments = [[1]]\nfield = \"body\"\ncode = \"code\"\n";
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
+    assert_eq!(ask(&bench, LONG).await, "");
 }
 
 /// What a server that names its reports was asked with: file, name.

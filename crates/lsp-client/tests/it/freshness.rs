@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use workspace::Editor;
+use lsp_client::{Calls, Navigate};
+use workspace::{ChangeKind, Commit, CommitId, CommittedFile, Editor, RunId};
 
 use crate::bench::{Bench, cx};
 use crate::real::{DEADLINE, real_beside};
@@ -189,4 +190,101 @@ async fn gopls() {
         comment: "// typed",
     })
     .await;
+}
+
+/// A module that comes, in a folder that is there and in folders that are not, made by an edit or by another
+/// program: what imports it has no error as soon as it is asked about. So with a package that is installed.
+async fn modules_come(server: &str) {
+    let files = [
+        ("package.json", "{ \"name\": \"x\" }\n"),
+        (".gitignore", "node_modules\n"),
+        (".git/HEAD", "ref: refs/heads/main\n"),
+        ("tsconfig.json", "{ \"compilerOptions\": { \"strict\": true, \"module\": \"commonjs\" } }\n"),
+        (
+            "src/user.ts",
+            "import { a } from \"./a\";\nimport { b } from \"./b/deep/b\";\nimport { c } from \"../lib/c\";\n\
+             import { d } from \"d\";\nconsole.log(a, b, c, d);\n",
+        ),
+    ];
+    let Some(bench) = real_beside(&[server], &files, None) else { return };
+    let errors = async || {
+        let told = bench.pool.diagnostics(&bench.doc("src/user.ts"), &cx(DEADLINE)).await.unwrap().value;
+        assert!(told.pending.is_empty(), "{told:?}");
+        told.items.iter().filter(|it| it.message.contains("Cannot find module")).count()
+    };
+    assert_eq!(errors().await, 4);
+    for (left, name, committed) in [
+        (3, "src/a.ts", true),
+        (2, "src/b/deep/b.ts", true),
+        (1, "lib/c.ts", false),
+        (0, "node_modules/d/index.d.ts", false),
+    ] {
+        let path = bench.path(name);
+        std::fs::create_dir_all(path.as_path().parent().unwrap()).unwrap();
+        let name = path.as_path().file_stem().unwrap().to_string_lossy()[..1].to_owned();
+        let text = match left {
+            0 => "export const d: number;\n".to_owned(),
+            _ => format!("export const {name} = 1;\n"),
+        };
+        std::fs::write(&path, text).unwrap();
+        if left == 0 {
+            bench.write("node_modules/d/package.json", "{ \"name\": \"d\", \"types\": \"index.d.ts\" }\n");
+        }
+        if committed {
+            let (kind, edits, version) = (ChangeKind::Created, Vec::new(), None);
+            let files = vec![CommittedFile { path: path.clone(), kind, edits, version }];
+            let (id, run, label) = (CommitId("1".into()), RunId::new(), "test".into());
+            bench.pool.did_commit(&Commit { id, run, label, files, notes: Vec::new() }).await;
+        }
+        let started = std::time::Instant::now();
+        assert_eq!(errors().await, left, "{server}, after {path}");
+        println!("{server}, after {path}: known after {:?}", started.elapsed());
+    }
+    bench.pool.shutdown(Duration::from_secs(10)).await;
+}
+
+#[tokio::test]
+async fn typescript_language_server_hears_of_modules_that_come() {
+    modules_come("typescript-language-server").await;
+}
+
+/// What implements a type of one package in another is found by the other's project.
+#[tokio::test]
+async fn typescript_language_server_finds_what_other_packages_implement() {
+    const TSCONFIG: &str =
+        "{ \"compilerOptions\": { \"strict\": true, \"module\": \"commonjs\" }, \"include\": [\"src\"] }\n";
+    let files = [
+        ("package.json", "{ \"private\": true, \"workspaces\": [\"a\", \"b\", \"c\"] }\n"),
+        ("a/package.json", "{ \"name\": \"a\" }\n"),
+        ("a/tsconfig.json", TSCONFIG),
+        (
+            "a/src/index.ts",
+            "export interface Shape { area(): number }\nexport function use(s: Shape) { return s.area(); }\n",
+        ),
+        ("b/package.json", "{ \"name\": \"b\" }\n"),
+        ("b/tsconfig.json", TSCONFIG),
+        (
+            "b/src/index.ts",
+            "import { Shape, use } from \"../../a/src/index\";\nexport class Square implements Shape {\n  area() {\n    \
+             return 1;\n  }\n}\nexport function b() {\n  return use(new Square());\n}\n",
+        ),
+        ("c/package.json", "{ \"name\": \"c\" }\n"),
+        ("c/tsconfig.json", TSCONFIG),
+        (
+            "c/src/index.ts",
+            "export interface Shape { other: string }\nexport class Other implements Shape {\n  other = \"\";\n}\n",
+        ),
+    ];
+    let Some(bench) = real_beside(&["typescript-language-server"], &files, None) else { return };
+    let doc = bench.doc("a/src/index.ts");
+    let at = doc.text.find("Shape").unwrap();
+    let found = bench.pool.navigate(Navigate::Implementation, &doc, at, &cx(DEADLINE)).await.unwrap();
+    let places: Vec<(String, usize)> =
+        found.value.iter().map(|it| (bench.workspace.relative(&it.path), it.line)).collect();
+    assert_eq!(places, [("b/src/index.ts".to_owned(), 2)]);
+    let at = doc.text.find("use").unwrap();
+    let found = bench.pool.calls(Calls::Incoming, &doc, at, &cx(DEADLINE)).await.unwrap();
+    let told = found.value.iter().any(|call| call.symbol.file == bench.path("b/src/index.ts"));
+    assert!(told || found.note.as_ref().is_some_and(|note| note.ends_with("places: b")), "{found:?}");
+    bench.pool.shutdown(Duration::from_secs(10)).await;
 }

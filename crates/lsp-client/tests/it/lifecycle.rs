@@ -357,6 +357,14 @@ async fn servers_follow_a_commit() {
     let events = &bench.got("scripted", "workspace/didChangeWatchedFiles")[0]["changes"];
     let event = |name: &str, kind: u8| json!({"uri": bench.uri(name), "type": kind});
     assert_eq!(*events, json!([event("a.txt", 2), event("b.txt", 3), event("c.txt", 3), event("d.txt", 1)]));
+    // A file that came is told of before it is shown.
+    let told = bench.record("scripted");
+    let at = |is: &dyn Fn(&Value) -> bool| told.iter().position(is).unwrap();
+    let watched = at(&|it| it["method"] == "workspace/didChangeWatchedFiles");
+    let shown = at(&|it| {
+        it["method"] == "textDocument/didOpen" && it["params"]["textDocument"]["uri"] == bench.uri("d.txt")
+    });
+    assert!(watched < shown);
     let renamed = &bench.got("scripted", "workspace/didRenameFiles")[0]["files"];
     assert_eq!(*renamed, json!([{"oldUri": bench.uri("c.txt"), "newUri": bench.uri("d.txt")}]));
 }
@@ -385,6 +393,105 @@ async fn a_server_hears_of_files_that_others_changed() {
     };
     let event = |name: &str, kind: u8| json!({"uri": bench.uri(name), "type": kind});
     assert_eq!(events, json!([event("b.txt", 2), event("c.txt", 3), event("new.txt", 1)]));
+}
+
+/// A question about one place is not waited for as long as one about all uses, and what a server has shown to
+/// people is told with its state.
+#[tokio::test]
+async fn a_question_about_one_place_has_a_third_of_the_time() {
+    let message =
+        |kind: u8, text: &str| Step::notify("window/showMessage", json!({"type": kind, "message": text}));
+    let script =
+        Script::new(json!({"textDocumentSync": 2, "hoverProvider": true, "referencesProvider": true}))
+            .on(
+                "initialized",
+                [message(1, "no toolchain\n"), message(3, "welcome"), message(1, "no toolchain")],
+            )
+            .on("textDocument/hover", [Step::Never])
+            .on("textDocument/references", [Step::Never]);
+    let bench = bench(&[("a.txt", "abc")], script);
+    let (whole, doc) = (Duration::from_millis(1500), bench.doc("a.txt"));
+    bench.pool.status().await;
+    let started = Instant::now();
+    let late = bench.pool.hover(&doc, 0, &cx(3 * whole)).await.unwrap_err();
+    assert!(matches!(late, ServerError::Timeout { after, .. } if after == whole), "{late}");
+    assert!(started.elapsed() < 3 * whole);
+    let late = bench.pool.references(&doc, 0, true, &cx(whole)).await.unwrap_err();
+    assert!(matches!(late, ServerError::Timeout { after, .. } if after == whole), "{late}");
+    assert_eq!(bench.pool.status().await[0].said, ["no toolchain"]);
+}
+
+/// One server for several packages is told each one's own virtual environment.
+#[tokio::test]
+async fn a_server_is_told_the_environment_of_the_package_that_it_asks_for() {
+    let ask = |name: &str| {
+        let item = json!({"scopeUri": format!("${{root}}/{name}"), "section": "python"});
+        Step::request(name, "workspace/configuration", json!({"items": [item]}))
+    };
+    let script = hovers()
+        .on("textDocument/didOpen", [ask("p/a.txt"), ask("p"), ask("q")])
+        .on("textDocument/definition", [Step::wait_for("response", 3), Step::Result(Value::Null)]);
+    let more = "[settings.python]\npath = \"${venv}/bin/python\"\nother = 1\n";
+    let files =
+        [("p/a.txt", "abc"), ("p/.venv/pyvenv.cfg", ""), ("p/.venv/bin/python", "#!"), ("q/b.txt", "")];
+    let bench = build(&files, vec![("scripted", script, more)], |_| ());
+    let python = bench.path("p/.venv/bin/python");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&python, mode).unwrap();
+    bench.pool.definition(&bench.doc("p/a.txt"), 0, &cx(LONG)).await.unwrap();
+    let answers: Vec<Value> = bench
+        .record("scripted")
+        .into_iter()
+        .filter(|it| it["result"].is_array())
+        .map(|it| it["result"][0].clone())
+        .collect();
+    let there = json!({"path": python.to_string(), "other": 1});
+    assert_eq!(answers, [there.clone(), there, json!({"other": 1})]);
+    let told = &bench.got("scripted", "workspace/didChangeConfiguration")[0]["settings"];
+    assert_eq!(*told, json!({"python": {"other": 1}}));
+}
+
+/// What a definition names besides: files of other packages, by their names, and what is ignored. Where more
+/// files are there than are looked at, a server is left to its own watching.
+#[tokio::test]
+async fn a_server_hears_of_what_its_definition_has_watched() {
+    let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
+        "registerOptions": {"watchers": [{"globPattern": {"baseUri": "file:///", "pattern": "**/*"}}]}}]});
+    let script = || {
+        hovers()
+            .on("initialized", [Step::request("w", "client/registerCapability", watchers.clone())])
+            .on("textDocument/definition", [Step::wait_for("response", 1), Step::Result(Value::Null)])
+    };
+    let more = "[root]\nmarkers = [\"mark\"]\n[watch]\nworkspace = true\nfiles = [\"*.json\"]\n\
+        ignored = [\"mods/*/info\"]\ninitialization_options = { \"own.watching\" = false }\n\
+        [initialization_options]\n\"own.else\" = 1\n";
+    let files =
+        [("p/mark", ""), ("p/a.txt", "a"), ("q/b.txt", "b"), (".gitignore", "mods\n"), (".git/x", "")];
+    let bench = build(&files, vec![("scripted", script(), more)], |_| ());
+    bench.pool.definition(&bench.doc("p/a.txt"), 0, &cx(LONG)).await.unwrap();
+    let options = |bench: &Bench| bench.got("scripted", "initialize")[0]["initializationOptions"].clone();
+    assert_eq!(options(&bench), json!({"own": {"else": 1, "watching": false}}));
+    std::fs::create_dir_all(bench.path("mods/one")).unwrap();
+    for name in ["q/b.txt", "base.json", "mods/one/info", "mods/one/more", "other"] {
+        bench.write(name, "new");
+    }
+    // What is asked about problems looks at once.
+    let asked = bench.pool.diagnostics(&bench.doc("p/a.txt"), &cx(Duration::from_millis(300))).await;
+    assert!(asked.unwrap().value.items.is_empty());
+    let events = bench.got("scripted", "workspace/didChangeWatchedFiles")[0]["changes"].clone();
+    let event = |name: &str, kind: u8| json!({"uri": bench.uri(name), "type": kind});
+    assert_eq!(events, json!([event("base.json", 1), event("mods/one/info", 1), event("q/b.txt", 2)]));
+    let opened: Vec<Value> = bench
+        .got("scripted", "textDocument/didOpen")
+        .iter()
+        .map(|it| it["textDocument"]["uri"].clone())
+        .collect();
+    assert_eq!(opened, [bench.uri("p/a.txt")], "another package's file is not shown");
+    let many: Vec<String> = (0..4100).map(|at| format!("p/many/{at}.txt")).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|name| (name.as_str(), "")).chain(files).collect();
+    let bench = build(&many, vec![("scripted", script(), more)], |_| ());
+    bench.pool.definition(&bench.doc("p/a.txt"), 0, &cx(LONG)).await.unwrap();
+    assert_eq!(options(&bench), json!({"own": {"else": 1}}));
 }
 
 /// Waits until no server of `a.txt` is being started ahead.

@@ -252,6 +252,14 @@ pub const KEYS: &[Key] = &[
         doc: "Memory in MiB that the language servers may hold together, with what they start; beyond it the least used is stopped, the last one never.",
     },
     Key {
+        name: "lsp.timeout",
+        class: Class::Free,
+        kind: Kind::Duration { most_secs: 300 },
+        default: Some("\"60s\""),
+        variable: Some("PILCROW_LSP_TIMEOUT"),
+        doc: "What a call of the tool `lsp` may take in all, where it gives no `timeout`; a question about one place may take a third of it.",
+    },
+    Key {
         name: "lsp.start",
         class: Class::Free,
         kind: Kind::Choice(&["use", "edit", "read"]),

@@ -13,6 +13,7 @@ use text::{LineIndex, occurrences};
 use workspace::{AbsPath, Document, Version};
 
 use super::{bound, may_read};
+use crate::kit::Start;
 use crate::words::Holding;
 use crate::{Kit, counted};
 
@@ -28,6 +29,8 @@ const MAX_DETAILED: usize = 1000;
 const MAX_RELATED: usize = 3;
 /// At most this many messages of a log are shown.
 const MAX_MESSAGES: usize = 40;
+/// At most this many files of those that were not asked about are named.
+const MAX_NAMED: usize = 5;
 /// At most this many places left over by a rename are listed.
 const MAX_LEFT: usize = 12;
 
@@ -148,16 +151,45 @@ pub(super) fn unanswered(version: Version, why: String) -> Answer<Diagnostics> {
     Answer { value, server: String::new(), note: None }
 }
 
+/// Files that were not asked about.
+pub(super) struct Left {
+    /// In order of their paths …
+    pub files: Vec<AbsPath>,
+    /// … and why.
+    pub why: String,
+    /// Those whose servers are not here, by the servers' names.
+    pub passed: BTreeMap<String, Vec<AbsPath>>,
+}
+
+/// Some files by name, and how many more there are.
+fn named(kit: &Kit, files: &[AbsPath]) -> String {
+    let mut names: Vec<String> = files.iter().take(MAX_NAMED).map(|path| kit.shown(path)).collect();
+    if files.len() > MAX_NAMED {
+        names.push(format!("{} more", files.len() - MAX_NAMED));
+    }
+    names.join(", ")
+}
+
+/// A line for each kind of files whose servers are not here.
+pub(super) fn passed(kit: &Kit, passed: &BTreeMap<String, Vec<AbsPath>>, before: &str) -> String {
+    let line = |(servers, files): (&String, &Vec<AbsPath>)| {
+        let count = counted(files.len(), "file");
+        format!("{before}passed over: {count}, for which {servers} is not here ({})\n", named(kit, files))
+    };
+    passed.iter().map(line).collect()
+}
+
 pub(super) fn diagnostics(
     kit: &Kit,
-    answers: &[(&Document, Answer<Diagnostics>)],
+    answers: &[(Document, Answer<Diagnostics>)],
     reported: &BTreeMap<AbsPath, Reported>,
-    unchecked: usize,
+    left: &Left,
 ) -> (String, Value) {
+    let unchecked = left.files.len();
     let mut rows = Vec::new();
     let mut list = Vec::new();
     let (mut errors, mut warnings, mut others) = (0, 0, 0);
-    let asked = answers.iter().map(|(document, answer)| (*document, &answer.value.items));
+    let asked = answers.iter().map(|(document, answer)| (document, &answer.value.items));
     let told = reported.values().filter_map(|it| Some((it.document.as_ref()?, &it.items)));
     for (document, items) in asked.chain(told) {
         let index = LineIndex::new(&document.text);
@@ -272,12 +304,17 @@ pub(super) fn diagnostics(
         ));
     }
     if unchecked > 0 {
-        out.push_str(&format!("not checked: {unchecked} more files; name a `file`\n"));
+        let (names, why) = (named(kit, &left.files), &left.why);
+        let files = counted(unchecked, "more file");
+        out.push_str(&format!(
+            "not checked: {files}: {why} ({names}); ask for fewer, or give a longer `timeout`\n"
+        ));
     }
+    out.push_str(&passed(kit, &left.passed, ""));
     let on_save: Vec<&String> = on_save.iter().map(|(source, _)| source).collect();
     let details = json!({
         "diagnostics": list, "pending": pending, "failed": failed, "not_checked": unchecked,
-        "on_save": on_save,
+        "on_save": on_save, "passed_over": left.passed.values().map(Vec::len).sum::<usize>(),
     });
     (out, details)
 }
@@ -323,10 +360,20 @@ pub(super) fn left_over(kit: &Kit, old_name: &str, holding: &Holding) -> String 
     )
 }
 
+/// When servers are started here.
+pub(super) fn starts(kit: &Kit) -> &'static str {
+    match kit.settings().start {
+        _ if kit.kept.is_some() => "first asked",
+        Start::Use => "first asked",
+        Start::Edit => "first asked, or when a tool first changes a file of theirs",
+        Start::Read => "first asked, or when a tool first reads a file of theirs",
+    }
+}
+
 pub(super) fn status(kit: &Kit, servers: &[ServerStatus]) -> (String, Value) {
     if servers.is_empty() {
         return (
-            "no language server was needed yet; they start when first asked\n".to_owned(),
+            format!("no language server was needed yet; they start when {}\n", starts(kit)),
             json!({ "servers": [] }),
         );
     }
@@ -352,8 +399,11 @@ pub(super) fn status(kit: &Kit, servers: &[ServerStatus]) -> (String, Value) {
             out.push_str("; it has too many files for all to be looked at, so a change that another program makes may be missed: `reload` after it");
         }
         out.push('\n');
+        for said in &server.said {
+            out.push_str(&format!("  it says: {}\n", said.replace('\n', "\n    ")));
+        }
         list.push(json!({
-            "name": server.name, "root": root, "state": state, "detail": detail, "pid": server.pid,
+            "said": server.said, "name": server.name, "root": root, "state": state, "detail": detail, "pid": server.pid,
             "open_documents": server.open_documents, "failures": server.failures,
             "overlooks": server.overlooks,
         }));

@@ -57,7 +57,9 @@ pub(super) async fn reload(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<T
     let path = args.file.as_deref().map(|file| kit.workspace.resolve(file)).transpose()?;
     let names = kit.servers.reload(path.as_ref(), args.server.as_deref(), &request).await?;
     if names.is_empty() {
-        let message = "no such server is running, so there is nothing to reload; they start when first asked";
+        let starts = report::starts(kit);
+        let message =
+            format!("no such server is running, so there is nothing to reload; they start when {starts}");
         return Err(Failure::new(ErrorCode::NotFound, message));
     }
     let (status, details) = report::status(kit, &kit.servers.status().await);

@@ -396,6 +396,9 @@ async fn choose(
     cx: &RequestCx,
 ) -> Result<Option<Target>, Failure> {
     if let Some(wanted) = wanted {
+        if found.len() == 1 {
+            found = written_again(kit, found, cx).await?;
+        }
         return match found.len() {
             0 => Ok(None),
             count if (1..=count).contains(&wanted) => Ok(Some(found.swap_remove(wanted - 1))),
@@ -406,6 +409,24 @@ async fn choose(
         return Err(ambiguous(kit, symbol, &found));
     }
     Ok(if found.is_empty() { None } else { Some(found.swap_remove(0)) })
+}
+
+/// All declarations in its file of what is one symbol: a server may list an overloaded function once
+/// (basedpyright 1.40), and say where each is when it is asked for its definition.
+async fn written_again(kit: &Kit, found: Vec<Target>, cx: &RequestCx) -> Result<Vec<Target>, Failure> {
+    let Some(target) = found.first() else { return Ok(found) };
+    let answer = kit.servers.definition(&target.document, target.range.start, cx).await?;
+    let mut ranges: Vec<Range<usize>> = answer
+        .value
+        .into_iter()
+        .filter(|place| place.path == target.document.path)
+        .map(|place| place.range)
+        .filter(|range| target.document.text.get(range.clone()) == Some(target.name()))
+        .chain([target.range.clone()])
+        .collect();
+    ranges.sort_by_key(|range| range.start);
+    ranges.dedup();
+    Ok(ranges.into_iter().map(|range| Target { document: target.document.clone(), range }).collect())
 }
 
 /// Whether declarations of one name are one symbol (overloads, a definition in each branch): all
@@ -448,8 +469,12 @@ fn ambiguous(kit: &Kit, symbol: &str, found: &[Target]) -> Failure {
     Failure::new(
         ErrorCode::Ambiguous,
         format!(
-            "`{symbol}` means {} things; name one with `file` and `line`:\n  {}{more}",
-            found.len(),
+            "`{symbol}` {}; name one with `file` and `line`:\n  {}{more}",
+            match split(symbol) {
+                (name, Some(_)) =>
+                    format!("is not there: `{name}` is declared at {}", counted(found.len(), "place")),
+                _ => format!("means {} things", found.len()),
+            },
             candidates.join("\n  ")
         ),
     )

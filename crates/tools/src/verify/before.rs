@@ -137,8 +137,12 @@ pub(super) async fn warm_up(kit: &Kit, plan: &Plan, cx: &ToolCx) {
         if left.deadline.is_zero() || kit.servers.is_warm(&path) {
             continue;
         }
-        let Ok(document) = kit.workspace.document(&path) else { continue };
-        if let Err(error) = kit.servers.diagnostics(&document, &left).await {
+        let warmed = match kit.workspace.document(&path) {
+            Ok(document) => kit.servers.diagnostics(&document, &left).await.map(drop),
+            // One that is to be made.
+            Err(_) => kit.servers.load(&path, None, &left).await,
+        };
+        if let Err(error) = warmed {
             tracing::debug!(%error, "no server of {path} to try an edit on");
         }
     }

@@ -34,7 +34,7 @@ struct Unknown {
 pub(super) struct Wait {
     /// At most so long …
     pub all: Duration,
-    /// … and no longer when none was answered for so long.
+    /// … and no longer when after the first none was answered for so long.
     pub quiet: Duration,
     /// At least so long for what they said of the texts before, since the start.
     pub back: Duration,
@@ -176,13 +176,13 @@ fn compare_file(
             }
             (None, Ok(now)) if of(&now, &server).is_empty() => drop(tally.clean(before, &server)),
             (old, Err(why)) if later && (old.is_some() || back) => {
-                tally.why.insert(format!("{server}: {why}"));
+                tally.why.insert(by(&server, &why));
                 tally.pending.insert(before.path.clone());
                 pending.insert(server, old);
             }
             (old, known) => {
                 if let (Some(_), Err(why)) = (old, known) {
-                    tally.why.insert(format!("{server}: {why}"));
+                    tally.why.insert(by(&server, &why));
                 }
                 tally.unknown.insert(server);
                 tally.incomparable.insert(before.path.clone());
@@ -232,6 +232,14 @@ pub(super) fn compare_tried(tally: &mut Tally, before: &Before, document: &Docum
     let mut unknown = Vec::new();
     let back = Before { then: None, ..before.clone() };
     drop(compare_file(tally, &back, document, answers, &mut unknown));
+}
+
+/// Why a server did not say, with its name once.
+fn by(server: &str, why: &str) -> String {
+    match why.starts_with(server) {
+        true => why.to_owned(),
+        false => format!("{server}: {why}"),
+    }
 }
 
 /// Errors and warnings of one server.
