@@ -4,6 +4,7 @@ use futures_util::future::BoxFuture;
 use llm::{Content, Message, StreamEvent, ThinkingLevel, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 use workspace::RunId;
 
 use crate::tool::ToolError;
@@ -13,6 +14,12 @@ pub trait EventSink: Send + Sync {
     /// Takes one event. The next one waits for it, at most 5 s; a sink that takes longer, or panics, hears nothing more
     /// and a warning is logged.
     fn deliver<'a>(&'a self, envelope: &'a Envelope) -> BoxFuture<'a, ()>;
+
+    /// A run begins, or goes on as the sink comes; its events follow. `cancel` fires when the run is cancelled: it is the token that
+    /// the model and the tools have. Must not block.
+    fn run_begins(&self, cancel: &CancellationToken) {
+        let _ = cancel;
+    }
 }
 
 /// An event with its place in the session.
