@@ -7,13 +7,13 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use llm::{Message, Usage};
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::{Approver, Redactor, RunId};
+use workspace::{Approver, Commit, Redactor, RunId};
 
 use crate::compaction;
-use crate::cx::Gate;
+use crate::cx::{Gate, Notes};
 use crate::emitter::Emitter;
 use crate::event::{Event, MessageRole, TerminationReason};
 use crate::hooks::Hooks;
@@ -53,6 +53,9 @@ pub(crate) struct Actor {
     pub events: Emitter,
     pub queues: Arc<Queues>,
     pub redactor: Arc<Redactor>,
+    /// What the session's file is to know of, beside messages.
+    pub notes: Arc<Notes>,
+    pub commits: Option<broadcast::Receiver<Arc<Commit>>>,
     pub resumed_from: Option<String>,
     /// What the session's file says of what it goes on with, until a run has looked at it.
     pub had: Option<Had>,
@@ -217,7 +220,13 @@ impl Actor {
             hooks: self.hooks.clone(),
             surroundings: self.surroundings.clone(),
             events: self.events.clone(),
-            gate: Arc::new(Gate::new(self.last.policy.clone(), self.approver.clone(), self.invoked)),
+            gate: Arc::new(Gate::new(
+                self.last.policy.clone(),
+                self.approver.clone(),
+                self.invoked,
+                self.notes.clone(),
+            )),
+            commits: Mutex::new(self.commits.as_ref().map(broadcast::Receiver::resubscribe)),
             queues: self.queues.clone(),
             tracker: TaskTracker::new(),
             redactor: self.redactor.clone(),
@@ -256,6 +265,9 @@ impl Actor {
         self.last = cx.current();
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
         wait_for_stragglers(&cx.tracker, Duration::from_millis(50)).await;
+        if let Err(error) = self.transcript.note(&self.notes) {
+            tracing::warn!(%error, "what a call was asked or kept is not in the session's file");
+        }
         let aborted = outcome.reason == TerminationReason::Aborted;
         self.events.send(Event::AgentSettled { aborted }).await;
         outcome

@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use llm::{Model, ThinkingLevel};
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::{Approver, Nobody, Policy, Redactor};
+use workspace::{Approver, Commit, Nobody, Policy, Redactor};
 
 use crate::actor::Actor;
+use crate::cx::Notes;
 use crate::discovery::Toolset;
 use crate::embedding::{AgentDirectory, ModelRegistry, SessionSettings};
 use crate::emitter::Emitter;
@@ -52,6 +53,8 @@ pub struct SessionBuilder {
     id: Option<String>,
     invoked: bool,
     surroundings: Option<Arc<dyn Surroundings>>,
+    commits: Option<broadcast::Receiver<Arc<Commit>>>,
+    disconnected: CancellationToken,
 }
 
 impl SessionBuilder {
@@ -77,6 +80,8 @@ impl SessionBuilder {
             id: None,
             invoked: false,
             surroundings: None,
+            commits: None,
+            disconnected: CancellationToken::new(),
         }
     }
 
@@ -190,6 +195,16 @@ impl SessionBuilder {
         SessionBuilder { surroundings: Some(surroundings), ..self }
     }
 
+    /// What is committed in the workspace: those of a run are told as events of it.
+    pub fn commits(self, commits: broadcast::Receiver<Arc<Commit>>) -> Self {
+        SessionBuilder { commits: Some(commits), ..self }
+    }
+
+    /// Says that the surface went away, as [`Session::disconnect`] does.
+    pub fn disconnected(self, disconnected: CancellationToken) -> Self {
+        SessionBuilder { disconnected, ..self }
+    }
+
     /// Starts the session's task in the current tokio runtime. Writes nothing yet: the file begins with the first message.
     pub fn build(mut self) -> Session {
         if let Some(agent) = &self.agent {
@@ -255,7 +270,8 @@ impl SessionBuilder {
         let events = Emitter::start(id.clone(), self.sinks, state, &tracker);
         let queues = Arc::new(Queues::default());
         let running = Arc::new(Mutex::new(None));
-        let disconnected = CancellationToken::new();
+        let disconnected = self.disconnected.child_token();
+        let notes = Arc::<Notes>::default();
         let settings = Arc::new(Settings::new(current, searches_tools, readable));
         let current = settings.get();
         let (operations, incoming) = mpsc::channel(OPERATIONS);
@@ -264,13 +280,19 @@ impl SessionBuilder {
             settings: settings.clone(),
             last: current,
             hooks: self.hooks,
-            approver: Arc::new(ToldApprover { approver: self.approver, events: events.clone() }),
+            approver: Arc::new(ToldApprover {
+                approver: self.approver,
+                events: events.clone(),
+                notes: notes.clone(),
+            }),
             invoked: self.invoked,
             surroundings: self.surroundings,
             transcript,
             events: events.clone(),
             queues: queues.clone(),
             redactor: Arc::new(Redactor::from_env()),
+            notes,
+            commits: self.commits,
             resumed_from,
             had: Some(had),
             current: running.clone(),

@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use llm::{AssistantMessage, ErrorKind, Message, StopReason, ThinkingLevel, Usage};
+use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::{Redactor, RunId};
+use workspace::{Commit, Redactor, RunId};
 
 use crate::batch::{self, Batch};
 use crate::compaction;
@@ -114,6 +115,8 @@ pub(crate) struct RunCx {
     pub had: Mutex<Option<Had>>,
     /// Tokens of requests that are no turns: of the whole run, and those of them that the file does not know yet.
     pub spent: Mutex<(Usage, Usage)>,
+    /// What is committed in the workspace, by whomever.
+    pub commits: Mutex<Option<broadcast::Receiver<Arc<Commit>>>>,
     /// Ends this run only.
     pub cancel: CancellationToken,
 }
@@ -130,6 +133,24 @@ impl RunCx {
     /// Sends an event and waits for the listeners; once the run is cancelled it does not wait for them any more.
     pub async fn emit(&self, event: Event) {
         self.events.emit(event, &self.cancel).await;
+    }
+
+    /// Tells what was committed for this run since this was done last.
+    pub async fn tell_commits(&self) {
+        loop {
+            let commit = {
+                let mut commits = self.commits.lock().unwrap_or_else(PoisonError::into_inner);
+                match commits.as_mut().map(broadcast::Receiver::try_recv) {
+                    Some(Ok(commit)) => commit,
+                    // So many at once: what is left is told.
+                    Some(Err(broadcast::error::TryRecvError::Lagged(_))) => continue,
+                    Some(Err(_)) | None => return,
+                }
+            };
+            if commit.run == self.run {
+                self.emit(Event::of_commit(&commit)).await;
+            }
+        }
     }
 
     /// What this turn works with.

@@ -277,6 +277,16 @@ impl Session {
         self.inner.events.attach(sink, since).await
     }
 
+    /// Tells the listeners of something beside the conversation ([`Event::is_beside`]); anything else is left out with a warning in
+    /// the log.
+    pub async fn tell(&self, event: Event) {
+        if event.is_beside() {
+            self.inner.events.send(event).await;
+        } else {
+            tracing::warn!(?event, "only the loop tells this");
+        }
+    }
+
     /// Lets a listener go; it hears what was told before.
     pub async fn detach(&self, id: u64) {
         self.inner.events.detach(id).await;

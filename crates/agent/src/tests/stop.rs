@@ -247,7 +247,7 @@ async fn r2_the_table_of_reasons_that_are_true_at_once() {
             });
             let retries = crate::Retries { max: 0, ..crate::Retries::default() };
             let limits = Limits { turns: 1, total: TOTAL, retries, ..Limits::default() };
-            let running = setup(&[answer.clone()])
+            let running = setup(std::slice::from_ref(&answer))
                 .tool(echo("t"))
                 .tool(ending)
                 .limits(limits)

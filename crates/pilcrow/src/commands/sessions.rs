@@ -171,6 +171,8 @@ fn words(session: &LoadedSession, entry: &agent::store::Entry) -> String {
         Ok(EntryBody::Info { name }) => format!("name: {}", name.unwrap_or_default()),
         Ok(EntryBody::ModelChange { provider, model }) => format!("model: {provider}/{model}"),
         Ok(EntryBody::ToolActivation(tools)) => format!("tools: {}", tools.join(", ")),
+        Ok(EntryBody::Checkpoint { name }) => format!("checkpoint {name:?}"),
+        Ok(EntryBody::Permission { title, answer }) => format!("asked: {} ({answer})", brief(&title)),
         Ok(EntryBody::Command { command, .. }) => format!("ran {}", brief(&command)),
         Ok(_) => entry.kind.clone(),
         Err(error) => format!("cannot be read: {error}"),

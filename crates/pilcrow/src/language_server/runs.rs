@@ -33,11 +33,12 @@ use super::projects::Lease;
 use super::request_line::RequestLine;
 use super::transcript::{self, Transcript};
 use crate::around::{Around, Begin, ChooseModel};
+use crate::beside::Beside;
 use crate::config::Config;
 use crate::models;
 use crate::project::Project;
 use crate::unsaved::{self, Unsaved};
-use crate::worker::limits;
+use crate::worker::{Stop, limits, was_stopped};
 
 /// Ended runs that are remembered, for undo and their transcripts.
 const MAX_ENDED: usize = 200;
@@ -136,6 +137,8 @@ struct State {
 
 struct Going {
     cancel: CancellationToken,
+    /// Before that, when the editor went away.
+    gone: CancellationToken,
     /// Where it works, once that is known.
     root: Option<AbsPath>,
     /// The document and the text of the `¶` line that it carries out.
@@ -170,10 +173,19 @@ impl Runs {
             }
             _ => None,
         };
-        let going = Going { cancel: cancel.clone(), root: None, request, transcript: None, run: None };
+        let gone = CancellationToken::new();
+        let going = Going {
+            cancel: cancel.clone(),
+            gone: gone.clone(),
+            root: None,
+            request,
+            transcript: None,
+            run: None,
+        };
         {
             let mut state = connection.runs.lock();
             if state.closed {
+                gone.cancel();
                 cancel.cancel();
             }
             state.going.insert(session.clone(), going);
@@ -181,7 +193,7 @@ impl Runs {
         if takes_back(connection, &work) {
             connection.runs.taking_back.send_modify(|order| order.push_back(session.clone()));
         }
-        connection.runs.tasks.spawn(carry_out(Arc::clone(connection), session.clone(), work, cancel));
+        connection.runs.tasks.spawn(carry_out(Arc::clone(connection), session.clone(), work, cancel, gone));
         session
     }
 
@@ -229,9 +241,16 @@ impl Runs {
         tokio::time::timeout(deadline, gone).await.is_ok()
     }
 
-    /// Stops all and starts none any more.
+    /// The editor goes away: ends all, whose sessions can be gone on with, and starts none any more.
     pub fn close(&self, port: &EditorPort) {
-        self.lock().closed = true;
+        let mut state = self.lock();
+        state.closed = true;
+        state
+            .going
+            .values()
+            .filter(|going| !going.cancel.is_cancelled())
+            .for_each(|going| going.gone.cancel());
+        drop(state);
         self.stop(None, port);
         port.hasten_all();
     }
@@ -315,7 +334,13 @@ impl Runs {
 }
 
 /// One run from its beginning to what the person is told.
-async fn carry_out(connection: Arc<Connection>, session: String, work: Work, cancel: CancellationToken) {
+async fn carry_out(
+    connection: Arc<Connection>,
+    session: String,
+    work: Work,
+    cancel: CancellationToken,
+    gone: CancellationToken,
+) {
     let progress = Arc::new(Progress::new(&connection.peer, &session, connection.client.progress));
     let folder = folder(&connection, &work);
     let place = match &folder {
@@ -328,7 +353,15 @@ async fn carry_out(connection: Arc<Connection>, session: String, work: Work, can
     connection.tracker.spawn(async move { shown.begin(&title, &ending).await });
     let mut shown = false;
     let near = folder.map(|(folder, _)| folder);
-    let working = work_out(&connection, &session, &work, near, &cancel, &progress, &mut shown);
+    let working = work_out(
+        &connection,
+        &session,
+        &work,
+        near,
+        Stop { cancel: &cancel, gone: &gone },
+        &progress,
+        &mut shown,
+    );
     let told = match AssertUnwindSafe(working).catch_unwind().await {
         Ok(Ok(told)) => told,
         Ok(Err(error)) => Told { kind: Kind::Error, text: format!("{error:#}"), run: None },
@@ -390,10 +423,11 @@ async fn work_out(
     session: &str,
     work: &Work,
     near: Option<AbsPath>,
-    cancel: &CancellationToken,
+    stop: Stop<'_>,
     progress: &Arc<Progress>,
     shown: &mut bool,
 ) -> anyhow::Result<Told> {
+    let cancel = stop.cancel;
     tokio::select! {
         () = cancel.cancelled() => anyhow::bail!("stopped"),
         () = connection.runs.turn(session) => {}
@@ -423,7 +457,7 @@ async fn work_out(
         }
         What::Prompt { .. } | What::Call { .. } | What::Request(_) => {
             *shown = true;
-            converse(connection, session, work, &lease, cancel, progress).await
+            converse(connection, session, work, &lease, stop, progress).await
         }
     }
 }
@@ -454,7 +488,7 @@ async fn converse(
     session: &str,
     work: &Work,
     lease: &Lease,
-    cancel: &CancellationToken,
+    stop: Stop<'_>,
     progress: &Arc<Progress>,
 ) -> anyhow::Result<Told> {
     let project = &lease.project;
@@ -529,14 +563,17 @@ async fn converse(
         .invoked(matches!(work.what, What::Call { .. }))
         .searches_tools(config.searches_tools())
         .limits(limits(&config))
-        .cancel(cancel.clone())
+        .commits(project.workspace.subscribe())
+        .disconnected(stop.gone.clone())
         .build();
     // Whoever asks for something in words lets the agent work again.
     if !matches!(work.what, What::Call { .. }) {
         project.kit.debug.hand_back().await;
     }
-    let outcome = talk.prompt(prompt).await;
-    if outcome.reason == TerminationReason::Aborted {
+    let beside = Beside::tell(&talk, &project.kit);
+    let outcome = stop.prompt(&talk, prompt).await;
+    drop(beside);
+    if was_stopped(outcome.reason) {
         project.kit.debug.stop(&outcome.run, DEBUG_END).await;
     }
     talk.close(Duration::from_millis(200)).await;
@@ -545,12 +582,12 @@ async fn converse(
     let well =
         matches!(outcome.reason, TerminationReason::NoToolCalls | TerminationReason::TerminatedByTools);
     let mut text = outcome.final_text.clone();
-    if !well && outcome.reason != TerminationReason::Aborted {
+    if !well && !was_stopped(outcome.reason) {
         let why = outcome.error.clone().unwrap_or_else(|| format!("{:?}", outcome.reason));
         if text.trim().is_empty() {
             text = why;
         }
-    } else if outcome.reason == TerminationReason::Aborted {
+    } else if was_stopped(outcome.reason) {
         text = stopped(&connection.port, &project.workspace, &outcome.run);
     }
     if let (true, true, Some((path, Some(hidden), request))) = (well, still_there, &veiled)
@@ -564,7 +601,7 @@ async fn converse(
         transcript.note(&words);
     }
     let text = with_unsaved(&text, &unsaved, &connection.client.message_form());
-    let kind = if well || outcome.reason == TerminationReason::Aborted { Kind::Info } else { Kind::Error };
+    let kind = if well || was_stopped(outcome.reason) { Kind::Info } else { Kind::Error };
     Ok(Told { kind, text, run: Some(outcome.run) })
 }
 
