@@ -154,7 +154,8 @@ fn a_terminal_that_goes_away_disconnects_the_run_and_its_session_goes_on() {
     let end = ran.stdout.lines().find(|line| line.contains("\"agent_end\"")).expect("the run ended");
     assert!(end.contains("\"reason\":\"disconnected\""), "{end}");
     assert_eq!(ran.status.code(), Some(1), "{ran:?}");
-    let model = script(&sandbox, "goes_on.jsonl", &[json!({"expect": {"last_contains": ["on"]}, "text": "whole"})]);
+    let model =
+        script(&sandbox, "goes_on.jsonl", &[json!({"expect": {"last_contains": ["on"]}, "text": "whole"})]);
     let id = newest(&sandbox);
     let gone_on = sandbox.run(&["sessions", "resume", &id, "on", "--model", &model]).expect(0).stdout;
     assert!(gone_on.contains("whole"), "{gone_on}");

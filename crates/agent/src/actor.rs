@@ -35,7 +35,7 @@ pub(crate) enum Operation {
     Append { message: Box<Message>, reply: Reply<Result<(), SessionError>> },
     Custom { kind: String, data: Value, reply: Reply<Result<(), SessionError>> },
     Replace { messages: Vec<Message>, reply: Reply<Result<(), SessionError>> },
-    Switch { entry: String, reply: Reply<Result<(), SessionError>> },
+    Switch { entry: String, summary: Option<String>, reply: Reply<Result<(), SessionError>> },
     Compact { wishes: String, reply: Reply<Result<bool, SessionError>> },
     Close { reply: Reply<()> },
 }
@@ -93,8 +93,8 @@ impl Actor {
                 Operation::Replace { messages, reply } => {
                     reply.send(self.replace(messages).await).ok();
                 }
-                Operation::Switch { entry, reply } => {
-                    reply.send(self.switch(&entry).await).ok();
+                Operation::Switch { entry, summary, reply } => {
+                    reply.send(self.switch(&entry, summary.as_deref()).await).ok();
                 }
                 Operation::Compact { wishes, reply } => {
                     reply.send(self.compact(&wishes).await).ok();
@@ -173,16 +173,51 @@ impl Actor {
         Ok(())
     }
 
-    async fn switch(&mut self, entry: &str) -> Result<(), SessionError> {
+    async fn switch(&mut self, entry: &str, summary: Option<&str>) -> Result<(), SessionError> {
         let file = self.transcript.file().ok_or(SessionError::NotKept)?;
         let mut loaded = file.load()?;
-        if !loaded.select(entry) {
-            return Err(StoreError::NoEntry { id: entry.to_owned() }.into());
+        if let Some(here) = file.last() {
+            loaded.select(here);
         }
+        let no_entry = || StoreError::NoEntry { id: entry.to_owned() };
+        let left = loaded.leave_for(entry).ok_or_else(no_entry)?;
         let selected = loaded.leaf().map(|entry| entry.id.clone()).unwrap_or_default();
-        file.select(&selected);
+        let told = match summary {
+            Some(wishes) if !left.is_empty() => {
+                let cx = self.cx();
+                let told = self.until_cancelled(&cx, compaction::of_branch(&cx, &left, wishes)).await;
+                let told = told.ok_or(SessionError::Cancelled)?;
+                self.transcript.note_usage("branch_summary", cx.take_spent()).map_err(store_error)?;
+                Some(told)
+            }
+            _ => None,
+        };
+        let file = self.transcript.file().ok_or(SessionError::NotKept)?;
+        match told {
+            Some(told) => {
+                file.append_branch(&selected, &told)?;
+                loaded = file.load()?;
+            }
+            None => file.select(&selected),
+        }
         self.set(loaded.context_items()).await;
         Ok(())
+    }
+
+    /// Waits for `work`, which `abort` and the session's end cancel by the token of `cx`.
+    async fn until_cancelled<T>(&self, cx: &RunCx, work: impl Future<Output = T>) -> T {
+        let outer = self.end.child_token();
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.cancel.clone());
+        let mut work = std::pin::pin!(work);
+        let done = tokio::select! {
+            done = &mut work => done,
+            () = outer.cancelled() => {
+                cx.cancel.cancel();
+                work.await
+            }
+        };
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        done
     }
 
     async fn set(&mut self, items: Vec<ContextItem>) {

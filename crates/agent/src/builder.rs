@@ -16,7 +16,7 @@ use crate::embedding::{AgentDirectory, ModelRegistry, SessionSettings};
 use crate::emitter::Emitter;
 use crate::event::EventSink;
 use crate::hooks::{Hooks, NoHooks};
-use crate::queues::Queues;
+use crate::queues::{Drain, Queue, Queues, Steering};
 use crate::registry::{Registry, RegistryError};
 use crate::run::{Had, Limits};
 use crate::session::{Inner, Session};
@@ -190,6 +190,13 @@ impl SessionBuilder {
         self
     }
 
+    /// How steering and follow-ups are delivered; [`Session::set_steering`] and [`Session::set_drain`] change it later.
+    pub fn queues(mut self, steering: Steering, drain: Drain) -> Self {
+        self.settings.steering = steering;
+        self.settings.drain = drain;
+        self
+    }
+
     /// What may change outside of the session while it lives, looked at before each turn.
     pub fn surroundings(self, surroundings: Arc<dyn Surroundings>) -> Self {
         SessionBuilder { surroundings: Some(surroundings), ..self }
@@ -211,7 +218,7 @@ impl SessionBuilder {
             agent.lay_over(&mut self.settings);
             self.instructions = agent.instructions(&self.instructions);
         }
-        let SessionSettings { limits, searches_tools, tools: filter, sync } = self.settings;
+        let SessionSettings { limits, searches_tools, tools: filter, steering, drain, sync } = self.settings;
         self.tools = filter.sifted(&self.tools);
         if sync {
             self.store = self.store.map(|store| store.sync(true));
@@ -269,6 +276,9 @@ impl SessionBuilder {
         };
         let events = Emitter::start(id.clone(), self.sinks, state, &tracker);
         let queues = Arc::new(Queues::default());
+        queues.set_steering(steering);
+        queues.set_drain(Queue::Steering, drain);
+        queues.set_drain(Queue::FollowUp, drain);
         let running = Arc::new(Mutex::new(None));
         let disconnected = self.disconnected.child_token();
         let notes = Arc::<Notes>::default();

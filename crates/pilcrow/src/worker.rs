@@ -121,7 +121,8 @@ impl Worker {
             None => None,
             Some(id) => match store.load_to_write(id) {
                 Ok(loaded) => Some(loaded),
-                Err(error) => return Ok(Reply::Usage(error.to_string())),
+                Err(error) if error.is_wrong_use() => return Ok(Reply::Usage(error.to_string())),
+                Err(error) => return Err(error.into()),
             },
         };
         let mut not_there = None;
@@ -175,6 +176,7 @@ impl Worker {
             .policy(Arc::new(self.policy.beside_reading(&around.readable())))
             .approver(Arc::clone(&self.approver))
             .searches_tools(config.searches_tools())
+            .queues(config.steering(), config.drain())
             .limits(limits(&config))
             .commits(project.workspace.subscribe())
             .disconnected(stop.gone.clone());

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use agent::store::LoadedSession;
-use agent::{Envelope, Event, EventSink, Session, Standalone, TerminationReason, ToolCx, Toolset};
+use agent::{Envelope, Event, EventSink, Queue, Session, Standalone, TerminationReason, ToolCx, Toolset};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use llm::Model;
@@ -146,6 +146,8 @@ struct Going {
     transcript: Option<AbsPath>,
     /// What its commits belong to, once there can be some.
     run: Option<RunId>,
+    /// Where words to it go, while a model works.
+    talk: Option<Session>,
 }
 
 struct Ended {
@@ -181,6 +183,7 @@ impl Runs {
             request,
             transcript: None,
             run: None,
+            talk: None,
         };
         {
             let mut state = connection.runs.lock();
@@ -218,6 +221,38 @@ impl Runs {
             going.run.iter().for_each(|run| port.hasten(run));
         };
         meant.map(stop).count()
+    }
+
+    /// Tells the run of `session`, or the newest, something: after its turn, or when it would stop. Its session, if one goes on that
+    /// a model carries out.
+    pub fn steer(&self, session: Option<&str>, text: &str, queue: Queue) -> Option<String> {
+        let state = self.lock();
+        let meant = |(id, going): &(&String, &Going)| {
+            let asked = session.is_none_or(|session| *id == session);
+            asked && going.talk.is_some() && !going.cancel.is_cancelled()
+        };
+        // Their ids rise with time.
+        let (id, going) = state.going.iter().rfind(meant)?;
+        let (id, talk) = (id.clone(), going.talk.as_ref()?);
+        // Queued under the lock, so that nothing is queued for one that listens no more.
+        let telling = talk.queue(queue, llm::Message::user(text));
+        drop(state);
+        self.tasks.spawn(telling);
+        Some(id)
+    }
+
+    fn can_be_told(&self, session: &str, talk: &Session) {
+        if let Some(going) = self.lock().going.get_mut(session) {
+            going.talk = Some(talk.clone());
+        }
+    }
+
+    /// From now on nothing can be said to the run of `session`; what was said and not heard.
+    fn listens_no_more(&self, session: &str, talk: &Session) -> Vec<String> {
+        if let Some(going) = self.lock().going.get_mut(session) {
+            going.talk = None;
+        }
+        talk.queued().iter().map(llm::Message::text).collect()
     }
 
     /// The conversation that goes on in this project and is named by `session` or its beginning; the newest without a name.
@@ -562,6 +597,7 @@ async fn converse(
         .approver(Arc::clone(&project.approver))
         .invoked(matches!(work.what, What::Call { .. }))
         .searches_tools(config.searches_tools())
+        .queues(config.steering(), config.drain())
         .limits(limits(&config))
         .commits(project.workspace.subscribe())
         .disconnected(stop.gone.clone())
@@ -570,9 +606,14 @@ async fn converse(
     if !matches!(work.what, What::Call { .. }) {
         project.kit.debug.hand_back().await;
     }
+    // What a command calls by itself is nobody's to steer.
+    if !matches!(work.what, What::Call { .. }) {
+        connection.runs.can_be_told(session, &talk);
+    }
     let beside = Beside::tell(&talk, &project.kit);
     let outcome = stop.prompt(&talk, prompt).await;
     drop(beside);
+    let unheard = connection.runs.listens_no_more(session, &talk);
     if was_stopped(outcome.reason) {
         project.kit.debug.stop(&outcome.run, DEBUG_END).await;
     }
@@ -595,6 +636,9 @@ async fn converse(
             answer_in_place(connection, project, path, hidden, request, &text, &outcome.run).await
     {
         text.push_str(&format!("\nthe ¶ line stays: {error:#}"));
+    }
+    for words in unheard {
+        text.push_str(&format!("\nnot done, since the run ended before it was heard: {words}"));
     }
     let unsaved = unsaved.files(&outcome.run);
     if let Some(words) = unsaved::words(&unsaved) {
