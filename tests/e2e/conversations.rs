@@ -141,3 +141,22 @@ fn a_conversation_is_branched_named_forked_and_shown() {
         assert!(text.contains("root answer") && !text.contains("first way"), "{form}: {text}");
     }
 }
+
+#[test]
+fn a_terminal_that_goes_away_disconnects_the_run_and_its_session_goes_on() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    let model = script(&sandbox, "waits.jsonl", &[json!({"text": "half", "wait_for_cancel": true})]);
+    let child = sandbox.command(&["run", "begin", "--json", "--model", &model]).spawn().expect("it starts");
+    let begun = || sandbox.run(&["sessions", "list"]).stdout.contains("begin");
+    assert!(tests::wait_for(std::time::Duration::from_secs(60), begun), "the run never began");
+    tests::processes::kill(child.id(), rustix::process::Signal::HUP);
+    let ran = tests::sandbox::finish(child, std::time::Duration::from_secs(60));
+    let end = ran.stdout.lines().find(|line| line.contains("\"agent_end\"")).expect("the run ended");
+    assert!(end.contains("\"reason\":\"disconnected\""), "{end}");
+    assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+    let model =
+        script(&sandbox, "goes_on.jsonl", &[json!({"expect": {"last_contains": ["on"]}, "text": "whole"})]);
+    let id = newest(&sandbox);
+    let gone_on = sandbox.run(&["sessions", "resume", &id, "on", "--model", &model]).expect(0).stdout;
+    assert!(gone_on.contains("whole"), "{gone_on}");
+}

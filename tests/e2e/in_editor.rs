@@ -683,3 +683,33 @@ fn our_plugin_is_told_events_and_a_long_answer_can_be_opened() {
     assert!(editor.all("window/showMessage").is_empty());
     editor.shut_down();
 }
+
+#[test]
+fn a_run_that_goes_on_can_be_told_something() {
+    let lines = [
+        json!({"tool_calls": [{"name": "bash", "arguments": {"command": "true"}}]}),
+        json!({"expect": {"last_role": "user", "last_contains": ["look at b.py too"]}, "text": "both"}),
+        json!({"expect": {"last_role": "user", "last_contains": ["and say so"]}, "text": "said so"}),
+    ];
+    let sandbox = with_script(&[("a.py", A)], &lines);
+    let mut editor = Editor::start_with(&sandbox, trusted);
+    let refused = |editor: &mut Editor, argument: Value| {
+        let params = json!({ "command": "pilcrow.steer", "arguments": [argument] });
+        let answer = editor.request("workspace/executeCommand", params);
+        answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+    };
+    assert!(refused(&mut editor, json!({"text": "nobody hears it"})).contains("no run goes on"));
+    let session = editor.run("pilcrow.prompt", json!({"text": "look at a.py"}));
+    // While it asks it is in its first turn.
+    editor.wait("the question", |editor| editor.open_questions.len() == 1);
+    assert!(refused(&mut editor, json!({"text": "soon", "when": "soon"})).contains("turn or end"));
+    let told = editor.command("pilcrow.steer", json!({"text": "and say so", "when": "end"}));
+    assert_eq!(told, json!({ "session": session }));
+    editor.command("pilcrow.steer", json!({"text": "look at b.py too", "session": session}));
+    let (question, _) = editor.open_questions.remove(0);
+    editor.answer_question(&question, Some("Allow"));
+    assert_eq!(editor.ended(&session), "done");
+    editor.told("said so");
+    assert!(refused(&mut editor, json!({"text": "too late"})).contains("no run goes on"));
+    editor.shut_down();
+}

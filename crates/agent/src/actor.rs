@@ -7,13 +7,13 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use llm::{Message, Usage};
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::{Approver, Redactor, RunId};
+use workspace::{Approver, Commit, Redactor, RunId};
 
 use crate::compaction;
-use crate::cx::Gate;
+use crate::cx::{Gate, Notes};
 use crate::emitter::Emitter;
 use crate::event::{Event, MessageRole, TerminationReason};
 use crate::hooks::Hooks;
@@ -35,7 +35,7 @@ pub(crate) enum Operation {
     Append { message: Box<Message>, reply: Reply<Result<(), SessionError>> },
     Custom { kind: String, data: Value, reply: Reply<Result<(), SessionError>> },
     Replace { messages: Vec<Message>, reply: Reply<Result<(), SessionError>> },
-    Switch { entry: String, reply: Reply<Result<(), SessionError>> },
+    Switch { entry: String, summary: Option<String>, reply: Reply<Result<(), SessionError>> },
     Compact { wishes: String, reply: Reply<Result<bool, SessionError>> },
     Close { reply: Reply<()> },
 }
@@ -53,6 +53,9 @@ pub(crate) struct Actor {
     pub events: Emitter,
     pub queues: Arc<Queues>,
     pub redactor: Arc<Redactor>,
+    /// What the session's file is to know of, beside messages.
+    pub notes: Arc<Notes>,
+    pub commits: Option<broadcast::Receiver<Arc<Commit>>>,
     pub resumed_from: Option<String>,
     /// What the session's file says of what it goes on with, until a run has looked at it.
     pub had: Option<Had>,
@@ -90,8 +93,8 @@ impl Actor {
                 Operation::Replace { messages, reply } => {
                     reply.send(self.replace(messages).await).ok();
                 }
-                Operation::Switch { entry, reply } => {
-                    reply.send(self.switch(&entry).await).ok();
+                Operation::Switch { entry, summary, reply } => {
+                    reply.send(self.switch(&entry, summary.as_deref()).await).ok();
                 }
                 Operation::Compact { wishes, reply } => {
                     reply.send(self.compact(&wishes).await).ok();
@@ -170,16 +173,51 @@ impl Actor {
         Ok(())
     }
 
-    async fn switch(&mut self, entry: &str) -> Result<(), SessionError> {
+    async fn switch(&mut self, entry: &str, summary: Option<&str>) -> Result<(), SessionError> {
         let file = self.transcript.file().ok_or(SessionError::NotKept)?;
         let mut loaded = file.load()?;
-        if !loaded.select(entry) {
-            return Err(StoreError::NoEntry { id: entry.to_owned() }.into());
+        if let Some(here) = file.last() {
+            loaded.select(here);
         }
+        let no_entry = || StoreError::NoEntry { id: entry.to_owned() };
+        let left = loaded.leave_for(entry).ok_or_else(no_entry)?;
         let selected = loaded.leaf().map(|entry| entry.id.clone()).unwrap_or_default();
-        file.select(&selected);
+        let told = match summary {
+            Some(wishes) if !left.is_empty() => {
+                let cx = self.cx();
+                let told = self.until_cancelled(&cx, compaction::of_branch(&cx, &left, wishes)).await;
+                let told = told.ok_or(SessionError::Cancelled)?;
+                self.transcript.note_usage("branch_summary", cx.take_spent()).map_err(store_error)?;
+                Some(told)
+            }
+            _ => None,
+        };
+        let file = self.transcript.file().ok_or(SessionError::NotKept)?;
+        match told {
+            Some(told) => {
+                file.append_branch(&selected, &told)?;
+                loaded = file.load()?;
+            }
+            None => file.select(&selected),
+        }
         self.set(loaded.context_items()).await;
         Ok(())
+    }
+
+    /// Waits for `work`, which `abort` and the session's end cancel by the token of `cx`.
+    async fn until_cancelled<T>(&self, cx: &RunCx, work: impl Future<Output = T>) -> T {
+        let outer = self.end.child_token();
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.cancel.clone());
+        let mut work = std::pin::pin!(work);
+        let done = tokio::select! {
+            done = &mut work => done,
+            () = outer.cancelled() => {
+                cx.cancel.cancel();
+                work.await
+            }
+        };
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        done
     }
 
     async fn set(&mut self, items: Vec<ContextItem>) {
@@ -217,7 +255,13 @@ impl Actor {
             hooks: self.hooks.clone(),
             surroundings: self.surroundings.clone(),
             events: self.events.clone(),
-            gate: Arc::new(Gate::new(self.last.policy.clone(), self.approver.clone(), self.invoked)),
+            gate: Arc::new(Gate::new(
+                self.last.policy.clone(),
+                self.approver.clone(),
+                self.invoked,
+                self.notes.clone(),
+            )),
+            commits: Mutex::new(self.commits.as_ref().map(broadcast::Receiver::resubscribe)),
             queues: self.queues.clone(),
             tracker: TaskTracker::new(),
             redactor: self.redactor.clone(),
@@ -256,6 +300,9 @@ impl Actor {
         self.last = cx.current();
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
         wait_for_stragglers(&cx.tracker, Duration::from_millis(50)).await;
+        if let Err(error) = self.transcript.note(&self.notes) {
+            tracing::warn!(%error, "what a call was asked or kept is not in the session's file");
+        }
         let aborted = outcome.reason == TerminationReason::Aborted;
         self.events.send(Event::AgentSettled { aborted }).await;
         outcome

@@ -276,6 +276,7 @@ async fn run(cx: &RunCx, prepared: Prepared) -> (ToolCall, ToolResult) {
     if nobody_to_ask {
         cx.gate.nobody_to_ask.store(true, Ordering::Release);
     }
+    cx.tell_commits().await;
     end_event(cx, &call, &result, Some(duration)).await;
     (call, result)
 }
@@ -333,6 +334,7 @@ async fn answer(
         is_error: result.is_error,
         timestamp: llm::now_ms(),
     });
+    transcript.note(&cx.gate.notes)?;
     batch.messages.push(message.clone());
     batch.message_ids.push(transcript.add(cx, message).await?);
     Ok(())

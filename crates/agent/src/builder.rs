@@ -4,18 +4,19 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use llm::{Model, ThinkingLevel};
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::{Approver, Nobody, Policy, Redactor};
+use workspace::{Approver, Commit, Nobody, Policy, Redactor};
 
 use crate::actor::Actor;
+use crate::cx::Notes;
 use crate::discovery::Toolset;
 use crate::embedding::{AgentDirectory, ModelRegistry, SessionSettings};
 use crate::emitter::Emitter;
 use crate::event::EventSink;
 use crate::hooks::{Hooks, NoHooks};
-use crate::queues::Queues;
+use crate::queues::{Drain, Queue, Queues, Steering};
 use crate::registry::{Registry, RegistryError};
 use crate::run::{Had, Limits};
 use crate::session::{Inner, Session};
@@ -52,6 +53,8 @@ pub struct SessionBuilder {
     id: Option<String>,
     invoked: bool,
     surroundings: Option<Arc<dyn Surroundings>>,
+    commits: Option<broadcast::Receiver<Arc<Commit>>>,
+    disconnected: CancellationToken,
 }
 
 impl SessionBuilder {
@@ -77,6 +80,8 @@ impl SessionBuilder {
             id: None,
             invoked: false,
             surroundings: None,
+            commits: None,
+            disconnected: CancellationToken::new(),
         }
     }
 
@@ -185,9 +190,26 @@ impl SessionBuilder {
         self
     }
 
+    /// How steering and follow-ups are delivered; [`Session::set_steering`] and [`Session::set_drain`] change it later.
+    pub fn queues(mut self, steering: Steering, drain: Drain) -> Self {
+        self.settings.steering = steering;
+        self.settings.drain = drain;
+        self
+    }
+
     /// What may change outside of the session while it lives, looked at before each turn.
     pub fn surroundings(self, surroundings: Arc<dyn Surroundings>) -> Self {
         SessionBuilder { surroundings: Some(surroundings), ..self }
+    }
+
+    /// What is committed in the workspace: those of a run are told as events of it.
+    pub fn commits(self, commits: broadcast::Receiver<Arc<Commit>>) -> Self {
+        SessionBuilder { commits: Some(commits), ..self }
+    }
+
+    /// Says that the surface went away, as [`Session::disconnect`] does.
+    pub fn disconnected(self, disconnected: CancellationToken) -> Self {
+        SessionBuilder { disconnected, ..self }
     }
 
     /// Starts the session's task in the current tokio runtime. Writes nothing yet: the file begins with the first message.
@@ -196,7 +218,7 @@ impl SessionBuilder {
             agent.lay_over(&mut self.settings);
             self.instructions = agent.instructions(&self.instructions);
         }
-        let SessionSettings { limits, searches_tools, tools: filter, sync } = self.settings;
+        let SessionSettings { limits, searches_tools, tools: filter, steering, drain, sync } = self.settings;
         self.tools = filter.sifted(&self.tools);
         if sync {
             self.store = self.store.map(|store| store.sync(true));
@@ -254,8 +276,12 @@ impl SessionBuilder {
         };
         let events = Emitter::start(id.clone(), self.sinks, state, &tracker);
         let queues = Arc::new(Queues::default());
+        queues.set_steering(steering);
+        queues.set_drain(Queue::Steering, drain);
+        queues.set_drain(Queue::FollowUp, drain);
         let running = Arc::new(Mutex::new(None));
-        let disconnected = CancellationToken::new();
+        let disconnected = self.disconnected.child_token();
+        let notes = Arc::<Notes>::default();
         let settings = Arc::new(Settings::new(current, searches_tools, readable));
         let current = settings.get();
         let (operations, incoming) = mpsc::channel(OPERATIONS);
@@ -264,13 +290,19 @@ impl SessionBuilder {
             settings: settings.clone(),
             last: current,
             hooks: self.hooks,
-            approver: Arc::new(ToldApprover { approver: self.approver, events: events.clone() }),
+            approver: Arc::new(ToldApprover {
+                approver: self.approver,
+                events: events.clone(),
+                notes: notes.clone(),
+            }),
             invoked: self.invoked,
             surroundings: self.surroundings,
             transcript,
             events: events.clone(),
             queues: queues.clone(),
             redactor: Arc::new(Redactor::from_env()),
+            notes,
+            commits: self.commits,
             resumed_from,
             had: Some(had),
             current: running.clone(),

@@ -1,9 +1,10 @@
 //! What a call is given: its ids, its cancellation, the way to ask for permits, and the way to show progress.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use futures_util::future::BoxFuture;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use workspace::{
     AbsPath, Answer, Approver, CommandLine, Denied, ErrorCode, Permit, Plan, Policy, Question, RunId,
@@ -39,11 +40,32 @@ pub(crate) struct Gate {
     /// The person's own command named what is done, so only a denying rule stops it.
     pub invoked: bool,
     pub nobody_to_ask: AtomicBool,
+    /// What the session's file is to know of.
+    pub notes: Arc<Notes>,
+}
+
+/// Entries for the session's file that wait for the next message: who writes it has it for itself.
+#[derive(Default)]
+pub(crate) struct Notes(Mutex<Vec<(&'static str, Value)>>);
+
+impl Notes {
+    pub fn push(&self, kind: &'static str, fields: Value) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((kind, fields));
+    }
+
+    pub fn take(&self) -> Vec<(&'static str, Value)> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Gate {
-    pub fn new(policy: Option<Arc<Policy>>, approver: Arc<dyn Approver>, invoked: bool) -> Gate {
-        Gate { policy: RwLock::new(policy), approver, invoked, nobody_to_ask: AtomicBool::new(false) }
+    pub fn new(
+        policy: Option<Arc<Policy>>,
+        approver: Arc<dyn Approver>,
+        invoked: bool,
+        notes: Arc<Notes>,
+    ) -> Gate {
+        Gate { policy: RwLock::new(policy), approver, invoked, nobody_to_ask: AtomicBool::new(false), notes }
     }
 
     /// The policy of the turn that goes on.
@@ -84,7 +106,12 @@ impl ToolCx {
             call_id: standalone.call_id,
             run: standalone.run,
             cancel: standalone.cancel,
-            gate: Arc::new(Gate::new(Some(standalone.policy), standalone.approver, standalone.invoked)),
+            gate: Arc::new(Gate::new(
+                Some(standalone.policy),
+                standalone.approver,
+                standalone.invoked,
+                Arc::default(),
+            )),
             tools: standalone.tools,
             updates: Updates::Call(standalone.on_update),
         }
@@ -198,6 +225,26 @@ impl ToolCx {
             && open.load(Ordering::Acquire)
         {
             events.send(Event::Plan { steps }).await;
+        }
+    }
+
+    /// Tells of something beside the conversation ([`Event::is_beside`]); anything else is left out with a warning in the log. Waits and
+    /// is ignored as [`ToolCx::show_plan`] does.
+    pub async fn tell(&self, event: Event) {
+        if !event.is_beside() {
+            tracing::warn!(?event, "a tool may not tell this");
+        } else if let Updates::Events { events, open } = &self.updates
+            && open.load(Ordering::Acquire)
+        {
+            events.send(event).await;
+        }
+    }
+
+    /// Keeps in the session's file what no model is sent, as an entry of this type, before the result of the call. Nothing where no
+    /// session is.
+    pub fn keep(&self, kind: &'static str, fields: Value) {
+        if let Updates::Events { .. } = &self.updates {
+            self.gate.notes.push(kind, fields);
         }
     }
 

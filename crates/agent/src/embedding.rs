@@ -8,6 +8,7 @@ use workspace::AbsPath;
 
 use crate::context::{Context, ContextSources};
 use crate::pipeline::Filter;
+use crate::queues::{Drain, Steering};
 use crate::run::Limits;
 
 /// What holds for a session besides its parts.
@@ -19,6 +20,10 @@ pub struct SessionSettings {
     pub searches_tools: bool,
     /// Which tools are let through (`tools.enable`, `tools.disable`).
     pub tools: Filter,
+    /// What steering does to the calls of the turn that it comes in (`run.steering`).
+    pub steering: Steering,
+    /// How many queued messages are delivered at once (`run.queue`).
+    pub drain: Drain,
     /// Each entry is flushed to the disk before the run goes on (`sessions.fsync`).
     pub sync: bool,
 }

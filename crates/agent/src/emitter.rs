@@ -37,9 +37,23 @@ pub(crate) struct Emitter {
 }
 
 enum Item {
-    Event { event: Box<Event>, messages: Option<Messages>, delivered: Option<oneshot::Sender<()>> },
-    Attach { sink: Arc<dyn EventSink>, since: Option<u64>, reply: oneshot::Sender<Attached> },
-    Detach { id: u64 },
+    Event {
+        event: Box<Event>,
+        messages: Option<Messages>,
+        delivered: Option<oneshot::Sender<()>>,
+    },
+    /// A run with this token begins; none goes on.
+    Run {
+        cancel: Option<CancellationToken>,
+    },
+    Attach {
+        sink: Arc<dyn EventSink>,
+        since: Option<u64>,
+        reply: oneshot::Sender<Attached>,
+    },
+    Detach {
+        id: u64,
+    },
 }
 
 /// How a sink that came later begins.
@@ -73,6 +87,7 @@ impl Emitter {
             seq: 0,
             state_version: 0,
             state: state.clone(),
+            run: None,
         };
         tracker.spawn(delivery.serve(items));
         Emitter { session_id: session_id.into(), queue, state }
@@ -119,6 +134,12 @@ impl Emitter {
     pub async fn send(&self, event: Event) {
         // Err means that the task was stopped with the runtime: nobody is left to hear it.
         self.queue.send(Item::Event { event: Box::new(event), messages: None, delivered: None }).await.ok();
+    }
+
+    /// The events that follow are of the run that this token cancels; of none.
+    pub async fn run(&self, cancel: Option<CancellationToken>) {
+        // Err means that the task was stopped with the runtime.
+        self.queue.send(Item::Run { cancel }).await.ok();
     }
 
     /// Adds a sink, which hears the events after `since` first.
@@ -227,6 +248,8 @@ struct Delivery {
     seq: u64,
     state_version: u64,
     state: Arc<watch::Sender<SessionState>>,
+    /// Of the run that goes on.
+    run: Option<CancellationToken>,
 }
 
 impl Delivery {
@@ -240,9 +263,25 @@ impl Delivery {
                         delivered.send(()).ok();
                     }
                 }
+                Item::Run { cancel } => self.run(cancel).await,
                 Item::Attach { sink, since, reply } => self.attach(sink, since, reply).await,
                 Item::Detach { id } => self.sinks.retain(|(it, _)| *it != id),
             }
+        }
+    }
+
+    async fn run(&mut self, cancel: Option<CancellationToken>) {
+        self.run = cancel;
+        let Some(cancel) = self.run.clone() else { return };
+        let panics = |(_, sink): &(u64, Arc<dyn EventSink>)| {
+            std::panic::catch_unwind(AssertUnwindSafe(|| sink.run_begins(&cancel))).is_err()
+        };
+        let gone: Vec<u64> = self.sinks.iter().filter(|it| panics(it)).map(|(id, _)| *id).collect();
+        self.sinks.retain(|(id, _)| !gone.contains(id));
+        for _ in gone {
+            tracing::warn!(session = self.session_id, "a listener panicked and hears nothing more");
+            let text = "a listener panicked as a run began and hears nothing more".to_owned();
+            self.one(Event::Notice { level: "warning".to_owned(), text }, None).await;
         }
     }
 
@@ -328,6 +367,12 @@ impl Delivery {
                 tracing::warn!(session = self.session_id, "a listener {why} and hears nothing more");
                 return;
             }
+        }
+        if let Some(cancel) = &self.run
+            && std::panic::catch_unwind(AssertUnwindSafe(|| sink.run_begins(cancel))).is_err()
+        {
+            tracing::warn!(session = self.session_id, "a listener panicked and hears nothing more");
+            return;
         }
         self.sinks.push((id, sink));
     }

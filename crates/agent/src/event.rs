@@ -4,7 +4,8 @@ use futures_util::future::BoxFuture;
 use llm::{Content, Message, StreamEvent, ThinkingLevel, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use workspace::RunId;
+use tokio_util::sync::CancellationToken;
+use workspace::{ChangeKind, Commit, RunId};
 
 use crate::tool::ToolError;
 
@@ -13,6 +14,12 @@ pub trait EventSink: Send + Sync {
     /// Takes one event. The next one waits for it, at most 5 s; a sink that takes longer, or panics, hears nothing more
     /// and a warning is logged.
     fn deliver<'a>(&'a self, envelope: &'a Envelope) -> BoxFuture<'a, ()>;
+
+    /// A run begins, or goes on as the sink comes; its events follow. `cancel` fires when the run is cancelled: it is the token that
+    /// the model and the tools have. Must not block.
+    fn run_begins(&self, cancel: &CancellationToken) {
+        let _ = cancel;
+    }
 }
 
 /// An event with its place in the session.
@@ -129,6 +136,32 @@ pub enum Event {
     Plan { steps: Vec<PlanStep> },
     /// The transcript is another one: cleared, or of another branch.
     TranscriptReplaced { messages: Vec<Message> },
+    /// A call of this run changed files, all or nothing. Comes before the end of the call.
+    Commit { commit_id: String, run_id: RunId, label: String, files: Vec<ChangedFile>, notes: Vec<String> },
+    /// What language servers say of a change, as far as it is known by now; what is `pending` comes with a later call.
+    Diagnostics {
+        tool_call_id: String,
+        introduced: Vec<Problem>,
+        fixed: Vec<Problem>,
+        pending: usize,
+        servers: Vec<String>,
+    },
+    /// A language server does something else than before: `state` is `starting`, `running`, `crashed` or `stopped`.
+    ServerStatus {
+        name: String,
+        root: String,
+        state: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<String>,
+    },
+    /// A debugged program does something else than before: `state` is `launching`, `configuring`, `running`, `stopped` or
+    /// `terminated`.
+    DebugState {
+        session: String,
+        state: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<String>,
+    },
     /// How many messages wait in the queues.
     QueueUpdate { steering: usize, follow_up: usize },
     /// Nothing remains to do.
@@ -153,6 +186,33 @@ impl MessageRole {
             Message::ToolResult(_) => MessageRole::ToolResult,
         }
     }
+}
+
+/// A file that a commit changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedFile {
+    /// Where it is now, or was.
+    pub path: String,
+    /// `modified`, `created`, `deleted` or `renamed`.
+    pub kind: String,
+    /// Where it was, when it was renamed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+}
+
+/// What a language server finds wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// The file.
+    pub path: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// `error`, `warning`, `information` or `hint`.
+    pub severity: String,
+    /// In the server's words.
+    pub message: String,
+    /// Who says so.
+    pub server: String,
 }
 
 /// A step of the work.
@@ -238,6 +298,38 @@ pub enum TerminationReason {
 }
 
 impl Event {
+    /// Whether it tells of what goes on beside the conversation, which others than the loop know.
+    pub fn is_beside(&self) -> bool {
+        matches!(
+            self,
+            Event::Commit { .. }
+                | Event::Diagnostics { .. }
+                | Event::ServerStatus { .. }
+                | Event::DebugState { .. }
+                | Event::Notice { .. }
+        )
+    }
+
+    /// What a commit is told as.
+    pub(crate) fn of_commit(commit: &Commit) -> Event {
+        let files = commit.files.iter().map(|file| {
+            let (kind, from) = match &file.kind {
+                ChangeKind::Modified => ("modified", None),
+                ChangeKind::Created => ("created", None),
+                ChangeKind::Deleted => ("deleted", None),
+                ChangeKind::Renamed { from } => ("renamed", Some(from.to_string())),
+            };
+            ChangedFile { path: file.path.to_string(), kind: kind.to_owned(), from }
+        });
+        Event::Commit {
+            commit_id: commit.id.0.clone(),
+            run_id: commit.run.clone(),
+            label: commit.label.clone(),
+            files: files.collect(),
+            notes: commit.notes.clone(),
+        }
+    }
+
     /// Whether a surface shows something else of the session's state after it.
     pub fn changes_state(&self) -> bool {
         match self {
@@ -259,6 +351,10 @@ impl Event {
             | Event::CompactionStart { .. }
             | Event::CompactionEnd { .. }
             | Event::Plan { .. }
+            | Event::Commit { .. }
+            | Event::Diagnostics { .. }
+            | Event::ServerStatus { .. }
+            | Event::DebugState { .. }
             | Event::TranscriptReplaced { .. } => true,
             Event::ToolExecutionUpdate { .. }
             | Event::TurnEnd { .. }

@@ -292,6 +292,10 @@ pub fn remote_name(event: &Event) -> Remote {
         Event::ModelChange { .. } | Event::ThinkingLevelChange { .. } | Event::Reloaded { .. } => {
             Remote::Told("session.settings.changed")
         }
+        Event::Commit { .. } => Remote::Told("session.commit"),
+        Event::Diagnostics { .. } => Remote::Told("session.diagnostics"),
+        Event::ServerStatus { .. } => Remote::Told("session.server.changed"),
+        Event::DebugState { .. } => Remote::Told("session.debug.changed"),
         Event::Plan { .. } => Remote::Told("session.plan.changed"),
         Event::CustomMessage { .. } => Remote::Dropped("it is for who embeds the session"),
         Event::TranscriptReplaced { .. } => Remote::Told("session.transcript.replaced"),

@@ -6,12 +6,19 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use llm::{ApiKey, AssistantMessage, Message, Model, ThinkingLevel, ToolCall};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::messages::Messages;
 use crate::tool::ToolResult;
 
 /// Takes part in the loop.
 pub trait Hooks: Send + Sync {
+    /// A run begins. `cancel` fires when it is cancelled: it is the token that the model and the tools have, and a hook that is still at
+    /// work 100 ms after is dropped. Must not block.
+    fn run_begins(&self, cancel: &CancellationToken) {
+        let _ = cancel;
+    }
+
     /// Before a call whose arguments are valid is run. `messages` ends with the message that asked for it. `Err` makes an error result
     /// with this text.
     fn before_tool_call<'a>(

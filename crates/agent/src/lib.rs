@@ -45,8 +45,8 @@ pub use discovery::{Found, Match, ToolDocument, ToolIndex, ToolSource, Toolset, 
 pub use embedding::{AgentDirectory, AgentDirectoryError, ModelRegistry, SessionSettings};
 pub use emitter::Attached;
 pub use event::{
-    Envelope, Event, EventSink, MessageRole, PermissionAnswer, PlanStep, StepStatus, TerminationReason,
-    Update, UpdateKind,
+    ChangedFile, Envelope, Event, EventSink, MessageRole, PermissionAnswer, PlanStep, Problem, StepStatus,
+    TerminationReason, Update, UpdateKind,
 };
 pub use flat::{Flat, FlatStop, Flattener, Remote, flat_reason, flatten, remote_name};
 pub use hooks::{Before, Finish, Hooks, NextTurn, NoHooks, TurnReport};

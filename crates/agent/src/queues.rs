@@ -86,6 +86,12 @@ impl Queues {
         next.messages.iter().take(next.count()).cloned().collect()
     }
 
+    /// All that waits: steering, then follow-ups.
+    pub fn all(&self) -> Vec<Message> {
+        let state = self.lock();
+        state.steering.messages.iter().chain(&state.follow_up.messages).cloned().collect()
+    }
+
     pub fn take(&self, queue: Queue) -> Vec<Message> {
         let mut state = self.lock();
         let waiting = state.of(queue);

@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use llm::{AssistantMessage, ErrorKind, Message, StopReason, ThinkingLevel, Usage};
+use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use workspace::{Redactor, RunId};
+use workspace::{Commit, Redactor, RunId};
 
 use crate::batch::{self, Batch};
 use crate::compaction;
@@ -114,6 +115,8 @@ pub(crate) struct RunCx {
     pub had: Mutex<Option<Had>>,
     /// Tokens of requests that are no turns: of the whole run, and those of them that the file does not know yet.
     pub spent: Mutex<(Usage, Usage)>,
+    /// What is committed in the workspace, by whomever.
+    pub commits: Mutex<Option<broadcast::Receiver<Arc<Commit>>>>,
     /// Ends this run only.
     pub cancel: CancellationToken,
 }
@@ -130,6 +133,24 @@ impl RunCx {
     /// Sends an event and waits for the listeners; once the run is cancelled it does not wait for them any more.
     pub async fn emit(&self, event: Event) {
         self.events.emit(event, &self.cancel).await;
+    }
+
+    /// Tells what was committed for this run since this was done last.
+    pub async fn tell_commits(&self) {
+        loop {
+            let commit = {
+                let mut commits = self.commits.lock().unwrap_or_else(PoisonError::into_inner);
+                match commits.as_mut().map(broadcast::Receiver::try_recv) {
+                    Some(Ok(commit)) => commit,
+                    // So many at once: what is left is told.
+                    Some(Err(broadcast::error::TryRecvError::Lagged(_))) => continue,
+                    Some(Err(_)) | None => return,
+                }
+            };
+            if commit.run == self.run {
+                self.emit(Event::of_commit(&commit)).await;
+            }
+        }
     }
 
     /// What this turn works with.
@@ -258,6 +279,10 @@ pub(crate) async fn run(
         thinking_level: current.thinking_level,
         resumed_from: cx.resumed_from.clone(),
     };
+    cx.events.run(Some(cx.cancel.clone())).await;
+    if std::panic::catch_unwind(AssertUnwindSafe(|| cx.hooks.run_begins(&cx.cancel))).is_err() {
+        tracing::error!("a hook panicked in run_begins");
+    }
     cx.events.send(start).await;
     let progress = Mutex::new(Progress::default());
     let mut reasons = BTreeSet::new();
@@ -302,9 +327,20 @@ pub(crate) async fn run(
             }
         }
     }
+    // What became true while the body came to its end.
+    let now = [
+        (TerminationReason::Aborted, outer.is_cancelled()),
+        (TerminationReason::Disconnected, disconnected.is_cancelled()),
+        (TerminationReason::TimeoutTotal, started.elapsed() >= cx.limits().total),
+    ];
+    reasons.extend(now.into_iter().filter(|(_, holds)| *holds).map(|(reason, _)| reason));
     let reason = reasons.first().copied().unwrap_or(TerminationReason::Error);
-    if reason == TerminationReason::TimeoutTotal {
-        error = Some(format!("the run took longer than {} s", cx.limits().total.as_secs_f64()));
+    match reason {
+        TerminationReason::Aborted | TerminationReason::Disconnected => error = None,
+        TerminationReason::TimeoutTotal => {
+            error = Some(format!("the run took longer than {} s", cx.limits().total.as_secs_f64()));
+        }
+        _ => {}
     }
     let Progress { turns, usage } = progress.into_inner().unwrap_or_else(PoisonError::into_inner);
     let usage = usage.plus(cx.spent.lock().unwrap_or_else(PoisonError::into_inner).0);
@@ -319,6 +355,7 @@ pub(crate) async fn run(
     };
     // The run is over only when its listeners know; a stuck one is let go after its deadline.
     cx.events.emit(end, &CancellationToken::new()).await;
+    cx.events.run(None).await;
     let final_text = messages.iter().rev().find_map(|message| match message {
         Message::Assistant(message) => Some(message.text()).filter(|text| !text.is_empty()),
         _ => None,
@@ -370,6 +407,8 @@ async fn turns(
         }
         let has_calls = response.tool_calls().next().is_some();
         if response.failed() {
+            // What fails after a cancel fails by it.
+            let by_cancel = cx.cancel.is_cancelled();
             // The hook hears of it, and its answer does not count.
             finish_turn(cx, turn_index, &response, &[]).await;
             let next = match recovery(
@@ -391,7 +430,7 @@ async fn turns(
                 if episode.attempts > 0 {
                     cx.emit(Event::RetryEnd { attempt: episode.attempts, success: false }).await;
                 }
-                return Ok(failure(cx, &response));
+                return Ok(failure(by_cancel || goes_on && cx.cancel.is_cancelled(), &response));
             }
             continue;
         }
@@ -543,11 +582,11 @@ async fn prepare_next_turn(
     messages
 }
 
-fn failure(cx: &RunCx, response: &AssistantMessage) -> Ended {
+fn failure(by_cancel: bool, response: &AssistantMessage) -> Ended {
     let error = response.error_message.clone();
     match (response.stop_reason, response.error_kind) {
         (StopReason::Aborted, _) => (TerminationReason::Aborted, None),
-        _ if cx.cancel.is_cancelled() => (TerminationReason::Aborted, None),
+        _ if by_cancel => (TerminationReason::Aborted, None),
         (_, Some(ErrorKind::Timeout)) => (TerminationReason::TimeoutIdle, error),
         _ => (
             TerminationReason::Error,

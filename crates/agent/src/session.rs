@@ -105,6 +105,9 @@ pub enum SessionError {
     /// The session is closed.
     #[error("the session is closed")]
     Closed,
+    /// It was cancelled before anything was changed.
+    #[error("cancelled; the session is where it was")]
+    Cancelled,
     /// Only a session that is kept in a file has branches.
     #[error("the session is kept in no file, so it has no branches")]
     NotKept,
@@ -144,14 +147,22 @@ impl Session {
         asked.unwrap_or(Err(SessionError::Closed))
     }
 
-    /// Queues a message for after the current turn; see [`Session::set_steering`]. While idle it waits for the next run.
-    pub async fn steer(&self, message: Message) {
-        self.tell_queues(self.inner.queues.push(Queue::Steering, message)).await;
+    /// Queues a message for after the current turn; see [`Session::set_steering`]. While idle it waits for the next run. It is queued
+    /// when this returns; the future tells the listeners.
+    pub fn steer(&self, message: Message) -> impl Future<Output = ()> + Send + 'static {
+        self.queue(Queue::Steering, message)
     }
 
-    /// Queues a message for when the run would stop. While idle it waits for the next run.
-    pub async fn follow_up(&self, message: Message) {
-        self.tell_queues(self.inner.queues.push(Queue::FollowUp, message)).await;
+    /// Queues a message for when the run would stop, in the same way.
+    pub fn follow_up(&self, message: Message) -> impl Future<Output = ()> + Send + 'static {
+        self.queue(Queue::FollowUp, message)
+    }
+
+    /// Queues a message in either queue, in the same way.
+    pub fn queue(&self, queue: Queue, message: Message) -> impl Future<Output = ()> + Send + 'static {
+        let (steering, follow_up) = self.inner.queues.push(queue, message);
+        let events = self.inner.events.clone();
+        async move { events.send(Event::QueueUpdate { steering, follow_up }).await }
     }
 
     /// Removes what waits in one queue.
@@ -168,6 +179,11 @@ impl Session {
     /// What would be delivered next: steering first, as many as are delivered at once. They stay in their queue.
     pub fn peek_queues(&self) -> Vec<Message> {
         self.inner.queues.peek()
+    }
+
+    /// All that waits: steering, then follow-ups. They stay in their queue.
+    pub fn queued(&self) -> Vec<Message> {
+        self.inner.queues.all()
     }
 
     /// How many queued messages are delivered at once, from the next delivery on.
@@ -222,7 +238,21 @@ impl Session {
     /// Goes on from another entry of its file, once what was asked for before is done; what comes next is a new branch there.
     pub async fn switch_to(&self, entry: impl Into<String>) -> Result<(), SessionError> {
         let entry = entry.into();
-        self.ask(|reply| Operation::Switch { entry, reply }).await.unwrap_or(Err(SessionError::Closed))
+        self.ask(|reply| Operation::Switch { entry, summary: None, reply })
+            .await
+            .unwrap_or(Err(SessionError::Closed))
+    }
+
+    /// The same, and what is left is told in few words, made by the session's model with the person's `wishes` for them (by an extract
+    /// where it makes none). [`Session::abort`] ends it; the session is where it was then.
+    pub async fn switch_with_summary(
+        &self,
+        entry: impl Into<String>,
+        wishes: impl Into<String>,
+    ) -> Result<(), SessionError> {
+        let (entry, summary) = (entry.into(), Some(wishes.into()));
+        let asked = self.ask(|reply| Operation::Switch { entry, summary, reply }).await;
+        asked.unwrap_or(Err(SessionError::Closed))
     }
 
     /// Puts the context into fewer words; a run that is going on is cancelled first. `wishes` are for the summary. False when there was
@@ -275,6 +305,16 @@ impl Session {
     /// [`Attached::resync`] what they came to when they are no longer kept (10,000 or 16 MiB are). `None` when the session is closed.
     pub async fn attach(&self, sink: Arc<dyn EventSink>, since: Option<u64>) -> Option<Attached> {
         self.inner.events.attach(sink, since).await
+    }
+
+    /// Tells the listeners of something beside the conversation ([`Event::is_beside`]); anything else is left out with a warning in
+    /// the log.
+    pub async fn tell(&self, event: Event) {
+        if event.is_beside() {
+            self.inner.events.send(event).await;
+        } else {
+            tracing::warn!(?event, "only the loop tells this");
+        }
     }
 
     /// Lets a listener go; it hears what was told before.

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use workspace::{Answer, Approver, Choice, Chosen, Question, QuestionKind};
 
+use crate::cx::Notes;
 use crate::emitter::Emitter;
 use crate::event::{Event, PermissionAnswer};
 
@@ -13,6 +15,7 @@ use crate::event::{Event, PermissionAnswer};
 pub(crate) struct ToldApprover {
     pub approver: Arc<dyn Approver>,
     pub events: Emitter,
+    pub notes: Arc<Notes>,
 }
 
 impl Approver for ToldApprover {
@@ -32,6 +35,9 @@ impl Approver for ToldApprover {
                 detail: question.detail.clone(),
                 files: question.files.clone(),
             };
+            let mut entry = json!({
+                "requestId": request_id, "kind": kind, "title": question.title, "files": question.files,
+            });
             self.events.emit(request, cancel).await;
             let answer = self.approver.ask(question, cancel).await;
             let told = match &answer {
@@ -41,6 +47,8 @@ impl Approver for ToldApprover {
                 Answer::No { .. } | Answer::Refused { .. } | Answer::Dismissed => PermissionAnswer::No,
                 Answer::Nobody => PermissionAnswer::Nobody,
             };
+            entry["answer"] = json!(told);
+            self.notes.push("permission", entry);
             self.events.send(Event::PermissionResolved { request_id, answer: told }).await;
             answer
         })

@@ -6,6 +6,7 @@ use llm::{Message, Usage};
 use serde_json::Value;
 
 use crate::compaction::estimate;
+use crate::cx::Notes;
 use crate::discovery::Toolset;
 use crate::event::{Event, MessageRole};
 use crate::messages::Messages;
@@ -184,6 +185,16 @@ impl Transcript {
             file.append_custom(&id, kind, data)?;
         }
         Ok(id)
+    }
+
+    /// Writes down what waits to be, beside messages.
+    pub fn note(&mut self, notes: &Notes) -> Result<(), RunError> {
+        for (kind, fields) in notes.take() {
+            if let Some(file) = &mut self.file {
+                file.append_note(kind, fields)?;
+            }
+        }
+        Ok(())
     }
 
     /// Leaves a message out of the context from now on; it stays in the file. A response that failed is left out of requests

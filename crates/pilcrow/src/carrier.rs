@@ -13,7 +13,7 @@ use workspace::{AbsPath, Homes, Workspace};
 
 use crate::owner::{self, Call, Client, Failed, Hello, Neighbours, Ran, Reply, Request, TakeBack};
 use crate::project::{self, Access, Project};
-use crate::worker::Worker;
+use crate::worker::{Stop, Worker};
 use crate::{cli, output, stop, terminal};
 
 /// How long a session may take to forget the agent.
@@ -112,7 +112,8 @@ impl Carrier {
         match &mut self.way {
             Way::Own(worker) => {
                 let person_file = self.homes.config.join("config.toml").to_string();
-                worker.run(request, &person_file, Arc::new(Heard(listener)), cancel).await
+                let stop = Stop { cancel, gone: stop::gone() };
+                worker.run(request, &person_file, Arc::new(Heard(listener)), stop).await
             }
             Way::Owner(client, root) => {
                 let reply = client.run(&request, cancel, |event| listener.hear_raw(event)).await;

@@ -19,6 +19,7 @@ mod value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use agent::{Drain, Steering};
 use hashline::{ParseRegression, View};
 use tools::{Start, Verify, VerifyPolicy};
 use workspace::{AbsPath, ExecOptions, Mode, Rule, Tier};
@@ -341,6 +342,22 @@ impl Config {
     /// `run.turn_limit`: answers of the model in one run.
     pub fn turn_limit(&self) -> usize {
         self.set("run.turn_limit").size()
+    }
+
+    /// `run.steering`: what words to a run that goes on do to the calls of its turn.
+    pub fn steering(&self) -> Steering {
+        match self.set("run.steering").text() {
+            "interrupt" => Steering::Interrupt,
+            _ => Steering::AfterTurn,
+        }
+    }
+
+    /// `run.queue`: how many of the words that wait are delivered at once.
+    pub fn drain(&self) -> Drain {
+        match self.set("run.queue").text() {
+            "all" => Drain::All,
+            _ => Drain::One,
+        }
     }
 
     /// `log.filter`: what is logged, in the words of `PILCROW_LOG`.

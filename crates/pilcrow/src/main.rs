@@ -2,6 +2,7 @@
 //! the shell how it ended.
 
 mod around;
+mod beside;
 mod carrier;
 mod cli;
 mod commands;

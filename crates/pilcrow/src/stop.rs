@@ -1,5 +1,6 @@
 //! Stop, as a person at a terminal says it: SIGINT, SIGTERM or SIGHUP once cancels, twice ends.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -7,6 +8,13 @@ use tokio_util::sync::CancellationToken;
 
 /// Whether the first signal was a person's Ctrl-C. Signals are the process's, and so is this.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+static GONE: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
+
+/// Fires before the token of [`on_signal`] when the signal was SIGHUP: the terminal went away, and nobody stopped anything.
+pub fn gone() -> &'static CancellationToken {
+    &GONE
+}
 
 /// Whether what was stopped was stopped by SIGINT: the terminal is still there, and whoever sits at it.
 pub fn interrupted() -> bool {
@@ -31,7 +39,12 @@ pub fn on_signal() -> std::io::Result<CancellationToken> {
             let by_person = tokio::select! {
                 _ = interrupt.recv() => true,
                 _ = terminate.recv() => false,
-                _ = hangup.recv() => false,
+                _ = hangup.recv() => {
+                    if !cancel.is_cancelled() {
+                        GONE.cancel();
+                    }
+                    false
+                }
             };
             if cancel.is_cancelled() {
                 std::process::exit(1);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::{
-    CompactionLimits, EventSink, Limits, Registry, Session, SessionError, Standalone, TerminationReason,
-    ToolCx, ToolResult, Toolset, call_tool,
+    CompactionLimits, EventSink, Limits, Registry, RunOutcome, Session, SessionError, Standalone,
+    TerminationReason, ToolCx, ToolResult, Toolset, call_tool,
 };
 use llm::Content;
 use serde_json::{Value, json};
@@ -16,6 +16,7 @@ use tools::Kit;
 use workspace::{Approver, Commit, CommitId, Homes, Policy, RunId, Undo};
 
 use crate::around::{Around, Begin, ChooseModel};
+use crate::beside::Beside;
 use crate::commands::Exit;
 use crate::config::Config;
 use crate::models;
@@ -110,7 +111,7 @@ impl Worker {
         request: Request,
         person_file: &str,
         sink: Arc<dyn EventSink>,
-        cancel: &CancellationToken,
+        stop: Stop<'_>,
     ) -> anyhow::Result<Reply<Ran>> {
         let project = &self.project;
         let choose =
@@ -120,7 +121,8 @@ impl Worker {
             None => None,
             Some(id) => match store.load_to_write(id) {
                 Ok(loaded) => Some(loaded),
-                Err(error) => return Ok(Reply::Usage(error.to_string())),
+                Err(error) if error.is_wrong_use() => return Ok(Reply::Usage(error.to_string())),
+                Err(error) => return Err(error.into()),
             },
         };
         let mut not_there = None;
@@ -174,8 +176,12 @@ impl Worker {
             .policy(Arc::new(self.policy.beside_reading(&around.readable())))
             .approver(Arc::clone(&self.approver))
             .searches_tools(config.searches_tools())
+            .queues(config.steering(), config.drain())
             .limits(limits(&config))
-            .cancel(cancel.clone());
+            .commits(project.workspace.subscribe())
+            .disconnected(stop.gone.clone());
+        // A run is stopped by its own token, which knows who stops it.
+        let builder = if wishes.is_some() { builder.cancel(stop.cancel.clone()) } else { builder };
         let session = match resumed {
             Some(loaded) => builder.resume(loaded).build(),
             None => builder.build(),
@@ -188,8 +194,10 @@ impl Worker {
             session.close(Duration::from_millis(200)).await;
             return Ok(Reply::Done(told_of_compaction(compacted)));
         }
-        let outcome = session.prompt(prompt).await;
-        if outcome.reason == TerminationReason::Aborted {
+        let beside = Beside::tell(&session, &self.kit);
+        let outcome = stop.prompt(&session, prompt).await;
+        drop(beside);
+        if was_stopped(outcome.reason) {
             project.kit.debug.stop(&outcome.run, SHUTDOWN).await;
         }
         session.close(Duration::from_millis(200)).await;
@@ -237,6 +245,38 @@ impl Worker {
             on_update: Box::new(|_| {}),
         })
     }
+}
+
+/// What ends a run before it is done.
+#[derive(Clone, Copy)]
+pub struct Stop<'a> {
+    /// Fires when somebody stops it, and when its surface went away.
+    pub cancel: &'a CancellationToken,
+    /// Fires before `cancel` when its surface went away.
+    pub gone: &'a CancellationToken,
+}
+
+impl Stop<'_> {
+    /// Runs with this prompt. A session whose surface went away ends by itself, as disconnected.
+    pub async fn prompt(self, session: &Session, prompt: String) -> RunOutcome {
+        let stopped = CancellationToken::new();
+        let run = session.prompt_messages(vec![llm::Message::user(prompt)], stopped.clone());
+        let mut run = std::pin::pin!(run);
+        tokio::select! {
+            outcome = &mut run => return outcome,
+            // The run goes on, to its end.
+            () = self.cancel.cancelled() => {}
+        }
+        if !self.gone.is_cancelled() {
+            stopped.cancel();
+        }
+        run.await
+    }
+}
+
+/// Whether a run was ended by somebody, and not by itself.
+pub fn was_stopped(reason: TerminationReason) -> bool {
+    matches!(reason, TerminationReason::Aborted | TerminationReason::Disconnected)
 }
 
 /// The bounds of a run.

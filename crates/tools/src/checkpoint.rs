@@ -73,6 +73,7 @@ impl Checkpoint {
         let made = tokio::task::spawn_blocking(move || workspace.checkpoint(&run, &point)).await;
         let failed = |error| Failure::new(ErrorCode::Internal, format!("{error}; please report this"));
         let id = made.map_err(failed)??;
+        cx.keep("checkpoint", json!({ "name": name, "commitId": id }));
         let text = format!("checkpoint {name:?}; `undo` with this name takes back what is changed after it");
         Ok(ToolResult::text(text).with_details(json!({ "name": name, "id": id })))
     }

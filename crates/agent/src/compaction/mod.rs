@@ -140,6 +140,22 @@ pub(crate) async fn compact(
     written.map(|()| true)
 }
 
+/// What was done on a branch that is left, in few words: the model's own, else an extract. `None` when it was cancelled.
+pub(crate) async fn of_branch(cx: &RunCx, messages: &[Message], wishes: &str) -> Option<String> {
+    let limits = limits(cx);
+    let most = usize::try_from(limits.summary()).unwrap_or(usize::MAX).saturating_mul(4);
+    match by_model(cx, messages, wishes, limits).await {
+        Ok(text) => Some(summary::bounded(&text, most)),
+        Err(None) => Some(summary::extract_within(messages, most)),
+        Err(Some(_)) if cx.cancel.is_cancelled() => None,
+        Err(Some(why)) => {
+            let text = format!("the model made no summary of what is left ({why}); it is an extract");
+            cx.emit(Event::Notice { level: "warning".to_owned(), text }).await;
+            Some(summary::extract_within(messages, most))
+        }
+    }
+}
+
 /// The model's own summary. `Err(None)`: it cannot make one; `Err(Some)`: why it made none.
 async fn by_model(
     cx: &RunCx,

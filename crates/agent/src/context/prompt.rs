@@ -56,18 +56,24 @@ impl Context {
         out
     }
 
-    /// The parts of the instructions by name, for people: what each is, and its bytes.
-    pub fn parts(&self, built_in: &str) -> Vec<(String, usize)> {
+    /// The parts of the instructions by name, for people: what each is, and its text.
+    pub fn parts(&self, built_in: &str) -> Vec<(String, String)> {
         let mut parts = Vec::new();
         let name = |file: &ContextFile| file.path.to_string();
         parts.push(match &self.system {
-            Some(file) => (name(file), file.text.trim().len()),
-            None => ("instructions".to_owned(), built_in.trim().len()),
+            Some(file) => (name(file), file.text.trim().to_owned()),
+            None => ("instructions".to_owned(), built_in.trim().to_owned()),
         });
-        parts.extend(self.append.iter().chain(&self.files).map(|file| (name(file), file.text.trim().len())));
-        let whole = self.instructions(built_in).len();
-        let rest = whole.saturating_sub(parts.iter().map(|(_, bytes)| bytes).sum());
-        if rest > 0 {
+        parts.extend(
+            self.append.iter().chain(&self.files).map(|file| (name(file), file.text.trim().to_owned())),
+        );
+        let mut rest = self.instructions(built_in);
+        for (_, text) in parts.iter().filter(|(_, text)| !text.is_empty()) {
+            if let Some(at) = rest.find(text.as_str()) {
+                rest.replace_range(at..at + text.len(), "");
+            }
+        }
+        if !rest.is_empty() {
             parts.push(("skills and markers".to_owned(), rest));
         }
         parts

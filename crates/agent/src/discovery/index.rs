@@ -28,6 +28,9 @@ pub struct ToolDocument {
     pub schema_keys: Vec<String>,
 }
 
+/// So many more than twice the limit are held at once.
+const ROOM: usize = 64;
+
 /// Characters of a description that count.
 pub const SUMMARY: usize = 200;
 
@@ -96,13 +99,15 @@ impl ToolIndex {
 
     fn add(&mut self, token: &str, document: usize, weight: f64) {
         let document = u32::try_from(document).unwrap_or(u32::MAX);
-        if !self.postings.contains_key(token) {
-            self.postings.insert(token.to_owned(), Vec::new());
-        }
-        let Some(postings) = self.postings.get_mut(token) else { return };
-        match postings.last_mut() {
-            Some(last) if last.document == document => last.frequency += weight,
-            _ => postings.push(Posting { document, frequency: weight }),
+        let posting = Posting { document, frequency: weight };
+        match self.postings.get_mut(token) {
+            None => {
+                self.postings.insert(token.to_owned(), vec![posting]);
+            }
+            Some(postings) => match postings.last_mut() {
+                Some(last) if last.document == document => last.frequency += weight,
+                _ => postings.push(posting),
+            },
         }
     }
 
@@ -126,17 +131,24 @@ impl ToolIndex {
                 scores[at] += times * idf * (frequency * (K1 + 1.0) / (frequency + self.norms[at]) + DELTA);
             }
         }
-        let mut found: Vec<Match> = scores
-            .iter()
-            .enumerate()
-            .filter(|(_, score)| **score > 0.0)
-            .map(|(document, score)| Match { document, score: *score })
-            .collect();
         let better = |a: &Match, b: &Match| {
             b.score.total_cmp(&a.score).then_with(|| self.names[a.document].cmp(&self.names[b.document]))
         };
         if limit == 0 {
             return Vec::new();
+        }
+        // Now and then only the best are kept; what is worse than the least of them is not looked at any more.
+        let room = limit.saturating_mul(2).saturating_add(ROOM);
+        let (mut found, mut least) = (Vec::new(), 0.0);
+        for (document, score) in scores.into_iter().enumerate().filter(|(_, score)| *score > 0.0) {
+            if score < least {
+                continue;
+            }
+            found.push(Match { document, score });
+            if found.len() == room {
+                least = found.select_nth_unstable_by(limit - 1, better).1.score;
+                found.truncate(limit);
+            }
         }
         if found.len() > limit {
             found.select_nth_unstable_by(limit - 1, better);

@@ -130,7 +130,19 @@ pub enum EntryBody {
     },
     /// Tools that the model came to know.
     ToolActivation(Vec<String>),
-    /// Any other type (`usage`, `checkpoint` and `permission` among them), or a message of a role not known here: the whole line, kept
+    /// A point that `undo` goes back to.
+    Checkpoint {
+        /// Its name.
+        name: String,
+    },
+    /// The person was asked.
+    Permission {
+        /// What for.
+        title: String,
+        /// How it was answered: `once`, `session`, `always`, `no`, `nobody`.
+        answer: String,
+    },
+    /// Any other type (`usage` among them), or a message of a role not known here: the whole line, kept
     /// and not sent to a model.
     Other(Value),
 }
@@ -242,6 +254,10 @@ impl EntryBody {
                 content: content(&value["content"]),
                 display: value["display"].as_bool().unwrap_or(true),
             },
+            "checkpoint" => EntryBody::Checkpoint { name: text(&value, "name") },
+            "permission" => {
+                EntryBody::Permission { title: text(&value, "title"), answer: text(&value, "answer") }
+            }
             "tool_activation" => {
                 EntryBody::ToolActivation(serde_json::from_value(value["tools"].clone()).unwrap_or_default())
             }

@@ -99,6 +99,11 @@ impl SessionFile {
         self.append_as(id, "custom", json!({ "customType": kind, "data": data }))
     }
 
+    /// Appends an entry that no model is sent.
+    pub fn append_note(&mut self, kind: &str, fields: Value) -> Result<(), StoreError> {
+        self.append_entry(kind, fields).map(drop)
+    }
+
     /// Appends a name for an entry, or takes it away.
     pub fn append_label(&mut self, target: &str, label: Option<&str>) -> Result<(), StoreError> {
         self.append_entry("label", json!({ "targetId": target, "label": label })).map(drop)

@@ -188,6 +188,33 @@ impl LoadedSession {
         true
     }
 
+    /// Selects the entry `at`, and returns what is left by that: the messages that a model was sent on the way to where the session was
+    /// and not on the way to `at`. What a summary there tells of the way that is gone on with is not among them. `None` when there is
+    /// no such entry.
+    pub fn leave_for(&mut self, at: &str) -> Option<Vec<Message>> {
+        let items = self.context_items();
+        if !self.select(at) {
+            return None;
+        }
+        let shared: HashSet<&str> = self.path().into_iter().map(|entry| entry.id.as_str()).collect();
+        let told_there = |id: &str| match self.find(id).map(|entry| self.body(entry)) {
+            Some(Ok(EntryBody::BranchSummary { from, .. })) => {
+                // Names and the like may have been written behind the last that was said.
+                let mut last = self.find(&from);
+                while let Some(entry) = last.filter(|entry| entry.kind != "message") {
+                    last = entry.parent_id.as_deref().and_then(|id| self.find(id));
+                }
+                last.is_some_and(|entry| shared.contains(entry.id.as_str()))
+            }
+            _ => false,
+        };
+        let left = items.into_iter().filter(|item| {
+            let id = item.entry_id.as_str();
+            !shared.contains(id) && !told_there(id)
+        });
+        Some(left.map(|item| item.message).collect())
+    }
+
     /// The entries from the root to the selected one, which is the newest unless another was selected.
     pub fn path(&self) -> Vec<&Entry> {
         let mut path = Vec::new();

@@ -127,6 +127,17 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether what was named is not there or not one thing: who asked is to ask for something else.
+    pub fn is_wrong_use(&self) -> bool {
+        matches!(
+            self,
+            StoreError::NotFound { .. }
+                | StoreError::Short { .. }
+                | StoreError::Ambiguous { .. }
+                | StoreError::NoEntry { .. }
+        )
+    }
+
     /// The code of the closed list.
     pub fn code(&self) -> ErrorCode {
         match self {

@@ -179,7 +179,7 @@ fn every_type_of_entry_is_understood() {
     assert_eq!(session.name().as_deref(), Some("A name"));
     assert_eq!(session.labels()["a"], "start");
     let others = session.entries.iter().filter(|it| matches!(session.body(it), Ok(EntryBody::Other(_))));
-    assert_eq!(others.count(), 4, "usage, checkpoint, permission and what is new");
+    assert_eq!(others.count(), 2, "usage and what is new");
 }
 
 #[test]

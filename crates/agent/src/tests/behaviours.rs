@@ -12,10 +12,8 @@ enum Is {
     Held,
     /// It is otherwise here, or is not there to be held.
     Otherwise(&'static str),
-    /// It should be held and is not, or not whole.
-    Lacking(&'static str),
 }
-use Is::{Held, Lacking, Otherwise};
+use Is::{Held, Otherwise};
 
 const BEHAVIOURS: &[(&str, &str, Is)] = include!("behaviours.in");
 
@@ -63,17 +61,14 @@ fn the_list_of_behaviours_says_what_the_tests_hold() {
             }
             Otherwise(why) if tests.is_empty() => format!("does not apply: {why}"),
             Otherwise(why) => format!("otherwise here: {why}; {tests}"),
-            Lacking(what) if tests.is_empty() => format!("**not yet**: {what}"),
-            Lacking(what) => format!("**in part**: {what}; {tests}"),
         };
         writeln!(table, "| {number} | {words} | {state} |").unwrap();
     }
     assert!(found.is_empty(), "tests carry numbers that are not in the list: {found:?}");
-    let count = |of: fn(&Is) -> bool| BEHAVIOURS.iter().filter(|(_, _, is)| of(is)).count();
-    let (otherwise, lacking) = (count(|is| matches!(is, Otherwise(_))), count(|is| matches!(is, Lacking(_))));
+    let otherwise = BEHAVIOURS.len() - held;
     let expected = format!(
         "# Behaviours of the loop\n\nMade by `UPDATE=1 cargo test -p agent behaviours`; the numbers stand in the tests' names. \
-         {held} are held by tests, {otherwise} do not apply or are otherwise here, {lacking} are not whole yet.\n\n\
+         {held} are held by tests, {otherwise} do not apply or are otherwise here.\n\n\
          | number | behaviour | tests |\n|---|---|---|\n{table}"
     );
     let path = manifest.join("behaviours.md");

@@ -355,3 +355,45 @@ async fn a_result_takes_a_quarter_of_the_window_at_most_and_its_whole_is_in_a_fi
     kept.store.delete(&fork).unwrap();
     assert_eq!(std::fs::read_dir(kept.path.join("outputs")).unwrap().count(), 0);
 }
+
+#[tokio::test]
+async fn r4_what_is_left_is_told_by_the_model_in_few_words() {
+    let kept = kept();
+    let (id, entries) = two_prompts(&kept).await;
+    let script = [
+        json!({"expect": {"last_contains": ["second", "mind the names"], "last_lacks": ["first"]}, "text": "## Goal\nA second thing."}),
+        json!({"expect": {"last_contains": ["go on"]}, "text": "ok"}),
+        json!({"wait_for_cancel": true}),
+        json!({"error": "it broke"}),
+        text("end"),
+    ];
+    let session = kept.session(&script, Some(&id));
+    session.switch_with_summary(&*entries[1], "mind the names").await.unwrap();
+    let messages = session.messages().await.unwrap();
+    assert_eq!(messages.len(), 3);
+    assert!(messages[2].text().contains("A second thing."), "{}", messages[2].text());
+    assert_eq!(session.prompt("go on").await.final_text, "ok");
+    // Cancelled, it stays where it is; an abort counts from when the model is asked.
+    let abort = async {
+        loop {
+            session.abort();
+            tokio::task::yield_now().await;
+        }
+    };
+    let cancelled = tokio::select! {
+        switched = session.switch_with_summary(&*entries[3], "") => switched,
+        () = abort => unreachable!(),
+    };
+    assert!(matches!(cancelled, Err(crate::SessionError::Cancelled)), "{cancelled:?}");
+    assert_eq!(session.messages().await.unwrap().len(), 5);
+    // Where the model fails, an extract tells it.
+    session.switch_with_summary(&*entries[3], "").await.unwrap();
+    let messages = session.messages().await.unwrap();
+    let told: Vec<String> = messages.iter().map(Message::text).collect();
+    assert_eq!(told[..4], ["first", "one", "second", "two"]);
+    assert!(told.len() == 5 && told[4].contains("go on") && !told[4].contains("second thing"), "{told:?}");
+    assert!(session.switch_with_summary("nosuch", "").await.is_err());
+    assert_eq!(session.prompt("on").await.final_text, "end");
+    assert!(session.close(DEADLINE).await);
+    assert_eq!(said(&kept.store.load(&id).unwrap()).len(), 7, "the file says the same");
+}

@@ -204,6 +204,12 @@ fn show(event: &Event) -> String {
             let steps: Vec<String> = steps.iter().map(|it| format!("{} {:?}", it.text, it.status)).collect();
             format!("plan {}", steps.join(", "))
         }
+        Event::Commit { label, files, .. } => format!("commit {label}: {}", files.len()),
+        Event::Diagnostics { introduced, fixed, .. } => {
+            format!("diagnostics +{} -{}", introduced.len(), fixed.len())
+        }
+        Event::ServerStatus { name, state, .. } => format!("server {name} {state}"),
+        Event::DebugState { session, state, .. } => format!("debug {session} {state}"),
         Event::PermissionRequest { .. } => "ask".to_owned(),
         Event::PermissionResolved { .. } => "answer".to_owned(),
     }

@@ -145,3 +145,92 @@ async fn cancel_ends_a_question_that_nobody_answers() {
     assert_eq!(outcome.reason, crate::TerminationReason::Aborted);
     assert!(running.results(&outcome)[0].1);
 }
+
+#[tokio::test]
+async fn commits_are_events_and_answers_and_checkpoints_are_entries() {
+    let world = world();
+    let (workspace, path) = (world.workspace.clone(), world.target.clone());
+    let commits = workspace.subscribe();
+    let making = tool("make", move |_, cx| {
+        let (workspace, path) = (workspace.clone(), path.clone());
+        Box::pin(async move {
+            let create = Operation::Create { path, text: "text".to_owned(), replaces: None };
+            let edit = WorkspaceEdit {
+                label: "make it".to_owned(),
+                operations: vec![create],
+                ..WorkspaceEdit::default()
+            };
+            cx.keep("checkpoint", json!({ "name": "before it" }));
+            let plan = workspace.plan(edit).unwrap();
+            let permit = cx.permit(&plan).await.unwrap();
+            workspace.commit(plan, permit, &cx.run).await.unwrap();
+            cx.tell(Event::AgentSettled { aborted: true }).await;
+            cx.tell(Event::Notice { level: "info".to_owned(), text: "made".to_owned() }).await;
+            ToolResult::text("made")
+        })
+    });
+    let making = TestTool { writes: Writes::Paths(vec![world.target.clone()]), ..making };
+    // What is committed for nobody's run is not told.
+    let other = tool("other", |_, _| Box::pin(async { ToolResult::text("nothing") }));
+    let script =
+        [calls(&[call("a", "make", json!({}))]), calls(&[call("b", "other", json!({}))]), text("ok")];
+    let script = script.map(|line| format!("{line}\n")).concat();
+    let events = Arc::new(Recorder::default());
+    let options = PolicyOptions::new(TrustStore::new(world.state.clone()), world.workspace.root().clone());
+    let store = crate::store::SessionStore::new(world.state.child("sessions").unwrap());
+    let tools = [making, other].map(|it| Arc::new(it) as Arc<dyn Tool>);
+    let session =
+        Session::builder(Arc::new(ScriptModel::parse("t", &script).unwrap()), Registry::new(tools).unwrap())
+            .sink(events.clone())
+            .policy(Arc::new(Policy::new(options)))
+            .approver(Arc::new(Says(Answer::Once)))
+            .store(store.clone())
+            .commits(commits)
+            .build();
+    let outcome = session.prompt("go").await;
+    assert_eq!(outcome.final_text, "ok");
+    let shown = events.shown();
+    let told = shown.iter().filter(|it| {
+        it.starts_with("commit")
+            || it.starts_with("tool_")
+            || ["ask", "answer", "notice"].contains(&it.as_str())
+    });
+    let told: Vec<&str> = told.map(String::as_str).collect();
+    assert_eq!(
+        told,
+        [
+            "tool_start a",
+            "ask",
+            "answer",
+            "notice",
+            "commit make it: 1",
+            "tool_end a",
+            "tool_start b",
+            "tool_end b"
+        ]
+    );
+    let (run, file) = events
+        .envelopes
+        .lock()
+        .unwrap()
+        .iter()
+        .find_map(|it| match &it.event {
+            Event::Commit { run_id, files, .. } => Some((run_id.clone(), files[0].clone())),
+            _ => None,
+        })
+        .unwrap();
+    assert_eq!(run, outcome.run);
+    let path = world.target.to_string();
+    assert_eq!(file, crate::ChangedFile { path: path.clone(), kind: "created".to_owned(), from: None });
+    assert!(session.close(DEADLINE).await);
+    let loaded = store.load(session.id()).unwrap();
+    let kinds: Vec<&str> = loaded.entries.iter().map(|it| it.kind.as_str()).collect();
+    let messages = ["message"; 2];
+    assert_eq!(kinds[..2], messages);
+    assert_eq!(kinds[2..5], ["checkpoint", "permission", "message"], "before the result: {kinds:?}");
+    let bodies: Vec<_> = loaded.entries[2..4].iter().map(|it| loaded.body(it).unwrap()).collect();
+    use crate::store::EntryBody;
+    assert_eq!(bodies[0], EntryBody::Checkpoint { name: "before it".to_owned() });
+    assert!(matches!(&bodies[1], EntryBody::Permission { answer, .. } if answer == "once"), "{bodies:?}");
+    assert_eq!(loaded.context_items().len(), 6, "no model is sent them");
+}

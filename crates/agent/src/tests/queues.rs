@@ -277,3 +277,21 @@ async fn b68_the_level_of_thinking_stands_on_each_answer_and_changes_between_tur
     assert_eq!(level(&running.prompt("on").await), Some(llm::ThinkingLevel::Low));
     assert!(running.shown().contains(&"thinking Some(Low)".to_owned()));
 }
+
+#[tokio::test]
+async fn b42_how_queues_are_delivered_is_a_setting_too_and_what_waits_can_be_seen() {
+    let model = Arc::new(ScriptModel::parse("t", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n").unwrap());
+    let session = Session::builder(model.clone(), Registry::default())
+        .queues(crate::Steering::Interrupt, crate::Drain::All)
+        .build();
+    // Queued when it returns: nothing waits for the telling.
+    drop(session.follow_up(Message::user("later")));
+    session.follow_up(Message::user("last")).await;
+    drop(session.steer(Message::user("first")));
+    let queued: Vec<String> = session.queued().iter().map(Message::text).collect();
+    assert_eq!(queued, ["first", "later", "last"]);
+    let outcome = session.prompt("go").await;
+    let said: Vec<String> = outcome.messages.iter().map(Message::text).collect();
+    assert_eq!(said, ["go", "first", "one", "later", "last", "two"], "both follow-ups in one turn");
+    assert!(session.queued().is_empty());
+}

@@ -123,7 +123,7 @@ async fn what_earlier_requests_had_is_not_copied_for_the_next_one() {
 }
 
 pub(super) fn cx(events: Emitter) -> ToolCx {
-    let gate = Gate::new(None, Arc::new(workspace::Nobody), false);
+    let gate = Gate::new(None, Arc::new(workspace::Nobody), false, Arc::default());
     let open = Arc::new(AtomicBool::new(false));
     ToolCx::in_run(
         "c",

@@ -187,10 +187,90 @@ async fn r2_one_reason_and_the_first_in_order_when_several_are_true() {
     assert_eq!(outcome.reason, TerminationReason::Aborted, "aborted comes before disconnected");
     let outcome = running.prompt("again").await;
     assert_eq!(outcome.reason, TerminationReason::Disconnected);
+}
+
+/// Makes causes true once the turn's answer is there: aborts, disconnects, lets the run's time pass.
+struct AtOnce {
+    session: Mutex<Option<Session>>,
+    causes: [bool; 3],
+}
+
+impl crate::Hooks for AtOnce {
+    fn finish_turn<'a>(&'a self, _: crate::TurnReport<'a>) -> BoxFuture<'a, crate::Finish> {
+        Box::pin(async {
+            let [aborts, disconnects, takes_long] = self.causes;
+            if takes_long {
+                tokio::time::sleep(TOTAL).await;
+            }
+            let session = self.session.lock().unwrap();
+            let session = session.as_ref().unwrap();
+            if aborts {
+                session.abort();
+            }
+            if disconnects {
+                session.disconnect();
+            }
+            crate::Finish::Leave
+        })
+    }
+}
+
+impl crate::Hooks for Arc<AtOnce> {
+    fn finish_turn<'a>(&'a self, report: crate::TurnReport<'a>) -> BoxFuture<'a, crate::Finish> {
+        self.as_ref().finish_turn(report)
+    }
+}
+
+const TOTAL: Duration = Duration::from_secs(48 * 60 * 60);
+
+/// The clock is tokio's, which stands still but for the timers: two days pass at once, and what is due at one moment is.
+#[tokio::test(start_paused = true)]
+async fn r2_the_table_of_reasons_that_are_true_at_once() {
     use TerminationReason::*;
+    let own = [
+        (Error, json!({"error": "it broke"})),
+        (TimeoutIdle, json!({"error": "silent", "error_kind": "timeout"})),
+        (TurnLimit, calls(&[call("a", "t", json!({}))])),
+        (TerminatedByTools, calls(&[call("a", "end", json!({}))])),
+        (NoToolCalls, text("ok")),
+    ];
+    let others = [Aborted, Disconnected, TimeoutTotal];
+    // As the design has it, and not as the type does.
     let order =
         [Aborted, Disconnected, Error, TimeoutTotal, TimeoutIdle, TurnLimit, TerminatedByTools, NoToolCalls];
-    assert!(order.is_sorted());
+    for (by_itself, answer) in own {
+        for bits in 0..8 {
+            let causes = [0, 1, 2].map(|at| bits >> at & 1 == 1);
+            let hooks = Arc::new(AtOnce { session: Mutex::default(), causes });
+            let ending = tool("end", |_, _| {
+                Box::pin(async { ToolResult { terminate: true, ..ToolResult::text("x") } })
+            });
+            let retries = crate::Retries { max: 0, ..crate::Retries::default() };
+            let limits = Limits { turns: 1, total: TOTAL, retries, ..Limits::default() };
+            let running = setup(std::slice::from_ref(&answer))
+                .tool(echo("t"))
+                .tool(ending)
+                .limits(limits)
+                .hooks(hooks.clone())
+                .start();
+            *hooks.session.lock().unwrap() = Some(running.session.clone());
+            let outcome = running.session.prompt("go").await;
+            let held = |reason: &TerminationReason| {
+                *reason == by_itself || others.iter().zip(causes).any(|(it, holds)| holds && it == reason)
+            };
+            let expected = order.iter().copied().find(held).unwrap();
+            assert_eq!(outcome.reason, expected, "{by_itself:?} with {causes:?}");
+            assert_eq!(running.shown().last().unwrap(), &format!("agent_end {expected:?}"));
+            let says_why = matches!(expected, Error | TimeoutTotal | TimeoutIdle | TurnLimit);
+            assert_eq!(
+                outcome.error.is_some(),
+                says_why,
+                "{by_itself:?} with {causes:?}: {:?}",
+                outcome.error
+            );
+            hooks.session.lock().unwrap().take();
+        }
+    }
 }
 
 #[tokio::test]
@@ -198,6 +278,72 @@ async fn b52_abort_while_idle_does_nothing() {
     let running = setup(&[text("ok")]).start();
     running.session.abort();
     assert_eq!(running.prompt("go").await.final_text, "ok");
+}
+
+/// Keeps the token that it is given, and panics if it is told to.
+#[derive(Default)]
+struct Given {
+    tokens: Mutex<Vec<CancellationToken>>,
+    panics: bool,
+}
+
+impl Given {
+    fn take(&self, cancel: &CancellationToken) {
+        assert!(!self.panics, "as it was told to");
+        self.tokens.lock().unwrap().push(cancel.clone());
+    }
+    fn cancelled(&self) -> Vec<bool> {
+        self.tokens.lock().unwrap().iter().map(CancellationToken::is_cancelled).collect()
+    }
+}
+
+impl EventSink for Given {
+    fn deliver<'a>(&'a self, _: &'a Envelope) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
+    fn run_begins(&self, cancel: &CancellationToken) {
+        self.take(cancel);
+    }
+}
+
+struct GivenHooks(Arc<Given>);
+
+impl crate::Hooks for GivenHooks {
+    fn run_begins(&self, cancel: &CancellationToken) {
+        self.0.take(cancel);
+    }
+}
+
+#[tokio::test]
+async fn b52_b60_hooks_and_listeners_have_the_signal_of_the_run() {
+    let (hooks, early, late, panics) =
+        (Arc::<Given>::default(), Arc::<Given>::default(), Arc::<Given>::default(), true);
+    let script = [calls(&[call("a", "wait", json!({}))]), text("ok")];
+    let running = setup(&script).tool(waiting("wait")).hooks(GivenHooks(hooks.clone())).start();
+    running.session.attach(early.clone(), None).await.unwrap();
+    let broken = Arc::new(Given { panics, ..Given::default() });
+    running.session.attach(broken, None).await.unwrap();
+    let abort = async {
+        running.events.wait_for("tool_update a: running").await;
+        running.session.attach(late.clone(), None).await.unwrap();
+        // Attaching is answered before the signal is handed over; what is said next is not.
+        running.session.clear_queues().await;
+        running.events.wait_for("queue 0 0").await;
+        for given in [&hooks, &early, &late] {
+            assert_eq!(given.cancelled(), [false], "one each, and not yet");
+        }
+        running.session.abort();
+    };
+    let (outcome, ()) = tokio::join!(running.prompt("go"), abort);
+    assert_eq!(outcome.reason, TerminationReason::Aborted);
+    assert_eq!(running.events.shown()[0], "notice", "who panics is let go, and the others are told");
+    for given in [&hooks, &early, &late] {
+        assert_eq!(given.cancelled(), [true]);
+    }
+    assert_eq!(running.prompt("again").await.final_text, "ok");
+    for given in [&hooks, &early, &late] {
+        assert_eq!(given.cancelled(), [true, false], "each run has its own");
+    }
 }
 
 #[tokio::test]

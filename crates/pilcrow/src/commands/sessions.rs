@@ -1,7 +1,5 @@
 //! `pilcrow sessions`: past conversations of a project, finding in them, and going on with one.
 
-use std::collections::HashSet;
-
 use agent::extract;
 use agent::store::{EntryBody, LoadedSession, SessionStore, StoreError};
 use serde_json::json;
@@ -59,6 +57,7 @@ pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) ->
     };
     match done {
         Ok(exit) => Ok(exit),
+        Err(error) if error.is_wrong_use() => Ok(wrong_use(&error.to_string())),
         // The sentence says what to do next.
         Err(error) => {
             output::note(&format!("pilcrow: {error}"));
@@ -171,6 +170,8 @@ fn words(session: &LoadedSession, entry: &agent::store::Entry) -> String {
         Ok(EntryBody::Info { name }) => format!("name: {}", name.unwrap_or_default()),
         Ok(EntryBody::ModelChange { provider, model }) => format!("model: {provider}/{model}"),
         Ok(EntryBody::ToolActivation(tools)) => format!("tools: {}", tools.join(", ")),
+        Ok(EntryBody::Checkpoint { name }) => format!("checkpoint {name:?}"),
+        Ok(EntryBody::Permission { title, answer }) => format!("asked: {} ({answer})", brief(&title)),
         Ok(EntryBody::Command { command, .. }) => format!("ran {}", brief(&command)),
         Ok(_) => entry.kind.clone(),
         Err(error) => format!("cannot be read: {error}"),
@@ -186,27 +187,7 @@ fn branch(store: &SessionStore, id: &str, entry: &str, as_json: bool) -> Done {
     warn(&session);
     let at = session.find(entry).ok_or_else(|| no_entry(entry))?.id.clone();
     let mut file = store.reopen(&session);
-    // What was done after the last entry that both ways have.
-    let items = session.context_items();
-    session.select(&at);
-    let shared: HashSet<&str> = session.path().into_iter().map(|entry| entry.id.as_str()).collect();
-    // What a summary there tells of the way that is gone on with, that way has itself.
-    let told_there = |id: &str| match session.find(id).map(|entry| session.body(entry)) {
-        Some(Ok(EntryBody::BranchSummary { from, .. })) => {
-            // Names and the like may have been written behind the last that was said.
-            let mut last = session.find(&from);
-            while let Some(entry) = last.filter(|entry| entry.kind != "message") {
-                last = entry.parent_id.as_deref().and_then(|id| session.find(id));
-            }
-            last.is_some_and(|entry| shared.contains(entry.id.as_str()))
-        }
-        _ => false,
-    };
-    let left = items.into_iter().filter(|item| {
-        let id = item.entry_id.as_str();
-        !shared.contains(id) && !told_there(id)
-    });
-    let left: Vec<llm::Message> = left.map(|item| item.message).collect();
+    let left = session.leave_for(&at).ok_or_else(|| no_entry(entry))?;
     let new = file.append_branch(&at, &extract(&left))?;
     if as_json {
         output::json(&json!({ "session": session.header.id, "at": at, "entry": new }));

@@ -80,25 +80,42 @@ fn called_tools(registry: &Registry, config: &Config) -> Vec<(String, String)> {
     called.map(|tool| (tool.definition().name.clone(), sent(tool.definition()))).collect()
 }
 
+/// One row of the table: a name, bytes, and tokens as a vocabulary of today has them.
+struct Row {
+    name: String,
+    bytes: usize,
+    tokens: usize,
+}
+
 fn tell_budget(around: &Around, as_json: bool) -> anyhow::Result<()> {
     let context = around.context();
-    let mut rows = context.parts(INSTRUCTIONS);
+    let vocabulary = tiktoken_rs::o200k_base()?;
+    let row = |(name, text): (String, String)| {
+        let tokens = vocabulary.encode_ordinary(&text).len();
+        Row { name, bytes: text.len(), tokens }
+    };
     let (registry, config) = (around.registry()?, around.config());
     let called = called_tools(&registry, &config);
     let tools = first_tools(registry, &config);
-    rows.extend(tools.into_iter().map(|(name, text)| (name, text.len())));
-    rows.push(("total".to_owned(), rows.iter().map(|(_, bytes)| bytes).sum()));
+    let mut rows: Vec<Row> = context.parts(INSTRUCTIONS).into_iter().chain(tools).map(row).collect();
+    rows.push(Row {
+        name: "total".to_owned(),
+        bytes: rows.iter().map(|row| row.bytes).sum(),
+        tokens: rows.iter().map(|row| row.tokens).sum(),
+    });
     // A crash, say, brings the debugger.
-    rows.extend(
-        called.into_iter().map(|(name, text)| (format!("+ {name}, if the prompt calls for it"), text.len())),
-    );
-    for (name, bytes) in rows {
-        // English and JSON come to about four bytes a token with today's vocabularies.
-        let tokens = bytes.div_ceil(4);
+    let called =
+        called.into_iter().map(|(name, text)| (format!("+ {name}, if the prompt calls for it"), text));
+    rows.extend(called.map(row));
+    for Row { name, bytes, tokens } in rows {
+        // English and JSON come to about four bytes a token, whatever the vocabulary.
+        let estimate = bytes.div_ceil(4);
         if as_json {
-            output::json(&json!({ "part": name, "bytes": bytes, "tokens": tokens }));
+            output::json(&json!({ "part": name, "bytes": bytes, "tokens": tokens, "estimate": estimate }));
         } else {
-            output::line(&format!("{name:<14} {bytes:>6} bytes  about {tokens:>5} tokens"));
+            output::line(&format!(
+                "{name:<14} {bytes:>6} bytes  {tokens:>5} tokens (o200k), about {estimate:>5} by bytes"
+            ));
         }
     }
     context.notes.iter().for_each(|note| output::note(&format!("pilcrow: {note}")));

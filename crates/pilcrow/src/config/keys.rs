@@ -276,6 +276,22 @@ pub const KEYS: &[Key] = &[
         doc: "How many answers of the model a run may have.",
     },
     Key {
+        name: "run.steering",
+        class: Class::Free,
+        kind: Kind::Choice(&["after_turn", "interrupt"]),
+        default: Some("\"after_turn\""),
+        variable: Some("PILCROW_RUN_STEERING"),
+        doc: "What words to a run that goes on do to the calls of its turn: they are delivered when these are done, or those that have not started are skipped.",
+    },
+    Key {
+        name: "run.queue",
+        class: Class::Free,
+        kind: Kind::Choice(&["one", "all"]),
+        default: Some("\"one\""),
+        variable: Some("PILCROW_RUN_QUEUE"),
+        doc: "How many of the words that wait for a run are delivered at once.",
+    },
+    Key {
         name: "run.on_unsaved",
         class: Class::Free,
         kind: Kind::Choice(&["tell", "ask"]),

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use agent::Queue;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use text::{LineIndex, Position, PositionEncoding};
@@ -15,10 +16,11 @@ use super::runs::{AsOf, Place, Runs, TakeBack, What, Work};
 use super::{Connection, transcript};
 
 /// Every command.
-pub const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 10] = [
     "pilcrow.prompt",
     "pilcrow.refactor",
     "pilcrow.request",
+    "pilcrow.steer",
     "pilcrow.stop",
     "pilcrow.undo",
     "pilcrow.redo",
@@ -52,6 +54,13 @@ struct Refactor {
     to: Option<String>,
     range: Option<lsp_types::Range>,
     code: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Steer {
+    text: String,
+    session: Option<String>,
+    when: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -120,6 +129,22 @@ pub fn execute(
             let place = uri.map(|uri| place(connection, &uri, None)).transpose()?;
             let what = What::Compact { session, wishes: wishes.unwrap_or_default() };
             Work { what, place, as_of: None, title: "compact".to_owned() }
+        }
+        "pilcrow.steer" => {
+            let Steer { text, session, when } = read(first)?;
+            let text = text.trim();
+            if text.is_empty() {
+                return Err(invalid("pilcrow.steer needs a text"));
+            }
+            let queue = match when.as_deref() {
+                None | Some("turn") => Queue::Steering,
+                Some("end") => Queue::FollowUp,
+                Some(other) => return Err(invalid(format!("`when` is turn or end, not {other}"))),
+            };
+            let steered = connection.runs.steer(session.as_deref(), text, queue);
+            let steered =
+                steered.ok_or_else(|| invalid("no run goes on that could be told; send a prompt"))?;
+            return Ok(Executed::Done(json!({ "session": steered })));
         }
         "pilcrow.stop" => {
             let Which { session, .. } = read_or_default(first)?;

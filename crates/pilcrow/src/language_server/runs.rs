@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use agent::store::LoadedSession;
-use agent::{Envelope, Event, EventSink, Session, Standalone, TerminationReason, ToolCx, Toolset};
+use agent::{Envelope, Event, EventSink, Queue, Session, Standalone, TerminationReason, ToolCx, Toolset};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use llm::Model;
@@ -33,11 +33,12 @@ use super::projects::Lease;
 use super::request_line::RequestLine;
 use super::transcript::{self, Transcript};
 use crate::around::{Around, Begin, ChooseModel};
+use crate::beside::Beside;
 use crate::config::Config;
 use crate::models;
 use crate::project::Project;
 use crate::unsaved::{self, Unsaved};
-use crate::worker::limits;
+use crate::worker::{Stop, limits, was_stopped};
 
 /// Ended runs that are remembered, for undo and their transcripts.
 const MAX_ENDED: usize = 200;
@@ -136,6 +137,8 @@ struct State {
 
 struct Going {
     cancel: CancellationToken,
+    /// Before that, when the editor went away.
+    gone: CancellationToken,
     /// Where it works, once that is known.
     root: Option<AbsPath>,
     /// The document and the text of the `¶` line that it carries out.
@@ -143,6 +146,8 @@ struct Going {
     transcript: Option<AbsPath>,
     /// What its commits belong to, once there can be some.
     run: Option<RunId>,
+    /// Where words to it go, while a model works.
+    talk: Option<Session>,
 }
 
 struct Ended {
@@ -170,10 +175,20 @@ impl Runs {
             }
             _ => None,
         };
-        let going = Going { cancel: cancel.clone(), root: None, request, transcript: None, run: None };
+        let gone = CancellationToken::new();
+        let going = Going {
+            cancel: cancel.clone(),
+            gone: gone.clone(),
+            root: None,
+            request,
+            transcript: None,
+            run: None,
+            talk: None,
+        };
         {
             let mut state = connection.runs.lock();
             if state.closed {
+                gone.cancel();
                 cancel.cancel();
             }
             state.going.insert(session.clone(), going);
@@ -181,7 +196,7 @@ impl Runs {
         if takes_back(connection, &work) {
             connection.runs.taking_back.send_modify(|order| order.push_back(session.clone()));
         }
-        connection.runs.tasks.spawn(carry_out(Arc::clone(connection), session.clone(), work, cancel));
+        connection.runs.tasks.spawn(carry_out(Arc::clone(connection), session.clone(), work, cancel, gone));
         session
     }
 
@@ -208,6 +223,38 @@ impl Runs {
         meant.map(stop).count()
     }
 
+    /// Tells the run of `session`, or the newest, something: after its turn, or when it would stop. Its session, if one goes on that
+    /// a model carries out.
+    pub fn steer(&self, session: Option<&str>, text: &str, queue: Queue) -> Option<String> {
+        let state = self.lock();
+        let meant = |(id, going): &(&String, &Going)| {
+            let asked = session.is_none_or(|session| *id == session);
+            asked && going.talk.is_some() && !going.cancel.is_cancelled()
+        };
+        // Their ids rise with time.
+        let (id, going) = state.going.iter().rfind(meant)?;
+        let (id, talk) = (id.clone(), going.talk.as_ref()?);
+        // Queued under the lock, so that nothing is queued for one that listens no more.
+        let telling = talk.queue(queue, llm::Message::user(text));
+        drop(state);
+        self.tasks.spawn(telling);
+        Some(id)
+    }
+
+    fn can_be_told(&self, session: &str, talk: &Session) {
+        if let Some(going) = self.lock().going.get_mut(session) {
+            going.talk = Some(talk.clone());
+        }
+    }
+
+    /// From now on nothing can be said to the run of `session`; what was said and not heard.
+    fn listens_no_more(&self, session: &str, talk: &Session) -> Vec<String> {
+        if let Some(going) = self.lock().going.get_mut(session) {
+            going.talk = None;
+        }
+        talk.queued().iter().map(llm::Message::text).collect()
+    }
+
     /// The conversation that goes on in this project and is named by `session` or its beginning; the newest without a name.
     fn conversation(&self, session: Option<&str>, root: &AbsPath) -> Option<String> {
         let state = self.lock();
@@ -229,9 +276,16 @@ impl Runs {
         tokio::time::timeout(deadline, gone).await.is_ok()
     }
 
-    /// Stops all and starts none any more.
+    /// The editor goes away: ends all, whose sessions can be gone on with, and starts none any more.
     pub fn close(&self, port: &EditorPort) {
-        self.lock().closed = true;
+        let mut state = self.lock();
+        state.closed = true;
+        state
+            .going
+            .values()
+            .filter(|going| !going.cancel.is_cancelled())
+            .for_each(|going| going.gone.cancel());
+        drop(state);
         self.stop(None, port);
         port.hasten_all();
     }
@@ -315,7 +369,13 @@ impl Runs {
 }
 
 /// One run from its beginning to what the person is told.
-async fn carry_out(connection: Arc<Connection>, session: String, work: Work, cancel: CancellationToken) {
+async fn carry_out(
+    connection: Arc<Connection>,
+    session: String,
+    work: Work,
+    cancel: CancellationToken,
+    gone: CancellationToken,
+) {
     let progress = Arc::new(Progress::new(&connection.peer, &session, connection.client.progress));
     let folder = folder(&connection, &work);
     let place = match &folder {
@@ -328,7 +388,15 @@ async fn carry_out(connection: Arc<Connection>, session: String, work: Work, can
     connection.tracker.spawn(async move { shown.begin(&title, &ending).await });
     let mut shown = false;
     let near = folder.map(|(folder, _)| folder);
-    let working = work_out(&connection, &session, &work, near, &cancel, &progress, &mut shown);
+    let working = work_out(
+        &connection,
+        &session,
+        &work,
+        near,
+        Stop { cancel: &cancel, gone: &gone },
+        &progress,
+        &mut shown,
+    );
     let told = match AssertUnwindSafe(working).catch_unwind().await {
         Ok(Ok(told)) => told,
         Ok(Err(error)) => Told { kind: Kind::Error, text: format!("{error:#}"), run: None },
@@ -390,10 +458,11 @@ async fn work_out(
     session: &str,
     work: &Work,
     near: Option<AbsPath>,
-    cancel: &CancellationToken,
+    stop: Stop<'_>,
     progress: &Arc<Progress>,
     shown: &mut bool,
 ) -> anyhow::Result<Told> {
+    let cancel = stop.cancel;
     tokio::select! {
         () = cancel.cancelled() => anyhow::bail!("stopped"),
         () = connection.runs.turn(session) => {}
@@ -423,7 +492,7 @@ async fn work_out(
         }
         What::Prompt { .. } | What::Call { .. } | What::Request(_) => {
             *shown = true;
-            converse(connection, session, work, &lease, cancel, progress).await
+            converse(connection, session, work, &lease, stop, progress).await
         }
     }
 }
@@ -454,7 +523,7 @@ async fn converse(
     session: &str,
     work: &Work,
     lease: &Lease,
-    cancel: &CancellationToken,
+    stop: Stop<'_>,
     progress: &Arc<Progress>,
 ) -> anyhow::Result<Told> {
     let project = &lease.project;
@@ -528,15 +597,24 @@ async fn converse(
         .approver(Arc::clone(&project.approver))
         .invoked(matches!(work.what, What::Call { .. }))
         .searches_tools(config.searches_tools())
+        .queues(config.steering(), config.drain())
         .limits(limits(&config))
-        .cancel(cancel.clone())
+        .commits(project.workspace.subscribe())
+        .disconnected(stop.gone.clone())
         .build();
     // Whoever asks for something in words lets the agent work again.
     if !matches!(work.what, What::Call { .. }) {
         project.kit.debug.hand_back().await;
     }
-    let outcome = talk.prompt(prompt).await;
-    if outcome.reason == TerminationReason::Aborted {
+    // What a command calls by itself is nobody's to steer.
+    if !matches!(work.what, What::Call { .. }) {
+        connection.runs.can_be_told(session, &talk);
+    }
+    let beside = Beside::tell(&talk, &project.kit);
+    let outcome = stop.prompt(&talk, prompt).await;
+    drop(beside);
+    let unheard = connection.runs.listens_no_more(session, &talk);
+    if was_stopped(outcome.reason) {
         project.kit.debug.stop(&outcome.run, DEBUG_END).await;
     }
     talk.close(Duration::from_millis(200)).await;
@@ -545,12 +623,12 @@ async fn converse(
     let well =
         matches!(outcome.reason, TerminationReason::NoToolCalls | TerminationReason::TerminatedByTools);
     let mut text = outcome.final_text.clone();
-    if !well && outcome.reason != TerminationReason::Aborted {
+    if !well && !was_stopped(outcome.reason) {
         let why = outcome.error.clone().unwrap_or_else(|| format!("{:?}", outcome.reason));
         if text.trim().is_empty() {
             text = why;
         }
-    } else if outcome.reason == TerminationReason::Aborted {
+    } else if was_stopped(outcome.reason) {
         text = stopped(&connection.port, &project.workspace, &outcome.run);
     }
     if let (true, true, Some((path, Some(hidden), request))) = (well, still_there, &veiled)
@@ -559,12 +637,15 @@ async fn converse(
     {
         text.push_str(&format!("\nthe ¶ line stays: {error:#}"));
     }
+    for words in unheard {
+        text.push_str(&format!("\nnot done, since the run ended before it was heard: {words}"));
+    }
     let unsaved = unsaved.files(&outcome.run);
     if let Some(words) = unsaved::words(&unsaved) {
         transcript.note(&words);
     }
     let text = with_unsaved(&text, &unsaved, &connection.client.message_form());
-    let kind = if well || outcome.reason == TerminationReason::Aborted { Kind::Info } else { Kind::Error };
+    let kind = if well || was_stopped(outcome.reason) { Kind::Info } else { Kind::Error };
     Ok(Told { kind, text, run: Some(outcome.run) })
 }
 

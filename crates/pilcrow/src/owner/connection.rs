@@ -25,7 +25,7 @@ use super::protocol::{
     Welcome, methods,
 };
 use super::serve::{Lent, Served};
-use crate::worker::Worker;
+use crate::worker::{Stop, Worker};
 
 /// How long a person may think.
 const THINK: Duration = Duration::from_secs(24 * 60 * 60);
@@ -47,10 +47,11 @@ pub async fn serve(host: Arc<Host>, stream: Stream, stop: CancellationToken) {
     let process = stream.process();
     let (tasks, jobs) = (TaskTracker::new(), TaskTracker::new());
     // Cancelled by `stop`, by the command, and by its end.
-    let cancel = stop.child_token();
+    let (cancel, gone) = (stop.child_token(), CancellationToken::new());
     let connection = Arc::new(Connection {
         host,
         cancel: cancel.clone(),
+        gone: gone.clone(),
         jobs: jobs.clone(),
         hello: OnceLock::new(),
         worker: OnceCell::new(),
@@ -62,6 +63,9 @@ pub async fn serve(host: Arc<Host>, stream: Stream, stop: CancellationToken) {
         // Neither is lost: both are states that stay.
         _ = peer.closed() => {}
         () = stop.cancelled() => {}
+    }
+    if !cancel.is_cancelled() {
+        gone.cancel();
     }
     cancel.cancel();
     jobs.close();
@@ -81,6 +85,8 @@ pub async fn serve(host: Arc<Host>, stream: Stream, stop: CancellationToken) {
 struct Connection {
     host: Arc<Host>,
     cancel: CancellationToken,
+    /// Before that, when the command went away with nothing said.
+    gone: CancellationToken,
     jobs: TaskTracker,
     hello: OnceLock<Hello>,
     worker: OnceCell<Guest>,
@@ -196,7 +202,8 @@ impl Connection {
                 }
             }
         });
-        let ran = worker.run(request, &person_file, Arc::new(Events(sender)), &self.cancel).await;
+        let stop = Stop { cancel: &self.cancel, gone: &self.gone };
+        let ran = worker.run(request, &person_file, Arc::new(Events(sender)), stop).await;
         // All events stand before the answer.
         if let Err(error) = tell.await {
             tracing::error!(%error, "events were not told to the end");

@@ -199,7 +199,9 @@ impl Baseline {
         let (unchecked, cold, cut) = (self.unchecked, std::mem::take(&mut self.cold), self.cut);
         let wait = Wait::of(kit.settings().diagnostics_wait, self.files.len());
         let wait = if self.silent { wait.again() } else { wait };
-        tally(self.files, kit, wait, cx).await.verdict(kit, unchecked, &cold, cut)
+        let verdict = tally(self.files, kit, wait, cx).await.verdict(kit, unchecked, &cold, cut);
+        verdict.tell(cx).await;
+        verdict
     }
 
     /// What has become known of files that were pending; what has not stays so.
@@ -214,7 +216,9 @@ impl Baseline {
         if tally.compared.is_empty() && tally.incomparable.is_empty() {
             Verdict::nothing()
         } else {
-            tally.verdict(kit, 0, &BTreeSet::new(), false)
+            let verdict = tally.verdict(kit, 0, &BTreeSet::new(), false);
+            verdict.tell(cx).await;
+            verdict
         }
     }
 }

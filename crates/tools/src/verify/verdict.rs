@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use agent::{Event, Problem, ToolCx};
 use lsp_client::{Diagnostic, Severity};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use workspace::AbsPath;
 
@@ -23,6 +25,27 @@ impl Verdict {
     /// Nobody was asked.
     pub fn nothing() -> Self {
         Self { text: String::new(), details: Value::Null }
+    }
+
+    /// Tells who listens to the session what became known; nothing where nobody was asked.
+    pub async fn tell(&self, cx: &ToolCx) {
+        let problems = |name: &str| -> Option<Vec<Problem>> {
+            self.details[name].as_array()?.iter().map(|it| Problem::deserialize(it).ok()).collect()
+        };
+        let servers = self.details["servers"].as_array().into_iter().flatten();
+        if let (Some(introduced), Some(fixed)) = (problems("introduced"), problems("gone")) {
+            let event = Event::Diagnostics {
+                tool_call_id: cx.call_id.clone(),
+                introduced,
+                fixed,
+                pending: self.details["pending"]
+                    .as_u64()
+                    .and_then(|it| usize::try_from(it).ok())
+                    .unwrap_or(0),
+                servers: servers.filter_map(|it| it.as_str().map(str::to_owned)).collect(),
+            };
+            cx.tell(event).await;
+        }
     }
 }
 
