@@ -222,10 +222,10 @@ impl ProxyEncoder {
                     remove(&mut value["content"], &[field]);
                 }
             }
-            StreamEvent::ToolCallEnd { index, call } => {
-                if self.built.call(*index) == (call.arguments.clone(), call.arguments_error.clone()) {
-                    remove(&mut value["call"], &["arguments", "argumentsError"]);
-                }
+            StreamEvent::ToolCallEnd { index, call }
+                if self.built.call(*index) == (call.arguments.clone(), call.arguments_error.clone()) =>
+            {
+                remove(&mut value["call"], &["arguments", "argumentsError"]);
             }
             StreamEvent::Done { message } | StreamEvent::Error { message } => {
                 let known = self.built.fold.snapshot().content;
