@@ -37,6 +37,10 @@ fn entry(provider: &str) -> Result<Entry, KeyringError> {
     {
         return Err(KeyringError("there is no session bus (DBUS_SESSION_BUS_ADDRESS)".to_owned()));
     }
+    // Its own error of this says nothing of the cause.
+    if let Err(error) = Entry::store_status() {
+        return Err(KeyringError(error.to_string()));
+    }
     Ok(Entry::new(SERVICE, provider)?)
 }
 
