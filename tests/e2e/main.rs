@@ -24,6 +24,7 @@ mod languages;
 mod lsp_actions;
 mod lsp_fixes;
 mod lsp_tool;
+mod model_routing;
 mod models;
 mod nasty_rename;
 mod odd_names;

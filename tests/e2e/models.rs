@@ -167,6 +167,7 @@ fn each_protocol_reads_and_answers_through_a_persons_own_provider() {
         ("google-generative-ai", "POST /v1/models/tiny:streamGenerateContent?alt=sse", "x-goog-api-key"),
         ("openai-completions", "POST /v1/chat/completions", "authorization"),
         ("openai-responses", "POST /v1/responses", "authorization"),
+        ("mistral-conversations", "POST /v1/chat/completions", "authorization"),
     ] {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
         let server = runtime.block_on(ModelServer::start(streams(protocol).to_vec())).expect("the server");

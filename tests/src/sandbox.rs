@@ -192,6 +192,8 @@ impl Sandbox {
             .env("HOME", self.folder.path().join("user"))
             .env("PILCROW_HOME", self.home())
             .env(VARIABLE, self.mark.value())
+            // What else runs on this machine is none of the tests' business.
+            .env("PILCROW_MODEL_DISCOVERY", "off")
             .envs(&self.variables)
             .process_group(0)
             .stdin(Stdio::null())

@@ -35,6 +35,7 @@ const OPERATIONS: usize = 64;
 pub struct SessionBuilder {
     model: Arc<dyn Model>,
     fallbacks: VecDeque<Arc<dyn Model>>,
+    summarizer: Option<Arc<dyn Model>>,
     thinking_level: Option<ThinkingLevel>,
     tools: Registry,
     instructions: String,
@@ -62,6 +63,7 @@ impl SessionBuilder {
         SessionBuilder {
             model,
             fallbacks: VecDeque::new(),
+            summarizer: None,
             thinking_level: None,
             tools,
             instructions: String::new(),
@@ -93,6 +95,11 @@ impl SessionBuilder {
     /// Models to go on with when the first one fails, in order.
     pub fn fallbacks(self, models: impl IntoIterator<Item = Arc<dyn Model>>) -> Self {
         SessionBuilder { fallbacks: models.into_iter().collect(), ..self }
+    }
+
+    /// Another model that puts the conversation into fewer words; where it fails, the session's own does.
+    pub fn summarizer(self, model: Option<Arc<dyn Model>>) -> Self {
+        SessionBuilder { summarizer: model, ..self }
     }
 
     /// How much the model is asked to think; its own default otherwise.
@@ -268,6 +275,7 @@ impl SessionBuilder {
         let current = Current {
             model: self.model,
             fallbacks: self.fallbacks,
+            summarizer: self.summarizer,
             thinking_level,
             instructions: self.instructions,
             tools: Arc::new(tools),

@@ -17,6 +17,8 @@ pub(crate) struct Current {
     pub model: Arc<dyn Model>,
     /// Models to go on with when this one fails, in order.
     pub fallbacks: VecDeque<Arc<dyn Model>>,
+    /// Puts conversations into fewer words in the place of `model`.
+    pub summarizer: Option<Arc<dyn Model>>,
     pub thinking_level: Option<ThinkingLevel>,
     pub instructions: String,
     pub tools: Arc<Toolset>,

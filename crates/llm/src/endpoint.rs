@@ -2,12 +2,15 @@
 //! person can add a provider without code.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::http::Clocks;
+use crate::keys::Keys;
 use crate::model::Request;
 use crate::options::ThinkingLevel;
+use crate::price::Price;
 use crate::retry::RetryPolicy;
 use crate::secret::ApiKey;
 use crate::sigv4::AwsKeys;
@@ -23,6 +26,8 @@ pub struct Endpoint {
     pub model: String,
     /// The key; local servers need none.
     pub api_key: Option<ApiKey>,
+    /// Where the key of each request comes from; counts in place of `api_key`.
+    pub keys: Option<Arc<dyn Keys>>,
     /// Keys that requests are signed with where no key is sent; `bedrock-converse-stream` alone signs.
     pub aws: Option<AwsKeys>,
     /// What else must not be shown: values of the environment that stand in the address or in headers.
@@ -37,6 +42,8 @@ pub struct Endpoint {
     pub context_window: Option<u64>,
     /// The most tokens the model answers with, if known.
     pub max_output: Option<u64>,
+    /// What its tokens cost, if known.
+    pub price: Option<Price>,
     /// How it is told how hard to think.
     pub thinking: Thinking,
     /// How hard it thinks where a request does not say.
@@ -59,6 +66,7 @@ impl Endpoint {
             base_url: base_url.to_owned(),
             model: model.to_owned(),
             api_key: None,
+            keys: None,
             aws: None,
             secrets: Vec::new(),
             auth: None,
@@ -66,6 +74,7 @@ impl Endpoint {
             images: false,
             context_window: None,
             max_output: None,
+            price: None,
             thinking: Thinking::default(),
             level: None,
             texts: BTreeMap::new(),
@@ -158,6 +167,8 @@ pub struct Compat {
     /// `openai-completions`: whether an assistant message with tool calls only must have `""` for content
     /// instead of `null`.
     pub non_null_assistant_content: bool,
+    /// `openai-completions`: the field that says how hard to think.
+    pub thinking_field: ThinkingField,
     /// Whether a key for the provider's cache (`prompt_cache_key`) is understood.
     pub prompt_cache_key: bool,
     /// Whether `cache_control` is understood.
@@ -177,6 +188,21 @@ pub enum MaxTokensField {
     MaxTokens,
 }
 
+/// The field that says how hard to think.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThinkingField {
+    /// `reasoning_effort`, OpenAI's own.
+    ReasoningEffort,
+    /// `reasoning = { effort }`, as OpenRouter has it.
+    Reasoning,
+    /// `thinking = { type: enabled | disabled }`, as DeepSeek and Z.ai have it, and `reasoning_effort` beside it for every word
+    /// but `on` and `off`.
+    Thinking,
+    /// `enable_thinking`, as Qwen has it, and `reasoning_effort` beside it for every word but `on` and `off`.
+    EnableThinking,
+}
+
 impl Default for Compat {
     fn default() -> Compat {
         Compat {
@@ -184,6 +210,7 @@ impl Default for Compat {
             usage_in_streaming: true,
             finish_reason: true,
             non_null_assistant_content: false,
+            thinking_field: ThinkingField::ReasoningEffort,
             prompt_cache_key: false,
             cache_control: true,
             deployments: BTreeMap::new(),

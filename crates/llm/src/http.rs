@@ -5,7 +5,7 @@
 //! goes nowhere but to the address it was given for. Nothing that is logged or returned holds the key.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -13,11 +13,12 @@ use reqwest::{Response, StatusCode};
 use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::keys::{Keys, Refusal, RefusedFor};
 use crate::message::ErrorKind;
 use crate::model::Tap;
 use crate::overflow;
 use crate::protocol::{Decoder, HttpRequest};
-use crate::retry::{RetryHeaders, RetryPolicy, delay, is_retryable};
+use crate::retry::{RetryHeaders, RetryPolicy, delay, is_retryable, is_used_up};
 use crate::stream::{StreamEvent, StreamWriter};
 
 /// The most that is read of an answer that is no stream.
@@ -25,6 +26,8 @@ const WHOLE_LIMIT: usize = 64 * 1024 * 1024;
 /// The most that is read of an error's body, and for how long.
 const ERROR_LIMIT: usize = 64 * 1024;
 const ERROR_DEADLINE: Duration = Duration::from_secs(10);
+/// Keys that are tried for one request.
+const MOST_KEYS: u32 = 16;
 
 /// What every request is.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -58,7 +61,7 @@ fn host(url: &str) -> Option<String> {
     url.host_str().map(|host| host.trim_matches(['[', ']']).to_ascii_lowercase())
 }
 
-fn is_loopback(url: &str) -> bool {
+pub(crate) fn is_loopback(url: &str) -> bool {
     host(url).is_some_and(|host| {
         host == "localhost"
             || host.ends_with(".localhost")
@@ -78,6 +81,8 @@ fn is_local(url: &str) -> bool {
 #[derive(Debug)]
 pub(crate) struct Edge {
     provider: String,
+    /// Where keys come from, if not with the request.
+    keys: Option<Arc<dyn Keys>>,
     clocks: Clocks,
     retry: RetryPolicy,
     /// What is said beside an answer of this status.
@@ -90,12 +95,37 @@ struct Refused {
     kind: ErrorKind,
     error: String,
     retryable: bool,
+    /// What is wrong with the key, if that is it.
+    key: Option<RefusedFor>,
     headers: RetryHeaders,
 }
 
 impl Edge {
     pub fn new(provider: &str, clocks: Clocks, retry: RetryPolicy, texts: BTreeMap<u16, String>) -> Edge {
-        Edge { provider: provider.to_owned(), clocks, retry, texts, client: OnceLock::new() }
+        Edge { provider: provider.to_owned(), keys: None, clocks, retry, texts, client: OnceLock::new() }
+    }
+
+    /// With keys that are asked for before each attempt.
+    pub fn with_keys(self, keys: Option<Arc<dyn Keys>>) -> Edge {
+        Edge { keys, ..self }
+    }
+
+    /// Puts the key of the next attempt into the request; `Err` says why there is none.
+    async fn take_key(&self, request: &mut HttpRequest) -> Result<(), String> {
+        let Some(keys) = &self.keys else { return Ok(()) };
+        let key = keys.key().await?;
+        // What is told of an earlier attempt must not show its key either.
+        request.secrets.extend(request.key.take().map(|(_, key)| key));
+        request.key = key.map(|key| (request.auth.clone(), key));
+        Ok(())
+    }
+
+    /// Whether another key is there after this refusal.
+    fn has_other_key(&self, request: &HttpRequest, refused: &Refused) -> bool {
+        let (Some(keys), Some((_, key)), Some(why)) = (&self.keys, &request.key, refused.key) else {
+            return false;
+        };
+        keys.refused(key, Refusal { why, after: refused.headers.after })
     }
 
     /// Carries the request out and ends the stream, whatever happens.
@@ -104,6 +134,7 @@ impl Edge {
         mut request: HttpRequest,
         mut decoder: Box<dyn Decoder>,
         tap: Option<&Tap>,
+        own_key: bool,
         writer: StreamWriter,
     ) {
         if let Some(tap) = tap
@@ -111,14 +142,22 @@ impl Edge {
         {
             request.body = body;
         }
-        let mut attempt = 0;
+        let (mut attempt, mut other_keys) = (0, 0);
         let (response, first_byte) = loop {
+            if !own_key && let Err(error) = self.take_key(&mut request).await {
+                return writer.fail(ErrorKind::Authentication, error);
+            }
             let first_byte = Instant::now() + self.clocks.first_byte;
             let refused = match self.send(&request, tap, first_byte).await {
                 Ok(response) => break (response, first_byte),
                 Err(refused) => refused,
             };
-            let error = self.without_key(&request, refused.error);
+            let error = self.without_key(&request, refused.error.clone());
+            if !own_key && other_keys < MOST_KEYS && self.has_other_key(&request, &refused) {
+                other_keys += 1;
+                tracing::info!(provider = self.provider, error, "asking with another key");
+                continue;
+            }
             if !refused.retryable || attempt >= self.retry.max_retries {
                 return writer.fail(refused.kind, error);
             }
@@ -204,6 +243,7 @@ impl Edge {
                     kind: ErrorKind::Timeout,
                     error: self.silence("no answer", self.clocks.first_byte),
                     retryable: false,
+                    key: None,
                     headers: RetryHeaders::default(),
                 });
             }
@@ -235,6 +275,7 @@ impl Edge {
             kind,
             error: format!("cannot reach {} at {url}: {}{hint}", self.provider, chain(&error.without_url())),
             retryable: true,
+            key: None,
             headers: RetryHeaders::default(),
         }
     }
@@ -263,15 +304,23 @@ impl Edge {
         let kind = match status {
             _ if overflow::says_so(status.as_u16(), &body) => ErrorKind::ContextOverflow,
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ErrorKind::Authentication,
-            StatusCode::TOO_MANY_REQUESTS => ErrorKind::RateLimit,
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYMENT_REQUIRED => ErrorKind::RateLimit,
             status if status.is_server_error() => ErrorKind::Unavailable,
             _ => ErrorKind::Provider.refined(&body),
+        };
+        let key = match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Some(RefusedFor::Unknown),
+            StatusCode::PAYMENT_REQUIRED => Some(RefusedFor::Quota),
+            StatusCode::TOO_MANY_REQUESTS if is_used_up(&body) => Some(RefusedFor::Quota),
+            StatusCode::TOO_MANY_REQUESTS => Some(RefusedFor::Rate),
+            _ => None,
         };
         let colon = if text.is_empty() { "" } else { ": " };
         Refused {
             kind,
             error: format!("{} answered {status}{colon}{text}{request_id}{hint}", self.provider),
             retryable: is_retryable(status.as_u16(), &headers, &body),
+            key,
             headers,
         }
     }
@@ -359,7 +408,8 @@ impl Edge {
 
 impl Refused {
     fn fatal(error: String) -> Refused {
-        Refused { kind: ErrorKind::Internal, error, retryable: false, headers: RetryHeaders::default() }
+        let headers = RetryHeaders::default();
+        Refused { kind: ErrorKind::Internal, error, retryable: false, key: None, headers }
     }
 }
 

@@ -4,13 +4,16 @@
 //! This crate knows no tool, no session and no file: a script's text or a key is handed in. A model's
 //! stream never fails with `Err`; it ends in one final message whose stop reason tells.
 
+mod discover;
 mod endpoint;
 mod fold;
+mod keys;
 mod message;
 mod model;
 mod options;
 mod overflow;
 mod partial_json;
+mod price;
 pub mod protocol;
 mod remote;
 mod script;
@@ -22,9 +25,11 @@ pub mod transcript;
 mod http;
 mod retry;
 
-pub use endpoint::{Auth, Compat, Effort, Endpoint, MaxTokensField, Thinking};
+pub use discover::local_models;
+pub use endpoint::{Auth, Compat, Effort, Endpoint, MaxTokensField, Thinking, ThinkingField};
 pub use fold::MessageFold;
 pub use http::Clocks;
+pub use keys::{Keys, Refusal, RefusedFor};
 pub use message::{
     AssistantMessage, Content, ErrorKind, Message, StopReason, ToolCall, ToolResultMessage, Usage,
     UserMessage, now_ms,
@@ -33,6 +38,7 @@ pub use model::{Model, ModelInfo, Request, Tap, ToolDefinition, Wire};
 pub use options::{CacheRetention, ThinkingLevel, ToolChoice};
 pub use overflow::is_overflow;
 pub use partial_json::{PartialJson, parse_arguments};
+pub use price::{Above, Cost, Price};
 pub use remote::RemoteModel;
 pub use retry::RetryPolicy;
 pub use script::{ScriptError, ScriptModel};

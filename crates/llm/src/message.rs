@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::options::ThinkingLevel;
 use crate::overflow;
+use crate::price::Cost;
 
 /// One entry of a transcript, as it is stored and as models see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -222,6 +223,9 @@ pub struct Usage {
     pub reasoning: Option<u64>,
     /// The sum of all four.
     pub total_tokens: u64,
+    /// What they cost, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
 }
 
 impl ErrorKind {
@@ -255,8 +259,15 @@ impl Usage {
         Usage { total_tokens: parts.into_iter().fold(0, u64::saturating_add), ..self }
     }
 
-    /// The two added up; a sum of reasoning is known when either is.
+    /// The two added up; a sum of reasoning is known when either is, a cost only when both are. No tokens cost nothing.
     pub fn plus(self, other: Usage) -> Usage {
+        let is_free = |usage: &Usage| usage.total_tokens == 0 && usage.cost.is_none();
+        let cost = match (self.cost, other.cost) {
+            (Some(a), Some(b)) => Some(a.plus(b)),
+            (Some(cost), None) if is_free(&other) => Some(cost),
+            (None, Some(cost)) if is_free(&self) => Some(cost),
+            _ => None,
+        };
         Usage {
             input: self.input.saturating_add(other.input),
             output: self.output.saturating_add(other.output),
@@ -267,6 +278,7 @@ impl Usage {
                 (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
             },
             total_tokens: self.total_tokens.saturating_add(other.total_tokens),
+            cost,
         }
     }
 }

@@ -45,6 +45,13 @@ pub struct ModelInfo {
     pub context_window: Option<u64>,
 }
 
+impl ModelInfo {
+    /// `PROVIDER/ID`, as it is chosen by.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.provider, self.id)
+    }
+}
+
 /// What is asked of a model.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Request {

@@ -8,6 +8,7 @@ use crate::endpoint::Endpoint;
 use crate::http::{Clocks, Edge};
 use crate::message::{AssistantMessage, ErrorKind};
 use crate::model::{Model, ModelInfo, Request};
+use crate::price::Priced;
 use crate::protocol::Protocol;
 use crate::protocol::tools::Renamed;
 use crate::stream::MessageStream;
@@ -31,7 +32,8 @@ impl RemoteModel {
             context_window: endpoint.context_window,
         };
         let clocks = endpoint.clocks.unwrap_or_else(|| Clocks::for_url(&endpoint.base_url));
-        let edge = Arc::new(Edge::new(&endpoint.provider, clocks, endpoint.retry, endpoint.texts.clone()));
+        let edge = Edge::new(&endpoint.provider, clocks, endpoint.retry, endpoint.texts.clone());
+        let edge = Arc::new(edge.with_keys(endpoint.keys.clone()));
         RemoteModel { protocol, endpoint, info, edge }
     }
 }
@@ -56,10 +58,12 @@ impl Model for RemoteModel {
             Ok(http) => Renamed::wrap(decoder, &http.names),
             Err(_) => decoder,
         };
+        let decoder = Priced::wrap(decoder, self.endpoint.price.as_ref());
         let edge = self.edge.clone();
+        let own_key = request.api_key.is_some();
         MessageStream::spawn(empty, cancel, move |writer| async move {
             match encoded {
-                Ok(http) => edge.run(http, decoder, request.tap.as_ref(), writer).await,
+                Ok(http) => edge.run(http, decoder, request.tap.as_ref(), own_key, writer).await,
                 Err(error) => writer.fail(ErrorKind::Provider, error.to_string()),
             }
         })

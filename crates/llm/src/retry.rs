@@ -48,14 +48,25 @@ impl RetryHeaders {
 /// Whether an answer with this status is worth another attempt: the server's word for it, else 408, 409, 429 and 5xx,
 /// unless the body says that a quota is used up.
 pub(crate) fn is_retryable(status: u16, headers: &RetryHeaders, body: &str) -> bool {
-    const USED_UP: [&str; 5] =
-        ["insufficient_quota", "quota exceeded", "billing", "out of budget", "usage limit reached"];
     if let Some(should_retry) = headers.should_retry {
         return should_retry;
     }
+    (matches!(status, 408 | 409 | 429) || status >= 500) && !is_used_up(body)
+}
+
+/// Whether a refusal says that a quota is used up, which waiting does not mend.
+pub(crate) fn is_used_up(body: &str) -> bool {
+    const USED_UP: [&str; 7] = [
+        "insufficient_quota",
+        "quota exceeded",
+        "billing",
+        "out of budget",
+        "usage limit reached",
+        "insufficient balance",
+        "available balance",
+    ];
     let body = body.to_ascii_lowercase();
-    let used_up = USED_UP.iter().any(|words| body.contains(words));
-    (matches!(status, 408 | 409 | 429) || status >= 500) && !used_up
+    USED_UP.iter().any(|words| body.contains(words))
 }
 
 /// The delay before the attempt after `attempt` (0 for the first): what the server asked for, else half a second

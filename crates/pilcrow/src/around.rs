@@ -207,7 +207,9 @@ impl Around {
             let policy = self.policy.under(config.mode(), config.rules(), config.exec());
             change.policy = Some(Arc::new(policy.beside_reading(&self.readable_with(context))));
         }
-        if let Some(choose) = self.choose.as_ref().filter(|_| any(&["model.default", "providers."])) {
+        if let Some(choose) =
+            self.choose.as_ref().filter(|_| any(&["model.d", "providers.", "roles.", "thinking.", "proxy."]))
+        {
             match choose(config) {
                 Ok(model) => change.model = Some(model),
                 Err(error) => change.problems.push(format!("{error:#}\nthe model stays as it was")),

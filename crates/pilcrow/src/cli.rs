@@ -43,7 +43,8 @@ pub struct Carried {
 /// Who a request is for.
 #[derive(Debug, Args, Clone)]
 pub struct Asked {
-    /// Which model: `planner`, `script:FILE`, or `PROVIDER/MODEL`
+    /// Which model: `PROVIDER`, `PROVIDER/MODEL`, either with `:LEVEL` of thinking, a role, `planner`, `script:FILE`, or
+    /// `replay:SESSION`
     #[arg(long)]
     pub model: Option<String>,
     /// One of your agents, a folder below `agents` in your configuration folder
@@ -250,6 +251,27 @@ pub enum Command {
         #[arg(long, global = true)]
         json: bool,
     },
+    /// Keys of providers in the system's keyring
+    Auth {
+        /// What about them
+        #[command(subcommand)]
+        command: Auth,
+        /// The project
+        #[command(flatten)]
+        project: Project,
+        /// Print JSON
+        #[arg(long, global = true)]
+        json: bool,
+    },
+    /// Ask models for others, who have no keys, by HTTP; the token that they must send is in PILCROW_PROXY_TOKEN
+    Proxy {
+        /// Where to listen; port 0 takes one that is free
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7497")]
+        listen: std::net::SocketAddr,
+        /// The project whose settings count
+        #[command(flatten)]
+        project: Project,
+    },
     /// What is installed, what is missing, and the command that installs it
     Doctor {
         /// The project
@@ -404,11 +426,31 @@ pub enum Adapters {
     },
 }
 
+/// `pilcrow auth …`
+#[derive(Debug, Subcommand)]
+pub enum Auth {
+    /// Keep a provider's key, which is read from standard input, without an echo from a terminal
+    Set {
+        /// The provider, as `pilcrow models list` has it
+        provider: String,
+    },
+    /// Where the key of each provider comes from; no key is shown
+    List,
+    /// Forget a provider's key
+    Remove {
+        /// The provider
+        provider: String,
+    },
+}
+
 /// `pilcrow models …`
 #[derive(Debug, Subcommand)]
 pub enum Models {
-    /// Every provider, whether its key is there, and its models
-    List,
+    /// Every provider, whether its key is there, and its models; servers on this machine are asked for theirs
+    List {
+        /// Only this one, with all of its models
+        provider: Option<String>,
+    },
     /// What is known of one model, and how it would be asked
     Show {
         /// `PROVIDER`, `PROVIDER/MODEL`, or either with `:LEVEL` of thinking

@@ -24,9 +24,10 @@ use hashline::{ParseRegression, View};
 use tools::{Start, Verify, VerifyPolicy};
 use workspace::{AbsPath, ExecOptions, Mode, Rule, Tier};
 
+pub use keys::distance;
 pub use schema::schema;
 pub use source::{ConfigError, Flag};
-pub use value::Value;
+pub use value::{KeyCommand, Value};
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,6 +105,37 @@ pub struct Provider {
     pub base_url: Option<String>,
     /// The variable that holds its key.
     pub api_key_env: Option<String>,
+    /// What else its keys are read from; none unless the person says so.
+    pub keys: Vec<Secret>,
+}
+
+/// What a key is read from when it is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Secret {
+    /// A text with `${NAME}`s.
+    Variables(String),
+    /// What a command prints.
+    Command(KeyCommand),
+}
+
+impl Secret {
+    fn all(value: &Value) -> Vec<Secret> {
+        match value {
+            Value::Text(text) => vec![Secret::Variables(text.clone())],
+            Value::List(texts) => texts.iter().cloned().map(Secret::Variables).collect(),
+            Value::Command(command) => vec![Secret::Command(command.clone())],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// What does a kind of work.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Role {
+    /// The model; the usual one without.
+    pub model: Option<String>,
+    /// Those that take over from it.
+    pub fallbacks: Vec<String>,
 }
 
 /// Everything that did not fit, one line each.
@@ -188,13 +220,67 @@ impl Config {
                 break;
             };
             let provider = providers.entry(provider.to_owned()).or_default();
-            let text = setting.value.text().to_owned();
             match field {
-                "base_url" => provider.base_url = Some(text.trim_end_matches('/').to_owned()),
-                _ => provider.api_key_env = Some(text),
+                "base_url" => {
+                    provider.base_url = Some(setting.value.text().trim_end_matches('/').to_owned());
+                }
+                "api_key_env" => provider.api_key_env = Some(setting.value.text().to_owned()),
+                _ => provider.keys.extend(Secret::all(&setting.value)),
             }
         }
         providers
+    }
+
+    /// `model.discovery`: whether a model is looked for where none is set.
+    pub fn discovers_models(&self) -> bool {
+        self.set("model.discovery").text() == "on"
+    }
+
+    /// `roles.NAME.…`, by name.
+    pub fn roles(&self) -> BTreeMap<String, Role> {
+        let mut roles: BTreeMap<String, Role> = BTreeMap::new();
+        for (name, value) in self.below("roles.") {
+            let Some((role, field)) = name.rsplit_once('.') else { continue };
+            let role = roles.entry(role.to_owned()).or_default();
+            match field {
+                "model" => role.model = Some(value.text().to_owned()),
+                _ => role.fallbacks = value.list().to_vec(),
+            }
+        }
+        roles
+    }
+
+    /// `roles.paths`: globs, and the role that each gives.
+    pub fn role_paths(&self) -> &[(String, String)] {
+        match self.get("roles.paths") {
+            Some(Value::Paths(paths)) => paths,
+            _ => &[],
+        }
+    }
+
+    /// `retry.fallback_chains.NAME`.
+    pub fn fallback_chain(&self, name: &str) -> &[String] {
+        self.get(&format!("retry.fallback_chains.{name}")).map(Value::list).unwrap_or_default()
+    }
+
+    /// `thinking.budgets.…` that are set.
+    pub fn thinking_budgets(&self) -> BTreeMap<llm::ThinkingLevel, u64> {
+        let budgets = self.below("thinking.budgets.");
+        budgets
+            .filter_map(|(name, value)| Some((llm::ThinkingLevel::named(name)?, value.size() as u64)))
+            .collect()
+    }
+
+    /// `proxy.url` and `proxy.token`.
+    pub fn proxy(&self) -> Option<(String, Vec<Secret>)> {
+        let url = self.get("proxy.url")?.text().trim_end_matches('/').to_owned();
+        Some((url, self.get("proxy.token").map(Secret::all).unwrap_or_default()))
+    }
+
+    /// The settings whose names begin with this, by the rest of them.
+    fn below<'a>(&'a self, group: &'a str) -> impl Iterator<Item = (&'a str, &'a Value)> {
+        let settings = self.settings.range(group.to_owned()..);
+        settings.map_while(move |(name, setting)| Some((name.strip_prefix(group)?, &setting.value)))
     }
 
     /// `edit.diagnostics_wait`: how long an edit waits for the diagnostics it caused.

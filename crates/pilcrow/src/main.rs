@@ -120,9 +120,11 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
             let wanted = commands::adapters::Wanted { names: &names, system, update, yes, json };
             block_on(commands::adapters::install(&project, &wanted))
         }
-        Command::Models { command: cli::Models::List, project, json } => {
-            commands::models::list(&project, json)
+        Command::Models { command: cli::Models::List { provider }, project, json } => {
+            block_on(commands::models::list(provider.as_deref(), &project, json))
         }
+        Command::Auth { command, project, json } => commands::auth::perform(command, &project, json),
+        Command::Proxy { listen, project } => block_on(commands::proxy::serve(listen, &project)),
         Command::Models { command: cli::Models::Show { name }, project, json } => {
             commands::models::show(&name, &project, json)
         }

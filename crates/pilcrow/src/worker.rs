@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::store::SessionStore;
 use agent::{
-    CompactionLimits, EventSink, Limits, Registry, RunOutcome, Session, SessionError, Standalone,
+    CompactionLimits, EventSink, Limits, Registry, ReplayModel, RunOutcome, Session, SessionError, Standalone,
     TerminationReason, ToolCx, ToolResult, Toolset, call_tool,
 };
 use llm::Content;
@@ -19,7 +20,7 @@ use crate::around::{Around, Begin, ChooseModel};
 use crate::beside::Beside;
 use crate::commands::Exit;
 use crate::config::Config;
-use crate::models;
+use crate::models::{self, Chosen};
 use crate::owner::{Call, Ran, Reply, Request, TakeBack};
 use crate::project::{Guest, Project};
 use crate::unsaved::{self, Unsaved};
@@ -114,8 +115,19 @@ impl Worker {
         stop: Stop<'_>,
     ) -> anyhow::Result<Reply<Ran>> {
         let project = &self.project;
-        let choose =
-            |name: Option<&str>| models::choose_in(&request.folder, name, &project.config, person_file);
+        let found = match request.model {
+            Some(_) => None,
+            None => models::find_local(&project.config, person_file).await,
+        };
+        let files = models::files_about(&request.prompt, project);
+        let asking = models::Asking {
+            project,
+            config: &project.config,
+            folder: &request.folder,
+            found: found.as_deref(),
+            files: &files,
+        };
+        let choose = |name: Option<&str>| asking.choose(name);
         let store = project.sessions()?;
         let resumed = match &request.resume {
             None => None,
@@ -134,18 +146,23 @@ impl Worker {
             }),
             _ => None,
         };
-        let model = match had.map_or_else(|| choose(request.model.as_deref()), Ok) {
-            Ok(model) => model,
-            Err(error) => return Ok(Reply::Usage(format!("{error:#}"))),
-        };
+        let Chosen { model, fallbacks, summarizer, notes } =
+            match had.map_or_else(|| choose(request.model.as_deref()), Ok) {
+                Ok(chosen) => chosen,
+                Err(error) => return Ok(Reply::Usage(format!("{error:#}"))),
+            };
         let begin = Begin {
             policy: &self.policy,
             kit: &self.kit,
             agent: request.agent.as_deref(),
             choose: request.model.is_none().then(|| {
-                let (folder, person_file) = (request.folder.clone(), person_file.to_owned());
-                Box::new(move |config: &Config| models::choose_in(&folder, None, config, &person_file))
-                    as ChooseModel
+                let (folder, project, found) = (request.folder.clone(), Arc::clone(project), found.clone());
+                let files = files.clone();
+                Box::new(move |config: &Config| {
+                    let (project, folder, found) = (&project, &folder, found.as_deref());
+                    let asking = models::Asking { project, config, folder, found, files: &files };
+                    Ok(asking.choose(None)?.model)
+                }) as ChooseModel
             }),
             cwd: Some(&request.folder),
         };
@@ -153,6 +170,10 @@ impl Worker {
             Ok(around) => Arc::new(around),
             Err(error) => return Ok(Reply::Usage(format!("{error:#}"))),
         };
+        notes.into_iter().for_each(|note| around.tell(note));
+        if let Some(name) = found.filter(|name| *name == model.info().name()) {
+            around.tell(format!("no model is set; {name} was found on this machine and is asked"));
+        }
         if let Some(why) = not_there {
             let info = model.info();
             around.tell(format!("{why}\nthe session goes on with {}/{}", info.provider, info.id));
@@ -162,12 +183,17 @@ impl Worker {
             let way = "pilcrow sessions compact ID";
             return Ok(Reply::Usage(format!("there is no conversation yet to put into fewer words; {way}")));
         }
-        let prompt = match around.prompt(&request.prompt) {
-            Ok(prompt) => prompt,
-            Err(error) => return Ok(Reply::Usage(error.to_string())),
+        let mut prompts = match recorded(&request, &store)? {
+            Some(prompts) => prompts.into_iter(),
+            None => match around.prompt(&request.prompt) {
+                Ok(prompt) => vec![prompt].into_iter(),
+                Err(error) => return Ok(Reply::Usage(error.to_string())),
+            },
         };
         let config = around.config();
         let builder = Session::builder(model, around.registry()?)
+            .fallbacks(fallbacks)
+            .summarizer(summarizer)
             .system(around.instructions())
             .surroundings(around.clone())
             .cwd(project.workspace.root().to_string())
@@ -195,7 +221,13 @@ impl Worker {
             return Ok(Reply::Done(told_of_compaction(compacted)));
         }
         let beside = Beside::tell(&session, &self.kit);
-        let outcome = stop.prompt(&session, prompt).await;
+        let mut outcome = stop.prompt(&session, prompts.next().unwrap_or_default()).await;
+        for prompt in prompts {
+            if outcome.reason != TerminationReason::NoToolCalls {
+                break;
+            }
+            outcome = stop.prompt(&session, prompt).await;
+        }
         drop(beside);
         if was_stopped(outcome.reason) {
             project.kit.debug.stop(&outcome.run, SHUTDOWN).await;
@@ -277,6 +309,15 @@ impl Stop<'_> {
 /// Whether a run was ended by somebody, and not by itself.
 pub fn was_stopped(reason: TerminationReason) -> bool {
     matches!(reason, TerminationReason::Aborted | TerminationReason::Disconnected)
+}
+
+/// What the person said in a session that is played again, where nothing else is to be said.
+fn recorded(request: &Request, store: &SessionStore) -> anyhow::Result<Option<Vec<String>>> {
+    let id = request.model.as_deref().and_then(|name| name.strip_prefix("replay:"));
+    match id.filter(|_| request.prompt.trim().is_empty()) {
+        Some(id) => Ok(Some(ReplayModel::new(&store.load(id)?).prompts().to_vec())),
+        None => Ok(None),
+    }
 }
 
 /// The bounds of a run.

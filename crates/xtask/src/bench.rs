@@ -17,8 +17,8 @@ const DEADLINE: Duration = Duration::from_secs(60 * 60);
 /// Arguments of `bench`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only this: startup, size, references, commit, editor, search, hashline, lsp, dap or agent.
-    #[arg(value_parser = ["startup", "size", "references", "commit", "editor", "search", "hashline", "lsp", "dap", "agent"])]
+    /// Only this: startup, size, references, commit, editor, search, hashline, lsp, dap, agent or llm.
+    #[arg(value_parser = ["startup", "size", "references", "commit", "editor", "search", "hashline", "lsp", "dap", "agent", "llm"])]
     area: Option<String>,
     /// Measure the dev build, which takes less time to make; its figures are not those of a release.
     #[arg(long)]
@@ -39,6 +39,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if args.area.as_deref() == Some("agent") {
         return benches("agent", &["agent"], args);
+    }
+    if args.area.as_deref() == Some("llm") {
+        return benches("llm", &["streams"], args);
     }
     if args.area.as_deref() == Some("dap") {
         return benches("dap-client", &["sessions"], args);

@@ -1,8 +1,9 @@
 //! The request for a summary: made with the same key and hooks as a turn's, tried again where it broke off, told of, and counted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
-use llm::{AssistantMessage, Request, StopReason, StreamEvent};
+use llm::{AssistantMessage, Model, Request, StopReason, StreamEvent};
 use tokio::time::sleep;
 
 use crate::event::Event;
@@ -12,8 +13,8 @@ use crate::run::RunCx;
 use crate::settings::Current;
 
 /// The answer, which may be one that failed.
-pub(super) async fn ask(cx: &RunCx, request: Request) -> AssistantMessage {
-    let current = cx.current();
+pub(super) async fn ask(cx: &RunCx, model: &Arc<dyn Model>, request: Request) -> AssistantMessage {
+    let current = Current { model: model.clone(), ..cx.current() };
     let retries = cx.limits().retries;
     let mut episode = Episode::default();
     loop {

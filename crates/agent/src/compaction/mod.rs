@@ -5,7 +5,9 @@ mod ask;
 mod cut;
 mod summary;
 
-use llm::{Message, Request, StopReason};
+use std::sync::Arc;
+
+use llm::{Message, Model, Request, StopReason};
 
 pub(crate) use cut::{cut, estimate};
 pub use summary::extract;
@@ -163,10 +165,31 @@ async fn by_model(
     wishes: &str,
     limits: Limits,
 ) -> Result<String, Option<String>> {
-    let model = cx.current().model;
-    if !model.can_summarize() {
+    let current = cx.current();
+    if !current.model.can_summarize() {
         return Err(None);
     }
+    if let Some(other) = &current.summarizer {
+        let its = limits.within(other.info().context_window.unwrap_or(limits.window).min(limits.window));
+        match summary_of(cx, other, messages, wishes, its).await {
+            Err(Some(why)) if !cx.cancel.is_cancelled() => {
+                let name = other.info().name();
+                let text = format!("{name} made no summary ({why}); the session's own model is asked");
+                cx.emit(Event::Notice { level: "warning".to_owned(), text }).await;
+            }
+            done => return done,
+        }
+    }
+    summary_of(cx, &current.model, messages, wishes, limits).await
+}
+
+async fn summary_of(
+    cx: &RunCx,
+    model: &Arc<dyn Model>,
+    messages: &[Message],
+    wishes: &str,
+    limits: Limits,
+) -> Result<String, Option<String>> {
     // Three characters a token, which is more tokens than most texts have.
     let room = limits.window.saturating_sub(limits.summary() + INSTRUCTIONS) * 3;
     let room = usize::try_from(room).unwrap_or(usize::MAX);
@@ -175,7 +198,7 @@ async fn by_model(
         messages: vec![Message::user(summary::question(messages, wishes, room, limits.summary()))].into(),
         ..Request::default()
     };
-    let message = ask::ask(cx, request).await;
+    let message = ask::ask(cx, model, request).await;
     if message.failed() {
         return Err(Some(message.error_message.clone().unwrap_or_else(|| "it was cancelled".to_owned())));
     }

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use llm::{AssistantMessage, Message};
+use llm::{AssistantMessage, Message, Usage};
 use serde::de::IgnoredAny;
 use workspace::StateLock;
 
@@ -316,6 +316,23 @@ impl LoadedSession {
             },
             _ => None,
         }
+    }
+
+    /// The tokens that were used for it, on all of its ways, and what they cost where all of that is known; what it inherited from
+    /// the session it was forked from is counted there.
+    pub fn usage(&self) -> Usage {
+        let inherited = self.header.branch_point.as_ref();
+        let left_at = inherited.and_then(|id| self.entries.iter().position(|entry| entry.id == *id));
+        let own = self.entries.iter().skip(left_at.map_or(0, |at| at + 1));
+        let usage = |entry: &Entry| match entry.kind.as_str() {
+            "message" => self.answer(entry).map(|answer| answer.usage),
+            "usage" => match self.body(entry) {
+                Ok(EntryBody::Other(line)) => serde_json::from_value(line["usage"].clone()).ok(),
+                _ => None,
+            },
+            _ => None,
+        };
+        own.filter_map(usage).fold(Usage::default(), Usage::plus)
     }
 
     /// The names that were given to entries, by entry.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use llm::Message;
+use llm::{Message, Usage};
 use serde_json::Value;
 use workspace::{ErrorCode, Redactor, StateDir, StateError, StateLock};
 
@@ -55,6 +55,8 @@ pub struct SessionSummary {
     pub messages: usize,
     /// Its name, else the start of the first prompt, in one line.
     pub title: String,
+    /// Tokens used for it, and what they cost if that is known.
+    pub usage: Usage,
     /// The session it was forked from.
     pub parent_session: Option<String>,
     /// The entry at which it left the parent.
@@ -393,6 +395,7 @@ fn summary(session: &LoadedSession) -> SessionSummary {
         last_active: newest.unwrap_or(&session.header.timestamp).to_owned(),
         messages: session.entries.iter().filter(|entry| entry.kind == "message").count(),
         title,
+        usage: session.usage(),
         parent_session: session.header.parent_session.clone(),
         branch_point: session.header.branch_point.clone(),
     }

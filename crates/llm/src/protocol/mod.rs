@@ -21,6 +21,7 @@ pub mod google_vertex;
 pub mod mistral_conversations;
 pub mod openai_completions;
 pub mod openai_responses;
+pub mod pilcrow_proxy;
 pub mod sse;
 
 use std::collections::BTreeMap;
@@ -73,6 +74,8 @@ pub struct HttpRequest {
     pub url: String,
     /// Further headers, without the key.
     pub headers: Vec<(String, String)>,
+    /// How a key is sent.
+    pub auth: Auth,
     /// The key and the header it is sent in, if there is one.
     pub key: Option<(Auth, ApiKey)>,
     /// How it is signed, if it is; the key is not sent then.
@@ -95,7 +98,8 @@ impl HttpRequest {
         HttpRequest {
             url: endpoint.url(path),
             headers: endpoint.headers.clone(),
-            key: key.map(|key| (auth, key)),
+            key: key.map(|key| (auth.clone(), key)),
+            auth,
             signing: None,
             secrets: endpoint.secrets.clone(),
             body,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message as Frame};
+use llm::protocol::pilcrow_proxy::{PilcrowProxy, ProxyEncoder};
 use llm::protocol::{Protocol, Protocols};
 use llm::{AssistantMessage, Endpoint, MessageFold, StreamEvent};
 
@@ -212,6 +213,38 @@ fn a_frame_that_is_damaged_anywhere_is_an_error() {
             bytes[at] ^= 1 << bit;
             let events = decode(&*protocol, &bytes, |_| 9);
             assert!(matches!(events.last(), Some(StreamEvent::Error { .. })), "bit {bit} of byte {at}");
+        }
+    }
+}
+
+/// What a proxy sends comes to the same events and the same message as the stream that it had, in any chunking, and says
+/// no text twice.
+#[test]
+fn a_proxied_stream_is_equal_to_the_direct_one() {
+    for Case { protocol, name, input, .. } in cases() {
+        let direct = decode(&*protocol, &input, |_| usize::MAX / 2);
+        let mut encoder = ProxyEncoder::default();
+        let sent: String = direct.iter().map(|event| encoder.write(event)).collect();
+        for size in [usize::MAX / 2, 1, 3, 17] {
+            assert_eq!(
+                decode(&PilcrowProxy, sent.as_bytes(), |_| size),
+                direct,
+                "{name} in pieces of {size}"
+            );
+        }
+        let deltas = direct.iter().filter_map(|event| match event {
+            StreamEvent::TextDelta { delta, .. } | StreamEvent::ThinkingDelta { delta, .. } => Some(delta),
+            _ => None,
+        });
+        // Long ones cannot stand there by chance.
+        for delta in deltas.filter(|delta| delta.len() > 12) {
+            let written = serde_json::to_string(delta).unwrap();
+            let told = written.trim_matches('"');
+            let count = direct.iter().filter(|it| serde_json::to_string(it).unwrap().contains(told)).count();
+            assert!(
+                sent.matches(told).count() <= count.saturating_sub(2).max(1),
+                "{name}: {delta} is repeated"
+            );
         }
     }
 }

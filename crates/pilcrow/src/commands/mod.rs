@@ -1,6 +1,7 @@
 //! The commands, one a file: each opens what it needs, delegates, and reports.
 
 pub mod adapters;
+pub mod auth;
 pub mod config;
 pub mod dap;
 pub mod doctor;
@@ -9,6 +10,7 @@ pub mod edit_batch;
 pub mod export;
 pub mod logs;
 pub mod models;
+pub mod proxy;
 pub mod run;
 pub mod sessions;
 pub mod tool;

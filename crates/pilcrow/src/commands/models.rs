@@ -7,9 +7,20 @@ use super::{Exit, wrong_use};
 use crate::models::{Asked, Catalogue, Entry, Provider};
 use crate::{cli, models, output, project};
 
-/// Every provider, whether its key is there, and its models.
-pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
-    let (catalogue, _) = catalogue(project)?;
+/// Models of each provider that are shown beside those of the others.
+const BRIEF: usize = 3;
+
+/// Every provider, or one, whether its key is there, and its models.
+pub async fn list(only: Option<&str>, project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
+    let (mut catalogue, file) = catalogue(project)?;
+    if let Some(only) = only {
+        if !catalogue.providers.contains_key(only) {
+            // It names the nearest.
+            let error = catalogue.asked(only, &file).err().map(|error| error.to_string());
+            return Ok(wrong_use(&error.unwrap_or_else(|| format!("no provider `{only}` is known"))));
+        }
+        catalogue.providers.retain(|name, _| name == only);
+    }
     if as_json {
         for (name, provider) in &catalogue.providers {
             let models: Vec<&String> = provider.models.keys().collect();
@@ -27,17 +38,34 @@ pub fn list(project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
         }
         return Ok(Exit::Done);
     }
-    output::line("planner  built in, needs no key");
+    let local: std::collections::BTreeMap<_, _> =
+        models::local_servers(&catalogue).await.into_iter().collect();
+    if only.is_none() {
+        output::line("planner  built in, needs no key");
+    }
     for (name, provider) in &catalogue.providers {
         output::line(&format!(
             "{name}  {}, {}, {}",
             provider.protocol,
             provider.base_url,
-            key_words(provider)
+            key_words(name, provider)
         ));
-        for id in provider.models.keys() {
-            let default = if provider.default.as_ref() == Some(id) { "  (default)" } else { "" };
+        match local.get(name) {
+            Some(Some(models)) => {
+                models.iter().for_each(|id| output::line(&format!("  {name}/{id}  (answers)")))
+            }
+            Some(None) => output::line("  (nobody answers there)"),
+            None => {}
+        }
+        let mut models: Vec<&String> = provider.models.keys().collect();
+        models.sort_by_key(|id| provider.default.as_ref() != Some(*id));
+        let shown = if only.is_some() { models.len() } else { BRIEF };
+        for id in models.iter().take(shown) {
+            let default = if provider.default.as_ref() == Some(*id) { "  (default)" } else { "" };
             output::line(&format!("  {name}/{id}{default}"));
+        }
+        if let Some(more) = models.len().checked_sub(shown).filter(|more| *more > 0) {
+            output::line(&format!("  and {more} more: pilcrow models list {name}"));
         }
     }
     Ok(Exit::Done)
@@ -57,8 +85,9 @@ pub fn show(name: &str, project: &cli::Project, as_json: bool) -> anyhow::Result
         return Ok(Exit::Done);
     }
     output::line(&format!("{}/{}", asked.provider, asked.model));
-    output::line(&format!("  asked at     {} by {}", provider.base_url, protocol(provider, known)));
-    output::line(&format!("  key          {}", key_words(provider)));
+    let base_url = known.and_then(|entry| entry.base_url.as_ref()).unwrap_or(&provider.base_url);
+    output::line(&format!("  asked at     {base_url} by {}", protocol(provider, known)));
+    output::line(&format!("  key          {}", key_words(&asked.provider, provider)));
     let Some(entry) = known else {
         output::line("  nothing else is known of it");
         return Ok(Exit::Done);
@@ -75,7 +104,7 @@ pub fn show(name: &str, project: &cli::Project, as_json: bool) -> anyhow::Result
         output::line(&format!("               {} is asked for, {had} is had", level.name()));
     }
     output::line(&format!("  cost         {}", cost(entry)));
-    if let (Some(source), Some(as_of)) = (&entry.source, &entry.as_of) {
+    if let (Some(source), Some(as_of)) = source(provider, entry) {
         output::line(&format!("  source       {source} ({as_of})"));
     }
     Ok(Exit::Done)
@@ -90,18 +119,16 @@ fn as_value(asked: &Asked, provider: &Provider, known: Option<&Entry>) -> Value 
         "model": asked.model,
         "known": known.is_some(),
         "protocol": protocol(provider, known),
-        "base_url": provider.base_url,
+        "base_url": entry.base_url.as_ref().unwrap_or(&provider.base_url),
         "key": has_key(provider),
         "context_window": entry.context_window,
         "max_output": entry.max_output,
         "images": entry.images,
         "thinking": entry.thinking,
         "level": had,
-        "price": entry.price.map(|it| json!({
-            "input": it.input, "output": it.output, "cache_read": it.cache_read, "cache_write": it.cache_write,
-        })),
-        "source": entry.source,
-        "as_of": entry.as_of,
+        "price": entry.price,
+        "source": known.and_then(|entry| source(provider, entry).0),
+        "as_of": known.and_then(|entry| source(provider, entry).1),
     })
 }
 
@@ -111,7 +138,7 @@ fn protocol<'a>(provider: &'a Provider, known: Option<&'a Entry>) -> &'a str {
 
 /// Never 0 for what is not known.
 fn cost(entry: &Entry) -> String {
-    let Some(price) = entry.price else { return "unknown".to_owned() };
+    let Some(price) = &entry.price else { return "unknown".to_owned() };
     let part = |name: &str, price: Option<f64>| {
         price.map_or(format!("{name} unknown"), |it| format!("{name} ${it}"))
     };
@@ -121,7 +148,23 @@ fn cost(entry: &Entry) -> String {
         part("cache read", price.cache_read),
         part("cache write", price.cache_write),
     ];
-    format!("{} a million tokens", parts.join(", "))
+    let above: Vec<String> = price
+        .above
+        .iter()
+        .map(|it| {
+            let rest = [part("input", Some(it.input)), part("output", Some(it.output))].join(", ");
+            format!("; with more than {} tokens of input {rest}", it.tokens)
+        })
+        .collect();
+    format!("{} a million tokens{}", parts.join(", "), above.concat())
+}
+
+/// Where the figures of a model come from: its own source, else its provider's.
+fn source<'a>(provider: &'a Provider, entry: &'a Entry) -> (Option<&'a String>, Option<&'a String>) {
+    match &entry.source {
+        Some(source) => (Some(source), entry.as_of.as_ref()),
+        None => (provider.source.as_ref(), provider.as_of.as_ref()),
+    }
 }
 
 /// Whether a key is there; `None` for a provider that needs none.
@@ -130,16 +173,20 @@ fn has_key(provider: &Provider) -> Option<bool> {
     (!provider.api_key_env.is_empty()).then(|| provider.api_key_env.iter().any(set))
 }
 
-fn key_words(provider: &Provider) -> String {
+fn key_words(name: &str, provider: &Provider) -> String {
     let names = provider.api_key_env.join(" or ");
     match has_key(provider) {
+        Some(false) if matches!(models::keyring::get(name), Ok(Some(_))) => {
+            "key found in the keyring".to_owned()
+        }
         None => "needs no key".to_owned(),
         Some(true) => format!("key found in {names}"),
         Some(false) => format!("no key: set {names}"),
     }
 }
 
-fn catalogue(project: &cli::Project) -> anyhow::Result<(Catalogue, String)> {
+/// The catalogue as the settings have it, and the person's file of settings.
+pub fn catalogue(project: &cli::Project) -> anyhow::Result<(Catalogue, String)> {
     let homes = Homes::from_env()?;
     let root = project::root(project.dir.as_deref())?;
     let root = AbsPath::new(root.canonicalize()?)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use agent::{Envelope, Event, MessageRole};
-use llm::{Content, Message, StreamEvent};
+use llm::{Content, Message, StreamEvent, Usage};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -24,15 +24,18 @@ pub async fn run(
     consent: &cli::Consent,
     asked: cli::Asked,
 ) -> anyhow::Result<Exit> {
+    // A recorded session holds what was said in it.
+    let is_replay = asked.model.as_deref().is_some_and(|model| model.starts_with("replay:"));
     let prompt = match prompt.filter(|prompt| prompt != "-") {
         Some(prompt) => prompt,
+        None if is_replay => String::new(),
         None => {
             let mut text = String::new();
             std::io::stdin().lock().read_to_string(&mut text)?;
             text
         }
     };
-    if prompt.trim().is_empty() {
+    if prompt.trim().is_empty() && !is_replay {
         return Ok(wrong_use("there is no prompt; `pilcrow run --help-planner` shows what needs no model"));
     }
     let cancel = stop::on_signal()?;
@@ -125,12 +128,27 @@ impl Told {
                 content.iter().filter_map(text_of).for_each(output::note);
             }
             Event::Notice { text, .. } => output::note(&format!("· {text}")),
+            Event::AgentEnd { usage, .. } => {
+                if let Some(words) = spent(usage) {
+                    output::note(&words);
+                }
+            }
             Event::RetryStart { attempt, max, error, .. } => {
                 output::note(&format!("· trying again ({attempt} of {max}): {error}"));
             }
             _ => {}
         }
     }
+}
+
+/// What a run took and cost, in one line; nothing where no provider was asked.
+pub fn spent(usage: &Usage) -> Option<String> {
+    if usage.total_tokens == 0 {
+        return None;
+    }
+    let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
+    let cost = usage.cost.map_or_else(|| "cost unknown".to_owned(), |cost| cost.to_string());
+    Some(format!("· {input} tokens in ({} cached), {} out, {cost}", usage.cache_read, usage.output))
 }
 
 fn text_of(content: &Content) -> Option<&str> {

@@ -98,6 +98,8 @@ fn list(store: &SessionStore, as_json: bool) -> Done {
             output::json(&json!({
                 "id": session.id, "created": session.created, "last_active": session.last_active,
                 "messages": session.messages, "title": session.title,
+                "tokens": session.usage.total_tokens,
+                "cost": session.usage.cost.map(llm::Cost::in_dollars),
                 "parent_session": session.parent_session, "branch_point": session.branch_point,
             }));
         } else {
@@ -105,8 +107,9 @@ fn list(store: &SessionStore, as_json: bool) -> Done {
                 Some(parent) => format!("  (from {parent})"),
                 None => String::new(),
             };
+            let cost = session.usage.cost.map(|cost| format!("  {cost}")).unwrap_or_default();
             output::said(&format!(
-                "{}  {}  {} messages  {}{forked}",
+                "{}  {}  {} messages{cost}  {}{forked}",
                 session.id, session.last_active, session.messages, session.title
             ));
         }
@@ -123,6 +126,9 @@ fn show(store: &SessionStore, id: Option<&str>, as_json: bool) -> Done {
         session.context().iter().for_each(output::json);
     } else {
         output::said(&export::text(&session));
+        if let Some(words) = super::run::spent(&session.usage()) {
+            output::said(&words);
+        }
     }
     Ok(Exit::Done)
 }

@@ -49,7 +49,7 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Text,
         default: None,
         variable: Some("PILCROW_MODEL"),
-        doc: "The model to ask: `PROVIDER/MODEL`, `planner`, or `script:FILE`. Not set: what is found, else the planner.",
+        doc: "The model to ask: `PROVIDER/MODEL`, `planner`, or `script:FILE`. Not set: what `model.discovery` finds, else the planner.",
     },
     Key {
         name: "model.context_window",
@@ -74,6 +74,118 @@ pub const KEYS: &[Key] = &[
         default: None,
         variable: None,
         doc: "The variable of the environment that holds the key for provider NAME. Keys themselves are never written here.",
+    },
+    Key {
+        name: "providers.NAME.api_key",
+        class: Class::Personal,
+        kind: Kind::Secret,
+        default: None,
+        variable: None,
+        doc: "The key for provider NAME: a text with `${VARIABLE}`s, read when it is used, or `{ command, ttl, env }`: what a command prints, good for the time `ttl`. Keys themselves are never written here.",
+    },
+    Key {
+        name: "providers.NAME.api_keys",
+        class: Class::Personal,
+        kind: Kind::Secrets,
+        default: None,
+        variable: None,
+        doc: "Several keys for provider NAME, used in turn; one that is refused is left alone for a while.",
+    },
+    Key {
+        name: "model.discovery",
+        class: Class::Free,
+        kind: Kind::Choice(&["on", "off"]),
+        default: Some("\"on\""),
+        variable: Some("PILCROW_MODEL_DISCOVERY"),
+        doc: "Whether a model is looked for where none is set: by the keys in the environment, then by asking servers on this machine (Ollama, LM Studio, llama.cpp).",
+    },
+    Key {
+        name: "roles.NAME.model",
+        class: Class::Free,
+        kind: Kind::Text,
+        default: None,
+        variable: None,
+        doc: "The model of the role NAME: `default` (where `model.default` is not set), `smol` (for summaries of long conversations), `slow`, `plan`, `commit`, or one of your own; `--model NAME` asks it.",
+    },
+    Key {
+        name: "roles.NAME.fallbacks",
+        class: Class::Free,
+        kind: Kind::Texts,
+        default: None,
+        variable: None,
+        doc: "Models that take over, in this order, where the one of the role is out of quota or cannot be reached.",
+    },
+    Key {
+        name: "roles.paths",
+        class: Class::Free,
+        kind: Kind::Paths,
+        default: Some("[]"),
+        variable: None,
+        doc: "Which role a request gets by the files that it names, else by those edited last: a list of `{ glob, role }`, of which the first that fits counts. A model that is named for the request counts over it.",
+    },
+    Key {
+        name: "retry.fallback_chains.NAME",
+        class: Class::Free,
+        kind: Kind::Texts,
+        default: None,
+        variable: None,
+        doc: "Models that take over from NAME, a role, a `PROVIDER/MODEL` or a provider, in this order, after the role's own fallbacks.",
+    },
+    Key {
+        name: "thinking.budgets.minimal",
+        class: Class::Free,
+        kind: Kind::Integer { least: 1, most: 10_000_000 },
+        default: None,
+        variable: Some("PILCROW_THINKING_BUDGETS_MINIMAL"),
+        doc: "Tokens for thinking at the level `minimal`, for models that are given a budget; 512 by default, or the least that is taken.",
+    },
+    Key {
+        name: "thinking.budgets.low",
+        class: Class::Free,
+        kind: Kind::Integer { least: 1, most: 10_000_000 },
+        default: None,
+        variable: Some("PILCROW_THINKING_BUDGETS_LOW"),
+        doc: "As `thinking.budgets.minimal`, for `low`; 1,024 by default.",
+    },
+    Key {
+        name: "thinking.budgets.medium",
+        class: Class::Free,
+        kind: Kind::Integer { least: 1, most: 10_000_000 },
+        default: None,
+        variable: Some("PILCROW_THINKING_BUDGETS_MEDIUM"),
+        doc: "As `thinking.budgets.minimal`, for `medium`; 8,192 by default.",
+    },
+    Key {
+        name: "thinking.budgets.high",
+        class: Class::Free,
+        kind: Kind::Integer { least: 1, most: 10_000_000 },
+        default: None,
+        variable: Some("PILCROW_THINKING_BUDGETS_HIGH"),
+        doc: "As `thinking.budgets.minimal`, for `high`; 32,768 by default, or the most that the model takes.",
+    },
+    Key {
+        name: "thinking.budgets.xhigh",
+        class: Class::Free,
+        kind: Kind::Integer { least: 1, most: 10_000_000 },
+        default: None,
+        variable: Some("PILCROW_THINKING_BUDGETS_XHIGH"),
+        doc: "As `thinking.budgets.minimal`, for `xhigh`; the most that the model takes by default.",
+    },
+    Key {
+        name: "proxy.url",
+        class: Class::Personal,
+        kind: Kind::Url,
+        default: None,
+        variable: Some("PILCROW_PROXY_URL"),
+        doc: "The address of a `pilcrow proxy` that is asked in the place of the providers; keys are needed there only.",
+    },
+    Key {
+        name: "proxy.token",
+        class: Class::Personal,
+        kind: Kind::Secret,
+        default: None,
+        variable: None,
+        doc: "The token that the proxy wants, in the forms of `providers.NAME.api_key`.",
     },
     Key {
         name: "edit.diagnostics_wait",
@@ -369,7 +481,7 @@ impl Key {
 }
 
 /// Insertions, deletions and replacements between two words.
-fn distance(a: &str, b: &str) -> usize {
+pub fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.chars().enumerate() {

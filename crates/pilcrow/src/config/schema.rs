@@ -35,7 +35,10 @@ pub fn schema() -> Value {
                 place
             };
         }
-        place["properties"][*last] = property(key);
+        match *last {
+            "NAME" => place["additionalProperties"] = property(key),
+            last => place["properties"][last] = property(key),
+        }
     }
     root
 }
@@ -43,6 +46,9 @@ pub fn schema() -> Value {
 fn group() -> Value {
     json!({ "type": "object", "properties": Map::new(), "additionalProperties": false })
 }
+
+/// A text that names a variable.
+const VARIABLES: &str = r"\$\{[^}]+\}";
 
 fn property(key: &Key) -> Value {
     let mut property = match key.kind {
@@ -54,6 +60,28 @@ fn property(key: &Key) -> Value {
         Kind::Variable => json!({ "type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$" }),
         Kind::Choice(choices) => json!({ "type": "string", "enum": choices }),
         Kind::Texts => json!({ "type": "array", "items": { "type": "string", "minLength": 1 } }),
+        Kind::Secret => json!({ "anyOf": [
+            { "type": "string", "pattern": VARIABLES },
+            {
+                "type": "object",
+                "properties": {
+                    "command": { "type": "array", "items": { "type": "string" }, "minItems": 1 },
+                    "ttl": { "type": "string", "pattern": "^[0-9]+(ms|s|m|h)$" },
+                    "env": { "type": "array", "items": { "type": "string" } },
+                },
+                "required": ["command"],
+                "additionalProperties": false,
+            },
+        ] }),
+        Kind::Secrets => json!({
+            "type": "array", "items": { "type": "string", "pattern": VARIABLES }, "minItems": 1,
+        }),
+        Kind::Paths => json!({ "type": "array", "items": {
+            "type": "object",
+            "properties": { "glob": { "type": "string" }, "role": { "type": "string" } },
+            "required": ["glob", "role"],
+            "additionalProperties": false,
+        } }),
         Kind::Rules => json!({
             "type": "array",
             "items": { "type": "string", "pattern": "^\\s*(allow|ask|deny)\\s+(read|write|exec|http)(\\s|$)" },

@@ -162,8 +162,11 @@ fn a_project_sets_nothing_personal() {
         ..Given::default()
     };
     let config = given.merge().unwrap();
-    let local =
-        Provider { base_url: Some("http://localhost:1/v1".into()), api_key_env: Some("LOCAL_KEY".into()) };
+    let local = Provider {
+        base_url: Some("http://localhost:1/v1".into()),
+        api_key_env: Some("LOCAL_KEY".into()),
+        keys: vec![],
+    };
     assert_eq!(config.providers(), BTreeMap::from([("local".to_owned(), local)]));
     let starts = [
         "/w/.pilcrow/config.toml:2: `providers.local.base_url` is ignored",
@@ -391,4 +394,62 @@ fn an_agents_tools_count_over_files_and_below_variables() {
     std::fs::write(&file, "fsync = 'on'\n").unwrap();
     let errors = config.for_agent(&folder).unwrap_err().to_string();
     assert!(errors.starts_with(&format!("{file}:1: there is no key `tools.fsync`")), "{errors}");
+}
+
+#[test]
+fn keys_are_never_written_and_never_shown() {
+    let given = Given {
+        person: "[providers.a]\napi_key = '${A_KEY}'\n[providers.b]\napi_keys = ['${B1}', 'x-${B2}']\n\
+                 [providers.c]\napi_key = { command = ['pass', 'show', 'c'], ttl = '90s', env = ['PASS_TOKEN'] }\n\
+                 [proxy]\nurl = 'http://127.0.0.1:1/'\ntoken = '${T}'\n",
+        project: "[providers.a]\napi_key = '${HOME}'\n[proxy]\nurl = 'http://evil'\n",
+        ..Given::default()
+    };
+    let config = given.merge().unwrap();
+    let variable = |text: &str| Secret::Variables(text.to_owned());
+    let providers = config.providers();
+    assert_eq!(providers["a"].keys, [variable("${A_KEY}")]);
+    assert_eq!(providers["b"].keys, [variable("${B1}"), variable("x-${B2}")]);
+    let command = KeyCommand {
+        command: vec!["pass".into(), "show".into(), "c".into()],
+        ttl: Duration::from_secs(90),
+        env: vec!["PASS_TOKEN".into()],
+    };
+    assert_eq!(providers["c"].keys, [Secret::Command(command)]);
+    assert_eq!(config.proxy(), Some(("http://127.0.0.1:1".into(), vec![variable("${T}")])));
+    for wrong in [
+        "providers.a.api_key = 'sk-a-real-key'\n",
+        "providers.a.api_key = 'sk-a-real-key${'\n",
+        "providers.a.api_keys = ['${X}', 'sk-a-real-key']\n",
+        "providers.a.api_key = { command = [] }\n",
+        "providers.a.api_key = { command = ['x'], ttl = 'soon' }\n",
+        "providers.a.api_key = 12345678\n",
+        "proxy.token = 'sk-a-real-key'\n",
+    ] {
+        let error = Given { person: wrong, ..Given::default() }.merge().unwrap_err().to_string();
+        assert!(!error.contains("sk-a-real-key") && !error.contains("12345678"), "{error}");
+        assert!(error.contains("/home/config.toml:1") && error.contains("auth set"), "{error}");
+    }
+}
+
+#[test]
+fn roles_are_read_with_their_fallbacks_and_paths() {
+    let given = Given {
+        person: "[roles.smol]\nmodel = 'a/b'\nfallbacks = ['c']\n[[roles.paths]]\nglob = 'docs/**'\nrole = 'smol'\n\
+                 [[roles.paths]]\nglob = '*.rs'\nrole = 'slow'\n[retry.fallback_chains]\n'openai/gpt-5.5' = ['a/b']\n\
+                 [thinking.budgets]\nlow = 2000\n",
+        ..Given::default()
+    };
+    let config = given.merge().unwrap();
+    let smol = Role { model: Some("a/b".into()), fallbacks: vec!["c".into()] };
+    assert_eq!(config.roles(), BTreeMap::from([("smol".to_owned(), smol)]));
+    let paths = [("docs/**".to_owned(), "smol".to_owned()), ("*.rs".to_owned(), "slow".to_owned())];
+    assert_eq!(config.role_paths(), paths);
+    assert_eq!(config.fallback_chain("openai/gpt-5.5"), ["a/b"]);
+    assert_eq!(config.thinking_budgets(), BTreeMap::from([(llm::ThinkingLevel::Low, 2000)]));
+    for wrong in
+        ["[[roles.paths]]\nglob = 'a'\n", "[[roles.paths]]\nglob = '['\nrole = 'x'\n", "roles.paths = 'a'\n"]
+    {
+        assert!(Given { person: wrong, ..Given::default() }.merge().is_err(), "{wrong}");
+    }
 }

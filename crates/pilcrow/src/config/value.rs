@@ -29,7 +29,27 @@ pub enum Kind {
     Rules,
     /// A list of short texts, none of them empty.
     Texts,
+    /// What a key is read from: a text with `${NAME}`s, or a command.
+    Secret,
+    /// A list of texts with `${NAME}`s.
+    Secrets,
+    /// A list of globs with the role that each gives.
+    Paths,
 }
+
+/// A command that prints a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyCommand {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// For how long a key is good.
+    pub ttl: Duration,
+    /// Variables that it is given though they look like secrets.
+    pub env: Vec<String>,
+}
+
+/// How long a printed key is good where that is not said.
+const TTL: Duration = Duration::from_secs(300);
 
 /// A value of some kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +60,9 @@ pub enum Value {
     Duration(Duration, String),
     Text(String),
     List(Vec<String>),
+    Command(KeyCommand),
+    /// A glob and a role each.
+    Paths(Vec<(String, String)>),
 }
 
 impl Kind {
@@ -58,6 +81,13 @@ impl Kind {
             Self::Choice(choices) => format!("one of {}", choices.join(", ")),
             Self::Rules => "a list of rules such as [\"allow write docs/**\"]".into(),
             Self::Texts => "a list of texts that are not empty".into(),
+            Self::Secret => {
+                "a text such as \"${NAME}\" that names variables, or { command = [\"PROGRAM\", …], ttl = \"5m\" }; \
+                 a key itself is kept by `pilcrow auth set`, not here"
+                    .into()
+            }
+            Self::Secrets => "a list of texts such as [\"${FIRST}\", \"${SECOND}\"] that name variables; a key itself is kept by `pilcrow auth set`, not here".into(),
+            Self::Paths => "a list of tables such as { glob = \"docs/**\", role = \"smol\" }".into(),
         }
     }
 
@@ -69,16 +99,22 @@ impl Kind {
                 let number = i64::from_str_radix(value.as_str(), value.radix());
                 number.map_err(|_| self.refusal(value.as_str())).and_then(|number| self.integer(number))
             }
-            (Self::Rules | Self::Texts, DeValue::Array(items)) => {
+            (Self::Secret | Self::Paths, value @ (DeValue::Table(_) | DeValue::Array(_))) => {
+                self.structured(&as_json(value))
+            }
+            (Self::Rules | Self::Texts | Self::Secrets, DeValue::Array(items)) => {
                 let items = items.iter().map(|item| match item.get_ref() {
                     DeValue::String(text) => Ok(text.to_string()),
                     other => Err(self.refusal(other.type_str())),
                 });
                 items.collect::<Result<_, _>>().and_then(|items| self.list(items))
             }
-            (Self::Bool | Self::Integer { .. } | Self::Rules | Self::Texts, other) => {
-                Err(self.refusal(other.type_str()))
-            }
+            // What is no text may be a key all the same.
+            (Self::Secret | Self::Secrets, DeValue::Integer(_)) => Err(self.refusal("another value")),
+            (
+                Self::Bool | Self::Integer { .. } | Self::Rules | Self::Texts | Self::Secrets | Self::Paths,
+                other,
+            ) => Err(self.refusal(other.type_str())),
             (_, DeValue::String(text)) => self.read_text(text),
             (_, other) => Err(self.refusal(other.type_str())),
         }
@@ -93,16 +129,23 @@ impl Kind {
                 .as_i64()
                 .ok_or_else(|| self.refusal(&number.to_string()))
                 .and_then(|it| self.integer(it)),
-            (Self::Rules | Self::Texts, Json::Array(items)) => {
+            (Self::Secret | Self::Paths, value @ (Json::Object(_) | Json::Array(_))) => {
+                self.structured(value)
+            }
+            (Self::Rules | Self::Texts | Self::Secrets, Json::Array(items)) => {
                 let items = items.iter().map(|item| match item {
                     Json::String(text) => Ok(text.clone()),
                     other => Err(self.refusal(&other.to_string())),
                 });
                 items.collect::<Result<_, _>>().and_then(|items| self.list(items))
             }
-            (Self::Bool | Self::Integer { .. } | Self::Rules | Self::Texts, other) => {
-                Err(self.refusal(&other.to_string()))
+            (Self::Secret | Self::Secrets | Self::Paths, Json::Number(_)) => {
+                Err(self.refusal("another value"))
             }
+            (
+                Self::Bool | Self::Integer { .. } | Self::Rules | Self::Texts | Self::Secrets | Self::Paths,
+                other,
+            ) => Err(self.refusal(&other.to_string())),
             (_, Json::String(text)) => self.read_text(text),
             (_, other) => Err(self.refusal(&other.to_string())),
         }
@@ -133,10 +176,16 @@ impl Kind {
                 let lines = text.split([';', '\n']).map(str::trim).filter(|line| !line.is_empty());
                 return self.list(lines.map(str::to_owned).collect());
             }
-            Self::Texts => {
+            Self::Texts | Self::Secrets => {
                 let items = text.split_whitespace().map(str::to_owned);
                 return self.list(items.collect());
             }
+            Self::Paths => return Err(refusal()),
+            // What was written may be a key, so it is not repeated.
+            Self::Secret => match names_variables(text) {
+                true => return Ok(Value::Text(text.to_owned())),
+                false => return Err(self.refusal("a key")),
+            },
             Self::Text => !text.trim().is_empty(),
             Self::Url => ["http://", "https://"].iter().any(|scheme| {
                 text.strip_prefix(scheme).is_some_and(|host| !host.is_empty() && !host.starts_with('/'))
@@ -166,14 +215,82 @@ impl Kind {
                     Rule::parse(line, "").map_err(|error| error.to_string())?;
                 }
             }
+            Self::Secrets if items.is_empty() => return Err(self.refusal("an empty one")),
+            Self::Secrets if !items.iter().all(|item| names_variables(item)) => {
+                return Err(self.refusal("a key"));
+            }
             _ if items.iter().any(|item| item.trim().is_empty()) => return Err(self.refusal("an empty one")),
             _ => {}
         }
         Ok(Value::List(items))
     }
 
+    /// A value that is a table, or a list of tables.
+    fn structured(self, value: &serde_json::Value) -> Result<Value, String> {
+        match self {
+            Self::Secret => match serde_json::from_value::<WrittenCommand>(value.clone()) {
+                Ok(written) if written.command.first().is_some_and(|program| !program.is_empty()) => {
+                    let ttl = match written.ttl {
+                        None => TTL,
+                        Some(text) => parse_duration(&text).ok_or_else(|| self.refusal(&text))?,
+                    };
+                    Ok(Value::Command(KeyCommand { command: written.command, ttl, env: written.env }))
+                }
+                Ok(_) => Err(self.refusal("a command without a program")),
+                Err(error) => Err(format!("it must be {}: {error}", self.expected())),
+            },
+            _ => {
+                let paths: Vec<WrittenPath> = serde_json::from_value(value.clone())
+                    .map_err(|error| format!("it must be {}: {error}", self.expected()))?;
+                for path in &paths {
+                    globset::Glob::new(&path.glob).map_err(|error| error.to_string())?;
+                }
+                Ok(Value::Paths(paths.into_iter().map(|path| (path.glob, path.role)).collect()))
+            }
+        }
+    }
+
     fn refusal(self, found: &str) -> String {
         format!("it must be {}, not {found}", self.expected())
+    }
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenCommand {
+    command: Vec<String>,
+    ttl: Option<String>,
+    #[serde(default)]
+    env: Vec<String>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenPath {
+    glob: String,
+    role: String,
+}
+
+/// Whether a text names a variable at least.
+fn names_variables(text: &str) -> bool {
+    text.split_once("${").is_some_and(|(_, rest)| rest.find('}').is_some_and(|end| end > 0))
+}
+
+fn as_json(value: &DeValue<'_>) -> serde_json::Value {
+    match value {
+        DeValue::String(text) => text.as_ref().into(),
+        DeValue::Boolean(value) => (*value).into(),
+        DeValue::Integer(number) => {
+            i64::from_str_radix(number.as_str(), number.radix()).unwrap_or_default().into()
+        }
+        DeValue::Float(number) => number.as_str().into(),
+        DeValue::Datetime(time) => time.to_string().into(),
+        DeValue::Array(items) => items.iter().map(|item| as_json(item.get_ref())).collect(),
+        DeValue::Table(table) => {
+            let members =
+                table.iter().map(|(name, value)| (name.get_ref().to_string(), as_json(value.get_ref())));
+            serde_json::Value::Object(members.collect())
+        }
     }
 }
 
@@ -197,6 +314,13 @@ impl Value {
             Self::Integer(value) => (*value).into(),
             Self::Duration(_, text) | Self::Text(text) => text.as_str().into(),
             Self::List(items) => items.clone().into(),
+            Self::Command(KeyCommand { command, ttl, env }) => {
+                let ttl = format!("{}ms", ttl.as_millis());
+                serde_json::json!({ "command": command, "ttl": ttl, "env": env })
+            }
+            Self::Paths(paths) => {
+                paths.iter().map(|(glob, role)| serde_json::json!({ "glob": glob, "role": role })).collect()
+            }
         }
     }
 

@@ -390,7 +390,9 @@ impl Connection {
     /// Whether something else than the planner answers.
     fn has_model(&self, path: Option<&AbsPath>) -> bool {
         let config = self.projects.config(path);
-        config.is_some_and(|config| config.model().is_some_and(|model| model != "planner"))
+        config.is_some_and(|config| {
+            crate::models::is_set(&config, &self.homes.config.join("config.toml").to_string())
+        })
     }
 
     /// Has the client ask for code lenses again.

@@ -14,7 +14,6 @@ use agent::store::LoadedSession;
 use agent::{Envelope, Event, EventSink, Queue, Session, Standalone, TerminationReason, ToolCx, Toolset};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use llm::Model;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -35,7 +34,7 @@ use super::transcript::{self, Transcript};
 use crate::around::{Around, Begin, ChooseModel};
 use crate::beside::Beside;
 use crate::config::Config;
-use crate::models;
+use crate::models::{self, Chosen};
 use crate::project::Project;
 use crate::unsaved::{self, Unsaved};
 use crate::worker::{Stop, limits, was_stopped};
@@ -538,16 +537,39 @@ async fn converse(
     let policy = Arc::new(project.policy.beside());
     let (reading, using) = (Arc::clone(project), Arc::clone(&policy));
     let person_file = connection.homes.config.join("config.toml").to_string();
+    let is_prompt = !matches!(work.what, What::Call { .. });
+    let found = if is_prompt { models::find_local(&project.config, &person_file).await } else { None };
+    let place = work.place.as_ref().and_then(|place| place.path.as_ref());
+    let files: Vec<String> = match (&work.what, place) {
+        (What::Call { .. }, _) => Vec::new(),
+        (_, Some(path)) => vec![project.workspace.relative(path)],
+        (What::Prompt { text }, None) => models::files_about(text, project),
+        _ => Vec::new(),
+    };
     // What a command calls by itself is the planner's, whatever the settings say.
-    let choose = (!matches!(work.what, What::Call { .. }))
-        .then(|| Box::new(move |config: &Config| models::choose(None, config, &person_file)) as ChooseModel);
+    let choose = is_prompt.then(|| {
+        let (project, found, files) = (Arc::clone(project), found.clone(), files.clone());
+        Box::new(move |config: &Config| {
+            let folder = project.workspace.root().as_path();
+            let found = found.as_deref();
+            let asking = models::Asking { project: &project, config, folder, found, files: &files };
+            Ok(asking.choose(None)?.model)
+        }) as ChooseModel
+    });
     let agent = connection.agent.clone();
     let around = tokio::task::spawn_blocking(move || {
         let begin = Begin { policy: &using, kit: &reading.kit, agent: agent.as_deref(), choose, cwd: None };
         Around::new(&reading, begin)
     });
     let around = Arc::new(around.await??);
-    let (model, prompt): (Arc<dyn Model>, String) = match &work.what {
+    let asking = models::Asking {
+        project,
+        config: &around.config(),
+        folder: project.workspace.root().as_path(),
+        found: found.as_deref(),
+        files: &files,
+    };
+    let (chosen, prompt): (Chosen, String) = match &work.what {
         What::Call { tool, arguments, words } => {
             let mut arguments = arguments.clone();
             let path = work.place.as_ref().and_then(|place| place.path.as_ref());
@@ -555,12 +577,15 @@ async fn converse(
                 let tag = project.kit.remember(path, Arc::clone(&as_of.seen));
                 arguments.insert(AS_OF.to_owned(), Value::String(tag));
             }
-            (Arc::new(Planner::with_call(tool, arguments)), words.clone())
+            let model = Arc::new(Planner::with_call(tool, arguments));
+            (Chosen { model, fallbacks: Vec::new(), summarizer: None, notes: Vec::new() }, words.clone())
         }
-        What::Prompt { text } => prompted(connection, project, &around.prompt(text)?, work)?,
-        What::Request(request) => prompted(connection, project, &around.prompt(&request.text)?, work)?,
+        What::Prompt { text } => prompted(asking, &around.prompt(text)?, work)?,
+        What::Request(request) => prompted(asking, &around.prompt(&request.text)?, work)?,
         What::TakeBack(_) | What::Compact { .. } => unreachable!("they have no session of their own"),
     };
+    let Chosen { model, fallbacks, summarizer, notes } = chosen;
+    notes.into_iter().for_each(|note| around.tell(note));
     let transcript = Transcript::new(project.workspace.state(), session)?;
     connection.runs.has_transcript(session, transcript.path());
     let sink = Sink {
@@ -588,6 +613,8 @@ async fn converse(
     let config = around.config();
     let talk = Session::builder(model, around.registry()?)
         .id(session)
+        .fallbacks(fallbacks)
+        .summarizer(summarizer)
         .system(around.instructions())
         .surroundings(around)
         .cwd(project.workspace.root().to_string())
@@ -694,26 +721,20 @@ fn stopped(port: &EditorPort, workspace: &Workspace, run: &RunId) -> String {
 }
 
 /// The model, and the prompt with what it is about.
-fn prompted(
-    connection: &Connection,
-    project: &Project,
-    text: &str,
-    work: &Work,
-) -> anyhow::Result<(Arc<dyn Model>, String)> {
-    let person_file = connection.homes.config.join("config.toml").to_string();
-    let model = models::choose(None, &project.config, &person_file)?;
+fn prompted(asking: models::Asking<'_>, text: &str, work: &Work) -> anyhow::Result<(Chosen, String)> {
+    let (chosen, project) = (asking.choose(None)?, asking.project);
     let place = work.place.as_ref();
     let named = place.map(|place| match &place.path {
         Some(path) => project.workspace.relative(path),
         None => place.uri.clone(),
     });
-    let is_planner = model.info().api == "planner";
+    let is_planner = chosen.model.info().api == "planner";
     let prompt = match named {
         None => text.to_owned(),
         Some(file) if is_planner => in_the_planners_words(text, &file),
         Some(file) => with_place(text, &file, place.and_then(|place| place.selection.as_ref()), &work.what),
     };
-    Ok((model, prompt))
+    Ok((chosen, prompt))
 }
 
 /// The request with the file that it is about, in the form that the planner understands, if there is
@@ -831,8 +852,17 @@ async fn compact(
     };
     let loaded = tokio::task::spawn_blocking(find).await??;
     let person_file = connection.homes.config.join("config.toml").to_string();
-    let model = models::choose(None, &project.config, &person_file)?;
+    let found = models::find_local(&project.config, &person_file).await;
+    let asking = models::Asking {
+        project,
+        config: &project.config,
+        folder: project.workspace.root().as_path(),
+        found: found.as_deref(),
+        files: &[],
+    };
+    let Chosen { model, summarizer, .. } = asking.choose(None)?;
     let talk = Session::builder(model, project.registry.clone())
+        .summarizer(summarizer)
         .cwd(project.workspace.root().to_string())
         .store(store)
         .limits(limits(&project.config))

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use llm::{ApiKey, Auth, Compat, Endpoint, Thinking, ThinkingLevel};
+use llm::{ApiKey, Auth, Compat, Effort, Endpoint, Price, Thinking, ThinkingLevel};
 use serde::Deserialize;
+use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
+
+use crate::config::distance;
 
 /// Values of the environment up to this many bytes are no secrets.
 const LEAST_SECRET: usize = 5;
@@ -48,6 +51,9 @@ pub struct Provider {
     pub texts: BTreeMap<String, String>,
     #[serde(default)]
     pub compat: Compat,
+    /// A server on this machine that is asked for its models where no model is set.
+    #[serde(default)]
+    pub local: bool,
     /// The model that is meant by the provider's name alone.
     pub default: Option<String>,
     #[serde(default)]
@@ -62,6 +68,8 @@ pub struct Provider {
 pub struct Entry {
     /// The protocol, if not the provider's.
     pub protocol: Option<String>,
+    /// The address, if not the provider's.
+    pub base_url: Option<String>,
     pub context_window: Option<u64>,
     pub max_output: Option<u64>,
     pub images: bool,
@@ -71,23 +79,14 @@ pub struct Entry {
     pub as_of: Option<String>,
 }
 
-/// US dollars for a million tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Price {
-    pub input: f64,
-    pub output: f64,
-    pub cache_read: Option<f64>,
-    pub cache_write: Option<f64>,
-}
-
 /// Why the catalogue, or a model in it, cannot be used.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum CatalogueError {
     #[error("{file} cannot be used: {why}")]
     File { file: String, why: String },
     #[error(
-        "no provider `{name}` is known; there are {known}; write [providers.{name}] with base_url into {file}"
+        "no provider `{name}` is known; the nearest are {known}, and `pilcrow models list` shows all; \
+         for one of your own write [providers.{name}] with base_url into {file}"
     )]
     NoProvider { name: String, known: String, file: String },
     #[error("name a model of `{0}`, as `{0}/MODEL`: it has no default")]
@@ -121,6 +120,7 @@ impl Provider {
             headers: BTreeMap::new(),
             texts: BTreeMap::new(),
             compat: Compat::default(),
+            local: false,
             default: None,
             models: BTreeMap::new(),
             source: None,
@@ -147,9 +147,24 @@ impl Catalogue {
             if let Some(format) = over.get("format").filter(|format| format.as_integer() != Some(1)) {
                 return Err(wrong(format!("its format is {format}; this Pilcrow knows format 1")));
             }
+            unknown_keys(person).map_err(wrong)?;
             lay_over(&mut table, over);
         }
-        Value::Table(table).try_into().map_err(|error: toml::de::Error| wrong(error.to_string()))
+        let catalogue: Catalogue =
+            Value::Table(table).try_into().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+        for (name, provider) in &catalogue.providers {
+            if let Some(status) =
+                provider.texts.keys().find(|it| !it.parse().is_ok_and(|it| (100..600).contains(&it)))
+            {
+                return Err(wrong(format!("providers.{name}.texts: {status:?} is no HTTP status")));
+            }
+            for (id, entry) in &provider.models {
+                if entry.price.as_ref().is_some_and(|price| !is_price(price)) {
+                    return Err(wrong(format!("providers.{name}.models.{id:?}.price: no price is below 0")));
+                }
+            }
+        }
+        Ok(catalogue)
     }
 
     /// What the settings say of a provider, over what is known of it.
@@ -164,6 +179,18 @@ impl Catalogue {
         }
         if let (Some(variable), Some(provider)) = (api_key_env, self.providers.get_mut(name)) {
             provider.api_key_env = vec![variable];
+        }
+    }
+
+    /// Other budgets for thinking than ours, where a model is given one.
+    pub fn set_budgets(&mut self, budgets: &BTreeMap<ThinkingLevel, u64>) {
+        let models = self.providers.values_mut().flat_map(|provider| provider.models.values_mut());
+        for entry in models {
+            for (level, effort) in &mut entry.thinking.0 {
+                if let (Effort::Budget(1..), Some(tokens)) = (&effort, budgets.get(level)) {
+                    *effort = Effort::Budget(*tokens);
+                }
+            }
         }
     }
 
@@ -195,7 +222,9 @@ impl Catalogue {
             }
         };
         let Some(known) = self.providers.get(&provider) else {
-            let names: Vec<String> = self.providers.keys().map(|name| format!("`{name}`")).collect();
+            let mut names: Vec<&String> = self.providers.keys().collect();
+            names.sort_by_key(|name| distance(name, &provider));
+            let names: Vec<String> = names.iter().take(5).map(|name| format!("`{name}`")).collect();
             let (known, file) = (names.join(", "), file.to_owned());
             return Err(CatalogueError::NoProvider { name: provider, known, file });
         };
@@ -203,6 +232,21 @@ impl Catalogue {
         match model {
             Some(model) => Ok(Asked { provider, model, level }),
             None => Err(CatalogueError::NoDefault(provider)),
+        }
+    }
+
+    /// What is known of what was asked for, without an address or a key: another asks the provider.
+    pub fn known(&self, asked: &Asked) -> Endpoint {
+        let entry =
+            self.providers.get(&asked.provider).and_then(|provider| provider.models.get(&asked.model));
+        let entry = entry.cloned().unwrap_or_default();
+        Endpoint {
+            images: entry.images,
+            context_window: entry.context_window,
+            max_output: entry.max_output,
+            thinking: entry.thinking,
+            level: asked.level,
+            ..Endpoint::new(&asked.provider, "", &asked.model)
         }
     }
 
@@ -224,7 +268,7 @@ impl Catalogue {
             expanded(text, env, &mut secrets)
                 .map_err(|variable| CatalogueError::NoVariable { provider: asked.provider.clone(), variable })
         };
-        let mut base_url = provider.base_url.clone();
+        let mut base_url = entry.base_url.unwrap_or_else(|| provider.base_url.clone());
         for (name, value) in &provider.values {
             base_url = base_url.replace(&format!("{{{name}}}"), &expand(value)?);
         }
@@ -248,6 +292,7 @@ impl Catalogue {
             images: entry.images,
             context_window: entry.context_window,
             max_output: entry.max_output,
+            price: entry.price,
             thinking: entry.thinking,
             level: asked.level,
             texts: texts.collect(),
@@ -269,9 +314,99 @@ fn lay_over(under: &mut Table, over: Table) {
     }
 }
 
+/// The keys that there are, by what they stand below: names of providers and of models are `*`.
+const KNOWN: &[(&str, &[&str])] = &[
+    ("", &["format", "providers"]),
+    (
+        "providers.*",
+        &[
+            "label",
+            "protocol",
+            "base_url",
+            "values",
+            "auth",
+            "api_key_env",
+            "headers",
+            "texts",
+            "compat",
+            "local",
+            "default",
+            "models",
+            "source",
+            "as_of",
+        ],
+    ),
+    ("providers.*.auth", &["header", "prefix"]),
+    (
+        "providers.*.compat",
+        &[
+            "max_tokens_field",
+            "usage_in_streaming",
+            "finish_reason",
+            "non_null_assistant_content",
+            "thinking_field",
+            "prompt_cache_key",
+            "cache_control",
+            "deployments",
+        ],
+    ),
+    (
+        "providers.*.models.*",
+        &[
+            "protocol",
+            "base_url",
+            "context_window",
+            "max_output",
+            "images",
+            "thinking",
+            "price",
+            "source",
+            "as_of",
+        ],
+    ),
+    ("providers.*.models.*.thinking", &["off", "none", "minimal", "low", "medium", "high", "xhigh", "max"]),
+    ("providers.*.models.*.price", &["input", "output", "cache_read", "cache_write", "above"]),
+];
+
+/// Refuses a key that is not known, with its line and the nearest that is; what the file's types are is looked at later.
+fn unknown_keys(text: &str) -> Result<(), String> {
+    let Ok(table) = DeTable::parse(text) else { return Ok(()) };
+    look_at(table.get_ref(), &mut Vec::new(), text)
+}
+
+fn look_at(table: &DeTable<'_>, path: &mut Vec<String>, text: &str) -> Result<(), String> {
+    let pattern: Vec<&str> =
+        path.iter().enumerate().map(|(at, part)| if at == 1 || at == 3 { "*" } else { part }).collect();
+    let known = KNOWN.iter().find(|(below, _)| *below == pattern.join(".")).map(|(_, known)| *known);
+    let mut members: Vec<_> = table.iter().collect();
+    members.sort_by_key(|(key, _)| key.span().start);
+    for (key, value) in members {
+        let name = key.get_ref().as_ref();
+        if let Some(known) = known.filter(|known| !known.contains(&name)) {
+            let line = text.as_bytes()[..key.span().start].iter().filter(|it| **it == b'\n').count() + 1;
+            let nearest = known.iter().min_by_key(|it| distance(it, name)).copied().unwrap_or_default();
+            let place = if path.is_empty() { String::new() } else { format!(" in [{}]", path.join(".")) };
+            return Err(format!("line {line}: there is no key `{name}`{place}; the nearest is `{nearest}`"));
+        }
+        if let DeValue::Table(inner) = value.get_ref() {
+            path.push(name.to_owned());
+            look_at(inner, path, text)?;
+            path.pop();
+        }
+    }
+    Ok(())
+}
+
+fn is_price(price: &Price) -> bool {
+    let above =
+        price.above.iter().flat_map(|it| [Some(it.input), Some(it.output), it.cache_read, it.cache_write]);
+    let parts = [Some(price.input), Some(price.output), price.cache_read, price.cache_write];
+    parts.into_iter().chain(above).flatten().all(|it| it.is_finite() && it >= 0.0)
+}
+
 /// `text` with each `${NAME}` replaced by that variable, whose value goes to `secrets`; the name of one that
-/// is not set if there is any.
-fn expanded(
+/// is not set if there is any. `${ONE,OTHER:-DEFAULT}` is the first that is set, else the default.
+pub(super) fn expanded(
     text: &str,
     env: &dyn Fn(&str) -> Option<String>,
     secrets: &mut Vec<ApiKey>,
@@ -281,7 +416,12 @@ fn expanded(
     while let Some((before, after)) = rest.split_once("${") {
         let Some((name, after)) = after.split_once('}') else { break };
         out.push_str(before);
-        let value = env(name).ok_or_else(|| name.to_owned())?;
+        let (names, default) = match name.split_once(":-") {
+            Some((names, default)) => (names, Some(default)),
+            None => (name, None),
+        };
+        let set = names.split(',').find_map(|name| env(name.trim()).filter(|value| !value.is_empty()));
+        let value = set.or_else(|| default.map(str::to_owned)).ok_or_else(|| names.replace(',', " or "))?;
         out.push_str(&value);
         // What is as short as a port number would take words out of every message.
         secrets.extend(ApiKey::new(&value).filter(|_| value.trim().len() > LEAST_SECRET));
@@ -307,12 +447,31 @@ mod tests {
             assert!(provider.source.is_some() && provider.as_of.is_some(), "{name}");
             assert!(protocols.get(&provider.protocol).is_some(), "{name}");
             assert!(provider.default.as_ref().is_none_or(|it| provider.models.contains_key(it)), "{name}");
+            let env = |_: &str| Some("value".to_owned());
             for (id, entry) in &provider.models {
-                assert!(entry.source.is_some() && entry.as_of.is_some(), "{name}/{id}");
+                assert_eq!(entry.source.is_some(), entry.as_of.is_some(), "{name}/{id}");
+                let price = entry.price.as_ref();
+                assert!(price.is_none_or(|it| it.input > 0.0 || it.output > 0.0), "{name}/{id} is not free");
+                let asked = catalogue.asked(&format!("{name}/{id}"), "models.toml").unwrap();
+                assert_eq!((&asked.model, asked.level), (id, None));
+                let (protocol, endpoint) = catalogue.endpoint(&asked, &env).unwrap();
+                assert!(protocols.get(&protocol).is_some(), "{name}/{id}");
+                assert!(!endpoint.base_url.contains(['{', '$']), "{name}/{id}: {}", endpoint.base_url);
             }
-            let asked = catalogue.asked(name, "models.toml").unwrap();
-            catalogue.endpoint(&asked, &none).unwrap();
+            // Where no model is the usual one, one has to be named.
+            assert_eq!(catalogue.asked(name, "models.toml").is_ok(), provider.default.is_some(), "{name}");
         }
+        assert!(catalogue.providers.len() >= 40, "{}", catalogue.providers.len());
+    }
+
+    #[test]
+    fn variables_have_others_and_a_default_beside_them() {
+        let env = |name: &str| (name == "B").then(|| "b".to_owned());
+        let read = |text| expanded(text, &env, &mut Vec::new());
+        assert_eq!(read("x-${A,B}-y").unwrap(), "x-b-y");
+        assert_eq!(read("${A:-d}${B:-d}").unwrap(), "db");
+        assert_eq!(read("${A,C}").unwrap_err(), "A or C");
+        assert_eq!(read("${A").unwrap(), "${A");
     }
 
     #[test]
@@ -359,14 +518,25 @@ mod tests {
         assert_eq!(asked("local/odd:high"), Ok(("odd:high".to_owned(), None)));
         assert_eq!(asked("local"), Err(CatalogueError::NoDefault("local".to_owned())));
         let error = asked("loca/x").unwrap_err().to_string();
-        assert!(error.contains("`anthropic`") && error.contains("[providers.loca]"), "{error}");
+        assert!(error.contains("nearest are `local`") && error.contains("[providers.loca]"), "{error}");
     }
 
     #[test]
     fn what_is_wrong_in_the_file_is_said() {
         for (person, words) in [
             ("[providers.x]\n", "base_url"),
-            ("[providers.x]\nbase_url = 'http://x'\nkey = 'sk'\n", "unknown field `key`"),
+            (
+                "[providers.x]\nbase_url = 'http://x'\nbase_ur = 'sk'\n",
+                "line 3: there is no key `base_ur` in [providers.x]; the nearest is `base_url`",
+            ),
+            (
+                "[providers.x]\nbase_url = 'http://x'\n[providers.x.models.'a/b']\nmax_outptu = 1\n",
+                "line 4: there is no key `max_outptu` in [providers.x.models.a/b]; the nearest is `max_output`",
+            ),
+            ("[provider.x]\n", "the nearest is `providers`"),
+            ("[providers.openai]\ncompat = { cache_contol = true }\n", "the nearest is `cache_control`"),
+            ("[providers.openai]\ntexts = { 4029 = 'x' }\n", "\"4029\" is no HTTP status"),
+            ("[providers.openai.models.m]\nprice = { input = -1.0, output = 1.0 }\n", "no price is below 0"),
             ("format = 2\n", "format is 2"),
             ("providers = [", "cannot be used"),
             (

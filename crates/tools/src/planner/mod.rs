@@ -166,7 +166,7 @@ fn unknown() -> String {
     let jobs: Vec<String> = grammar::HELP.lines().map(|line| format!("  {line}")).collect();
     format!(
         "No model is configured, and the built-in planner does not understand this. It understands:\n{}\n\
-         For anything else give it a model: set model.default and its provider's base_url in config.toml. \
+         For anything else give it a model: set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or model.default, or start a local server. \
          `pilcrow config show` tells what is set, `pilcrow config schema` all there is.",
         jobs.join("\n")
     )

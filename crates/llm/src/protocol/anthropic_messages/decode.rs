@@ -145,6 +145,7 @@ impl MessagesDecoder {
             cache_write: count("cache_creation_input_tokens", known.cache_write),
             reasoning: usage["output_tokens_details"]["thinking_tokens"].as_u64().or(known.reasoning),
             total_tokens: 0,
+            cost: None,
         }
         .summed();
     }

@@ -198,6 +198,7 @@ impl ConverseDecoder {
             cache_write: count("cacheWriteInputTokens"),
             reasoning: None,
             total_tokens: 0,
+            cost: None,
         }
         .summed();
     }

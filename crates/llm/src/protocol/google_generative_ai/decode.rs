@@ -141,6 +141,7 @@ impl GenerateDecoder {
             cache_write: 0,
             reasoning: thoughts,
             total_tokens: 0,
+            cost: None,
         }
         .summed();
     }

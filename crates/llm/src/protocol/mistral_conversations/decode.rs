@@ -215,6 +215,7 @@ fn read_usage(usage: &Value) -> Usage {
         cache_write: 0,
         reasoning: None,
         total_tokens: 0,
+        cost: None,
     }
     .summed()
 }

@@ -196,6 +196,8 @@ fn read_usage(usage: &Value) -> Usage {
         cache_write,
         reasoning: usage["completion_tokens_details"]["reasoning_tokens"].as_u64(),
         total_tokens: 0,
+        // OpenRouter says what it asked.
+        cost: usage["cost"].as_f64().map(crate::price::Cost::dollars),
     }
     .summed()
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::API;
 use super::details::Details;
-use crate::endpoint::{Auth, Effort, Endpoint, MaxTokensField};
+use crate::endpoint::{Auth, Effort, Endpoint, MaxTokensField, ThinkingField};
 use crate::message::{AssistantMessage, Content, Message, ToolResultMessage};
 use crate::model::Request;
 use crate::options::{CacheRetention, ToolChoice};
@@ -83,7 +83,25 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     let thinking = endpoint.effort(request).and_then(|(level, effort)| {
         // It has no budgets, so of one nothing is said.
         let Effort::Word(word) = effort else { return None };
-        body.insert("reasoning_effort".to_owned(), json!(word));
+        let effort = match endpoint.compat.thinking_field {
+            ThinkingField::ReasoningEffort => true,
+            ThinkingField::Reasoning => {
+                body.insert("reasoning".to_owned(), json!({ "effort": word }));
+                false
+            }
+            ThinkingField::Thinking => {
+                let switch = if word == "off" { "disabled" } else { "enabled" };
+                body.insert("thinking".to_owned(), json!({ "type": switch }));
+                !matches!(word.as_str(), "on" | "off")
+            }
+            ThinkingField::EnableThinking => {
+                body.insert("enable_thinking".to_owned(), json!(word != "off"));
+                !matches!(word.as_str(), "on" | "off")
+            }
+        };
+        if effort {
+            body.insert("reasoning_effort".to_owned(), json!(word));
+        }
         Some((level, word.clone()))
     });
     let http = HttpRequest::new(endpoint, request, "chat/completions", Auth::bearer(), Value::Object(body));

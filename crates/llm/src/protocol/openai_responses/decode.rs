@@ -199,6 +199,7 @@ impl ResponsesDecoder {
                 cache_write,
                 reasoning: usage["output_tokens_details"]["reasoning_tokens"].as_u64(),
                 total_tokens: 0,
+                cost: None,
             }
             .summed();
         }

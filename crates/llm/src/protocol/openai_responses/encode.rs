@@ -68,9 +68,12 @@ pub(in crate::protocol) fn body(
             reasoning["summary"] = json!("auto");
         }
         body.insert("reasoning".to_owned(), reasoning);
-        body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
         Some((level, word.clone()))
     });
+    // A model that reasons does so unasked, too, and goes on from there only with what it reasoned.
+    if !endpoint.thinking.0.is_empty() {
+        body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
+    }
     if endpoint.compat.prompt_cache_key
         && request.cache != CacheRetention::None
         && !request.session_id.is_empty()

@@ -1,0 +1,120 @@
+//! A model that says again what the model of a recorded session said, turn by turn, whatever the tools answer now: to see a bug
+//! report against the code as it is. An edit of lines that are no longer there is refused as from any model.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use llm::{
+    AssistantMessage, Content, ErrorKind, Message, MessageStream, Model, ModelInfo, Request, StopReason,
+    StreamEvent, Usage, now_ms,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::store::{EntryBody, LoadedSession};
+
+/// What is streamed at once.
+const PIECE: usize = 256;
+
+/// A model that answers with the answers of a recorded session, in order.
+pub struct ReplayModel {
+    info: ModelInfo,
+    prompts: Vec<String>,
+    answers: Vec<AssistantMessage>,
+    next: AtomicUsize,
+}
+
+impl ReplayModel {
+    /// The answers on the selected way of `session` from its first entry on, those too that later were put into fewer words. What
+    /// failed then, or was stopped, is left out.
+    pub fn new(session: &LoadedSession) -> ReplayModel {
+        let (mut prompts, mut answers) = (Vec::new(), Vec::new());
+        for entry in session.path() {
+            match session.body(entry) {
+                Ok(EntryBody::Message(message)) => match *message {
+                    Message::User(_) => prompts.push(message.text()),
+                    Message::Assistant(answer) if !answer.failed() => answers.push(answer),
+                    _ => {}
+                },
+                _ => continue,
+            }
+        }
+        let info = ModelInfo {
+            provider: "replay".to_owned(),
+            id: session.header.id.clone(),
+            api: "replay".to_owned(),
+            images: true,
+            context_window: None,
+        };
+        ReplayModel { info, prompts, answers, next: AtomicUsize::new(0) }
+    }
+
+    /// What the person said in it, in order.
+    pub fn prompts(&self) -> &[String] {
+        &self.prompts
+    }
+}
+
+impl Model for ReplayModel {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn stream(&self, _: Request, cancel: CancellationToken) -> MessageStream {
+        let empty = AssistantMessage::empty(&self.info.api, &self.info.provider, &self.info.id);
+        let answer = self.answers.get(self.next.fetch_add(1, Ordering::Relaxed)).cloned();
+        let (count, id) = (self.answers.len(), self.info.id.clone());
+        MessageStream::spawn(empty.clone(), cancel, move |writer| async move {
+            let Some(answer) = answer else {
+                let error = format!("the session {id} has {count} answers, and all of them were given again");
+                return writer.fail(ErrorKind::Script, error);
+            };
+            writer.push(StreamEvent::Start);
+            for (index, content) in answer.content.iter().enumerate() {
+                play(index, content, |event| writer.push(event));
+            }
+            // Nothing was asked of a provider now.
+            let message = AssistantMessage {
+                content: answer.content,
+                stop_reason: answer.stop_reason,
+                raw_stop_reason: answer.raw_stop_reason,
+                usage: Usage::default(),
+                timestamp: now_ms(),
+                ..empty
+            };
+            debug_assert!(!matches!(message.stop_reason, StopReason::Error | StopReason::Aborted));
+            writer.push(StreamEvent::Done { message: Arc::new(message) });
+        })
+    }
+
+    fn can_summarize(&self) -> bool {
+        false
+    }
+}
+
+fn play(index: usize, content: &Content, push: impl Fn(StreamEvent)) {
+    match content {
+        Content::Text { text, .. } => {
+            push(StreamEvent::TextStart { index });
+            pieces(text).for_each(|delta| push(StreamEvent::TextDelta { index, delta }));
+            push(StreamEvent::TextEnd { index, content: content.clone() });
+        }
+        Content::Thinking { thinking, .. } => {
+            push(StreamEvent::ThinkingStart { index });
+            pieces(thinking).for_each(|delta| push(StreamEvent::ThinkingDelta { index, delta }));
+            push(StreamEvent::ThinkingEnd { index, content: content.clone() });
+        }
+        Content::ToolCall(call) => {
+            push(StreamEvent::ToolCallStart { index, id: call.id.clone(), name: call.name.clone() });
+            let arguments = serde_json::Value::Object(call.arguments.clone()).to_string();
+            pieces(&arguments).for_each(|delta| push(StreamEvent::ToolCallDelta { index, delta }));
+            push(StreamEvent::ToolCallEnd { index, call: call.clone() });
+        }
+        Content::Image { .. } => {}
+    }
+}
+
+fn pieces(text: &str) -> impl Iterator<Item = String> {
+    let characters: Vec<char> = text.chars().collect();
+    let pieces: Vec<String> = characters.chunks(PIECE).map(|piece| piece.iter().collect()).collect();
+    pieces.into_iter()
+}

@@ -1,0 +1,223 @@
+//! What an answer costs: prices as providers publish them, and the sum for the tokens that were used. What is not known
+//! stays unknown and is never 0.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::message::{AssistantMessage, ErrorKind, Usage};
+use crate::protocol::Decoder;
+use crate::stream::StreamEvent;
+
+/// US dollars for a million tokens.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// Of input that no cache served or stored.
+    pub input: f64,
+    /// Of output, reasoning included.
+    pub output: f64,
+    /// Of input that the provider's cache served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read: Option<f64>,
+    /// Of input that the provider's cache stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<f64>,
+    /// What all tokens of a request cost that has more input than so many tokens, for providers that ask more then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub above: Vec<Above>,
+}
+
+/// The price of long requests.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Above {
+    /// For requests with more input than this, cached input included.
+    pub tokens: u64,
+    /// As in [`Price`].
+    pub input: f64,
+    /// As in [`Price`].
+    pub output: f64,
+    /// As in [`Price`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read: Option<f64>,
+    /// As in [`Price`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<f64>,
+}
+
+impl Price {
+    /// What these tokens cost; `None` when the price of some of them is not known.
+    pub fn of(&self, usage: &Usage) -> Option<Cost> {
+        let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
+        let above = self.above.iter().filter(|it| input > it.tokens).max_by_key(|it| it.tokens);
+        let (input, output, cache_read, cache_write) = match above {
+            Some(it) => (it.input, it.output, it.cache_read, it.cache_write),
+            None => (self.input, self.output, self.cache_read, self.cache_write),
+        };
+        let parts = [
+            (usage.input, Some(input)),
+            (usage.output, Some(output)),
+            (usage.cache_read, cache_read),
+            (usage.cache_write, cache_write),
+        ];
+        let mut dollars = 0.0;
+        for (tokens, price) in parts {
+            if tokens > 0 {
+                dollars += tokens as f64 * price? / 1e6;
+            }
+        }
+        Some(Cost::dollars(dollars))
+    }
+}
+
+/// US dollars, to the billionth, so that sums are exact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Cost(u64);
+
+impl Cost {
+    /// So many dollars; what is less than none is none.
+    pub fn dollars(dollars: f64) -> Cost {
+        // A cast from a float ends at the bounds of its type.
+        Cost((dollars * 1e9).round() as u64)
+    }
+
+    /// As dollars.
+    pub fn in_dollars(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// Both together.
+    pub fn plus(self, other: Cost) -> Cost {
+        Cost(self.0.saturating_add(other.0))
+    }
+}
+
+impl fmt::Display for Cost {
+    /// `$1.25`, and with more digits where it is less than a cent.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("$0"),
+            1..10_000_000 => write!(f, "${}", format!("{:.6}", self.in_dollars()).trim_end_matches('0')),
+            _ => write!(f, "${:.2}", self.in_dollars()),
+        }
+    }
+}
+
+/// As the field `cost` of session files has it.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    total: f64,
+}
+
+impl Serialize for Cost {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Stored { total: self.in_dollars() }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Cost {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Cost, D::Error> {
+        Stored::deserialize(deserializer).map(|stored| Cost::dollars(stored.total))
+    }
+}
+
+/// A decoder whose final message says what it cost.
+pub(crate) struct Priced {
+    inner: Box<dyn Decoder>,
+    price: Price,
+}
+
+impl Priced {
+    pub fn wrap(inner: Box<dyn Decoder>, price: Option<&Price>) -> Box<dyn Decoder> {
+        match price {
+            Some(price) => Box::new(Priced { inner, price: price.clone() }),
+            None => inner,
+        }
+    }
+
+    fn priced(&self, mut events: Vec<StreamEvent>) -> Vec<StreamEvent> {
+        if let Some(StreamEvent::Done { message } | StreamEvent::Error { message }) = events.last_mut() {
+            let message: &mut AssistantMessage = std::sync::Arc::make_mut(message);
+            // A provider that says what it asked knows better.
+            if message.usage.cost.is_none() && message.usage.total_tokens > 0 {
+                message.usage.cost = self.price.of(&message.usage);
+            }
+        }
+        events
+    }
+}
+
+impl Decoder for Priced {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<StreamEvent> {
+        let events = self.inner.feed(bytes);
+        self.priced(events)
+    }
+
+    fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
+        let events = self.inner.feed_whole(answer);
+        self.priced(events)
+    }
+
+    fn finish(&mut self, cut: Option<(ErrorKind, String)>) -> Vec<StreamEvent> {
+        let events = self.inner.finish(cut);
+        self.priced(events)
+    }
+
+    fn ended(&self) -> bool {
+        self.inner.ended()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(input: u64, output: u64, cache_read: u64) -> Usage {
+        Usage { input, output, cache_read, ..Usage::default() }.summed()
+    }
+
+    #[test]
+    fn tokens_are_paid_for_and_what_is_not_known_is_not_free() {
+        let price = Price {
+            input: 4.0,
+            output: 20.0,
+            cache_read: None,
+            cache_write: None,
+            above: vec![Above {
+                tokens: 200_000,
+                input: 8.0,
+                output: 30.0,
+                cache_read: Some(0.8),
+                cache_write: None,
+            }],
+        };
+        assert_eq!(price.of(&usage(1000, 100, 0)), Some(Cost::dollars(0.006)));
+        assert_eq!(price.of(&usage(1000, 100, 1)), None, "cached input has no price");
+        assert_eq!(price.of(&usage(1000, 100, 200_000)), Some(Cost::dollars(0.008 + 0.003 + 0.16)));
+        assert_eq!(price.of(&usage(0, 0, 0)), Some(Cost::default()));
+    }
+
+    #[test]
+    fn sums_are_unknown_when_a_part_is() {
+        let known = Usage { cost: Some(Cost::dollars(0.5)), ..usage(1, 1, 0) };
+        let unknown = usage(1, 1, 0);
+        assert_eq!(known.plus(known).cost, Some(Cost::dollars(1.0)));
+        assert_eq!(known.plus(unknown).cost, None);
+        assert_eq!(known.plus(unknown).plus(known).cost, None, "it stays unknown");
+        assert_eq!(Usage::default().plus(known).cost, Some(Cost::dollars(0.5)), "nothing costs nothing");
+        assert_eq!(Usage::default().plus(Usage::default()).cost, None);
+    }
+
+    #[test]
+    fn it_is_shown_and_stored_in_dollars() {
+        for (dollars, shown) in [(0.0, "$0"), (0.000_42, "$0.00042"), (0.25, "$0.25"), (12.0, "$12.00")] {
+            assert_eq!(Cost::dollars(dollars).to_string(), shown);
+        }
+        let stored = serde_json::to_string(&Cost::dollars(0.000_421)).unwrap();
+        assert_eq!(stored, r#"{"total":0.000421}"#);
+        let more = r#"{"input":1,"total":0.000421}"#;
+        assert_eq!(serde_json::from_str::<Cost>(more).unwrap(), Cost::dollars(0.000_421));
+    }
+}

@@ -1,0 +1,393 @@
+//! The protocol between Pilcrow and `pilcrow proxy` (`docs/protocols/proxy.md`), both sides of it: events as server-sent
+//! events that do not repeat what the deltas before them said, and a message equal to the one that the proxy had. It is not
+//! among [`super::Protocols`], since what it asks is no provider.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::endpoint::{Auth, Endpoint};
+use crate::fold::MessageFold;
+use crate::message::{AssistantMessage, Content, ErrorKind, Message};
+use crate::model::{Request, ToolDefinition};
+use crate::options::{CacheRetention, ThinkingLevel, ToolChoice};
+use crate::partial_json::parse_arguments;
+use crate::protocol::sse::SseDecoder;
+use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
+use crate::stream::StreamEvent;
+
+/// The protocol's name.
+pub const API: &str = "pilcrow-proxy";
+
+/// The client's side.
+#[derive(Debug, Clone, Copy)]
+pub struct PilcrowProxy;
+
+/// What is asked of a proxy.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    /// `PROVIDER/ID`.
+    model: String,
+    context: Context,
+    #[serde(default)]
+    options: Options,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Context {
+    #[serde(default)]
+    system: String,
+    messages: Vec<Message>,
+    #[serde(default)]
+    tools: Vec<ToolDefinition>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Options {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<ThinkingLevel>,
+    tool_choice: Choice,
+    cache: Cache,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    session_id: String,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Choice {
+    #[default]
+    Auto,
+    Any,
+    None,
+    Tool(String),
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Cache {
+    None,
+    #[default]
+    Short,
+    Long,
+}
+
+impl Protocol for PilcrowProxy {
+    fn name(&self) -> &str {
+        API
+    }
+
+    fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
+        super::check_choice(request)?;
+        let asked = Asked {
+            model: format!("{}/{}", endpoint.provider, endpoint.model),
+            context: Context {
+                system: request.system.clone(),
+                messages: request.messages.to_vec(),
+                tools: request.tools.clone(),
+            },
+            options: Options {
+                max_tokens: request.max_tokens,
+                temperature: request.temperature,
+                thinking: request.thinking.or(endpoint.level),
+                tool_choice: match &request.tool_choice {
+                    ToolChoice::Auto => Choice::Auto,
+                    ToolChoice::Any => Choice::Any,
+                    ToolChoice::None => Choice::None,
+                    ToolChoice::Tool(name) => Choice::Tool(name.clone()),
+                },
+                cache: match request.cache {
+                    CacheRetention::None => Cache::None,
+                    CacheRetention::Short => Cache::Short,
+                    CacheRetention::Long => Cache::Long,
+                },
+                session_id: request.session_id.clone(),
+            },
+        };
+        // Strings, numbers and their lists: nothing that JSON lacks.
+        let body = serde_json::to_value(asked).unwrap_or_default();
+        let http = HttpRequest::new(endpoint, request, "api/stream", Auth::bearer(), body);
+        // The proxy knows what the provider takes.
+        Ok(HttpRequest { names: Default::default(), ..http })
+    }
+
+    fn decoder(&self, _: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
+        Box::new(Client { sse: SseDecoder::default(), built: Built::new(empty), ended: false })
+    }
+}
+
+/// What a request to a proxy asks for: the model as `PROVIDER/ID`, and the rest of it; `Err` says what is wrong with it.
+pub fn read_request(body: &[u8]) -> Result<(String, Request), String> {
+    let asked: Asked = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let Asked { model, context, options } = asked;
+    let request = Request {
+        system: context.system,
+        messages: context.messages.into(),
+        tools: context.tools,
+        max_tokens: options.max_tokens,
+        temperature: options.temperature,
+        thinking: options.thinking,
+        tool_choice: match options.tool_choice {
+            Choice::Auto => ToolChoice::Auto,
+            Choice::Any => ToolChoice::Any,
+            Choice::None => ToolChoice::None,
+            Choice::Tool(name) => ToolChoice::Tool(name),
+        },
+        cache: match options.cache {
+            Cache::None => CacheRetention::None,
+            Cache::Short => CacheRetention::Short,
+            Cache::Long => CacheRetention::Long,
+        },
+        session_id: options.session_id,
+        api_key: None,
+        tap: None,
+    };
+    Ok((model, request))
+}
+
+/// The message as the deltas have built it, the same on both sides.
+struct Built {
+    fold: MessageFold,
+    /// The text of the arguments of calls, as it came.
+    arguments: HashMap<usize, String>,
+}
+
+impl Built {
+    fn new(empty: AssistantMessage) -> Built {
+        Built { fold: MessageFold::new(empty), arguments: HashMap::new() }
+    }
+
+    fn apply(&mut self, event: &StreamEvent) {
+        match event {
+            StreamEvent::ToolCallStart { index, .. } => {
+                self.arguments.insert(*index, String::new());
+            }
+            StreamEvent::ToolCallDelta { index, delta } => {
+                self.arguments.entry(*index).or_default().push_str(delta);
+            }
+            _ => {}
+        }
+        self.fold.apply(event);
+    }
+
+    /// The text of the block so far.
+    fn text(&self, index: usize) -> Option<&str> {
+        match self.fold.message().content.get(index)? {
+            Content::Text { text, .. } => Some(text),
+            Content::Thinking { thinking, .. } => Some(thinking),
+            _ => None,
+        }
+    }
+
+    /// What the arguments' text comes to.
+    fn call(&self, index: usize) -> (Map<String, Value>, Option<String>) {
+        match parse_arguments(self.arguments.get(&index).map_or("", String::as_str)) {
+            Ok(arguments) => (arguments, None),
+            Err(error) => (Map::new(), Some(error)),
+        }
+    }
+}
+
+/// The proxy's side: events as they are written.
+pub struct ProxyEncoder {
+    built: Built,
+}
+
+impl Default for ProxyEncoder {
+    fn default() -> ProxyEncoder {
+        ProxyEncoder { built: Built::new(AssistantMessage::empty("", "", "")) }
+    }
+}
+
+impl ProxyEncoder {
+    /// The server-sent event of this event.
+    pub fn write(&mut self, event: &StreamEvent) -> String {
+        let mut value = serde_json::to_value(event).unwrap_or_default();
+        match event {
+            StreamEvent::TextEnd { index, content } | StreamEvent::ThinkingEnd { index, content } => {
+                let (field, text) = match content {
+                    Content::Text { text, .. } => ("text", Some(text.as_str())),
+                    Content::Thinking { thinking, .. } => ("thinking", Some(thinking.as_str())),
+                    _ => ("", None),
+                };
+                if text.is_some() && text == self.built.text(*index) {
+                    remove(&mut value["content"], &[field]);
+                }
+            }
+            StreamEvent::ToolCallEnd { index, call }
+                if self.built.call(*index) == (call.arguments.clone(), call.arguments_error.clone()) =>
+            {
+                remove(&mut value["call"], &["arguments", "argumentsError"]);
+            }
+            StreamEvent::Done { message } | StreamEvent::Error { message } => {
+                let known = self.built.fold.snapshot().content;
+                let blocks = message.content.iter().enumerate().map(|(index, block)| {
+                    let is_known = known.get(index) == Some(block);
+                    if is_known { Value::Null } else { json!(block) }
+                });
+                value["message"]["content"] = blocks.collect();
+            }
+            _ => {}
+        }
+        self.built.apply(event);
+        format!("data: {value}\n\n")
+    }
+}
+
+fn remove(object: &mut Value, fields: &[&str]) {
+    if let Some(object) = object.as_object_mut() {
+        fields.iter().for_each(|field| {
+            object.shift_remove(*field);
+        });
+    }
+}
+
+struct Client {
+    sse: SseDecoder,
+    built: Built,
+    ended: bool,
+}
+
+impl Client {
+    fn take(&mut self, data: &str) -> Option<StreamEvent> {
+        let event = match self.read(data) {
+            Ok(StreamEvent::Start) => return None,
+            Ok(event) => event,
+            Err(error) => {
+                self.failed(ErrorKind::Protocol, format!("an event of the proxy cannot be read: {error}"))
+            }
+        };
+        self.built.apply(&event);
+        self.ended = matches!(event, StreamEvent::Done { .. } | StreamEvent::Error { .. });
+        Some(event)
+    }
+
+    /// The event with what was left out of it.
+    fn read(&self, data: &str) -> Result<StreamEvent, serde_json::Error> {
+        let mut value: Value = serde_json::from_str(data)?;
+        let index =
+            value["index"].as_u64().and_then(|index| usize::try_from(index).ok()).unwrap_or(usize::MAX);
+        let put = |object: &mut Value, field: &str, known: Value| {
+            if let Some(object) = object.as_object_mut() {
+                object.entry(field).or_insert(known);
+            }
+        };
+        match value["type"].as_str() {
+            Some("text_end") => put(&mut value["content"], "text", json!(self.built.text(index))),
+            Some("thinking_end") => put(&mut value["content"], "thinking", json!(self.built.text(index))),
+            Some("toolcall_end") if value["call"].get("arguments").is_none() => {
+                let (arguments, error) = self.built.call(index);
+                put(&mut value["call"], "arguments", Value::Object(arguments));
+                if let Some(error) = error {
+                    put(&mut value["call"], "argumentsError", json!(error));
+                }
+            }
+            Some("done" | "error") => {
+                let known = self.built.fold.snapshot().content;
+                let blocks = value["message"]["content"].as_array_mut();
+                for (index, block) in blocks.into_iter().flatten().enumerate() {
+                    if block.is_null() {
+                        *block = json!(known.get(index));
+                    }
+                }
+            }
+            _ => {}
+        }
+        serde_json::from_value(value)
+    }
+
+    fn failed(&self, kind: ErrorKind, error: String) -> StreamEvent {
+        StreamEvent::Error { message: Arc::new(self.built.fold.ended(Some((kind, error)))) }
+    }
+}
+
+impl Decoder for Client {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<StreamEvent> {
+        if self.ended {
+            return Vec::new();
+        }
+        let events = match self.sse.feed(bytes) {
+            Ok(events) => events,
+            Err(error) => return self.finish(Some((ErrorKind::Protocol, error.to_string()))),
+        };
+        let mut out = Vec::new();
+        for event in events {
+            if self.ended {
+                break;
+            }
+            out.extend(self.take(&event.data));
+        }
+        out
+    }
+
+    fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
+        let text =
+            super::non_empty(&answer["error"]["message"]).unwrap_or("it is no stream of events").to_owned();
+        self.finish(Some((ErrorKind::Protocol, format!("the proxy's answer cannot be used: {text}"))))
+    }
+
+    fn finish(&mut self, cut: Option<(ErrorKind, String)>) -> Vec<StreamEvent> {
+        if std::mem::replace(&mut self.ended, true) {
+            return Vec::new();
+        }
+        let ended = (ErrorKind::Protocol, "the proxy's stream ended before its last event".to_owned());
+        let (kind, error) = cut.unwrap_or(ended);
+        vec![self.failed(kind, error)]
+    }
+
+    fn ended(&self) -> bool {
+        self.ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_arrives_as_it_was_made() {
+        let request = Request {
+            system: "s".to_owned(),
+            messages: vec![Message::user("hi")].into(),
+            tools: vec![ToolDefinition {
+                name: "a.b".to_owned(),
+                label: "A".to_owned(),
+                description: "d".to_owned(),
+                parameters: json!({"type": "object"}),
+            }],
+            max_tokens: Some(5),
+            temperature: Some(0.5),
+            thinking: Some(ThinkingLevel::High),
+            tool_choice: ToolChoice::Tool("a.b".to_owned()),
+            cache: CacheRetention::Long,
+            session_id: "id".to_owned(),
+            api_key: None,
+            tap: None,
+        };
+        let endpoint = Endpoint::new("anthropic", "http://127.0.0.1:1/", "claude");
+        let http = PilcrowProxy.encode(&endpoint, &request).unwrap();
+        assert_eq!(http.url, "http://127.0.0.1:1/api/stream");
+        let read = read_request(http.body.to_string().as_bytes()).unwrap();
+        assert_eq!(read, ("anthropic/claude".to_owned(), request));
+        assert!(read_request(b"{\"model\": \"x\"}").unwrap_err().contains("context"));
+    }
+
+    #[test]
+    fn a_stream_that_is_cut_keeps_what_came() {
+        let empty = AssistantMessage::empty("a", "p", "m");
+        let mut decoder = PilcrowProxy.decoder(&Endpoint::new("p", "http://x", "m"), empty);
+        decoder.feed(b"data: {\"type\":\"text_start\",\"index\":0}\n\ndata: {\"type\":\"text_delta\",\"index\":0,\"delta\":\"half\"}\n\n");
+        let events = decoder.finish(None);
+        let [StreamEvent::Error { message }] = &events[..] else { panic!("{events:?}") };
+        assert_eq!((message.text().as_str(), message.error_kind), ("half", Some(ErrorKind::Protocol)));
+        assert!(decoder.finish(None).is_empty());
+    }
+}

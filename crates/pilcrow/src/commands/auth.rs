@@ -1,0 +1,116 @@
+//! `pilcrow auth`: keys of providers in the system's keyring. No key is an argument, where other processes could read it, and
+//! none is shown.
+
+use std::io::{BufRead as _, IsTerminal as _};
+
+use llm::ApiKey;
+use serde_json::json;
+
+use super::{Exit, wrong_use};
+use crate::models::{Catalogue, keyring, keys};
+use crate::{cli, output};
+
+pub fn perform(command: cli::Auth, project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
+    let (catalogue, file) = super::models::catalogue(project)?;
+    match command {
+        cli::Auth::Set { provider } => match known(&catalogue, &provider, &file) {
+            Err(error) => Ok(wrong_use(&error)),
+            Ok(()) => set(&provider),
+        },
+        cli::Auth::List => Ok(list(&catalogue, as_json)),
+        cli::Auth::Remove { provider } => remove(&provider),
+    }
+}
+
+fn known(catalogue: &Catalogue, provider: &str, file: &str) -> Result<(), String> {
+    match catalogue.providers.contains_key(provider) || provider == "proxy" {
+        true => Ok(()),
+        // It names the nearest.
+        false => catalogue.asked(provider, file).map(drop).map_err(|error| error.to_string()),
+    }
+}
+
+fn set(provider: &str) -> anyhow::Result<Exit> {
+    let mut text = String::new();
+    let stdin = std::io::stdin();
+    if stdin.is_terminal() {
+        output::note(&format!("the key of {provider}, and Enter (it is not shown):"));
+        let _quiet = Quiet::new()?;
+        stdin.lock().read_line(&mut text)?;
+    } else {
+        stdin.lock().read_line(&mut text)?;
+    }
+    if ApiKey::new(&text).is_none() {
+        return Ok(wrong_use("there is no key on standard input"));
+    }
+    if let Err(error) = keyring::set(provider, text.trim()) {
+        output::note(&format!(
+            "pilcrow: {error}; a key can be given in a variable of the environment instead"
+        ));
+        return Ok(Exit::Failed);
+    }
+    output::line(&format!("the key of {provider} is kept in the system's keyring"));
+    Ok(Exit::Done)
+}
+
+/// A terminal without echo, until it is dropped.
+struct Quiet(rustix::termios::Termios);
+
+impl Quiet {
+    fn new() -> std::io::Result<Quiet> {
+        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+        let before = tcgetattr(std::io::stdin())?;
+        let mut quiet = before.clone();
+        quiet.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(std::io::stdin(), OptionalActions::Flush, &quiet)?;
+        Ok(Quiet(before))
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        use rustix::termios::{OptionalActions, tcsetattr};
+        if tcsetattr(std::io::stdin(), OptionalActions::Flush, &self.0).is_err() {
+            output::note("pilcrow: the terminal's echo stays off; `stty echo` brings it back");
+        }
+    }
+}
+
+fn list(catalogue: &Catalogue, as_json: bool) -> Exit {
+    let mut problem = None;
+    for (name, provider) in &catalogue.providers {
+        let variables = provider.api_key_env.iter();
+        let variable = variables.clone().find(|name| keys::from_environment(&[(*name).clone()]).is_some());
+        let kept = if problem.is_some() { Ok(None) } else { keyring::get(name) };
+        let kept = kept.unwrap_or_else(|error| {
+            problem = Some(error);
+            None
+        });
+        let place = match (variable, kept) {
+            (Some(variable), _) => Some(format!("the variable {variable}")),
+            (None, Some(_)) => Some("the keyring".to_owned()),
+            (None, None) => None,
+        };
+        if as_json {
+            output::json(&json!({ "provider": name, "from": place, "variables": provider.api_key_env }));
+        } else if let Some(place) = place {
+            output::line(&format!("{name}  from {place}"));
+        }
+    }
+    if let Some(problem) = problem {
+        output::note(&format!("pilcrow: {problem}"));
+    }
+    Exit::Done
+}
+
+fn remove(provider: &str) -> anyhow::Result<Exit> {
+    match keyring::remove(provider) {
+        Ok(true) => output::line(&format!("the key of {provider} is forgotten")),
+        Ok(false) => output::line(&format!("the keyring has no key of {provider}")),
+        Err(error) => {
+            output::note(&format!("pilcrow: {error}"));
+            return Ok(Exit::Failed);
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,319 @@
+//! Where keys come from: variables of the environment, the system's keyring, or what a command prints. They are looked up when
+//! they are used, and none is written anywhere. Several of one provider are used in turn: each run begins with the next
+//! one and stays with it, so that the provider's caches hold, until it is refused; that one is then left alone for a while.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use llm::{ApiKey, AwsKeys, Keys, Refusal, RefusedFor};
+use tokio::io::AsyncReadExt as _;
+use workspace::{AbsPath, CommandLine, Policy, Processes};
+
+use super::catalogue::expanded;
+use super::keyring;
+use crate::config::{KeyCommand, Secret};
+
+/// How long a command may take to print a key.
+const COMMAND_DEADLINE: Duration = Duration::from_secs(30);
+/// The longest that is taken for a key.
+const LONGEST: u64 = 64 * 1024;
+
+/// What runs the commands that print keys: the person's own, so nobody is asked, but a rule may deny them.
+#[derive(Debug, Clone)]
+pub struct Runner {
+    pub processes: Arc<Processes>,
+    pub policy: Arc<Policy>,
+    /// Not the project, whose files a program might take for its own.
+    pub cwd: AbsPath,
+}
+
+/// One place that a key comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Source {
+    /// The first of these variables that is set.
+    Environment(Vec<String>),
+    /// The key of this provider.
+    Keyring(String),
+    /// What the person wrote.
+    Written(Secret),
+}
+
+/// The keys of one provider, the same for the whole process, so that one that is refused in one run is left alone in the others.
+#[derive(Debug)]
+struct Ring {
+    sources: Vec<Source>,
+    /// Until when each is left alone.
+    cooling: Mutex<Vec<Option<Instant>>>,
+    /// What commands printed, and when.
+    printed: Mutex<BTreeMap<usize, (ApiKey, Instant)>>,
+    /// Where the next run begins.
+    next: AtomicUsize,
+}
+
+/// The keys of one provider for one run.
+#[derive(Debug)]
+pub struct Turn {
+    provider: String,
+    ring: Arc<Ring>,
+    runner: Runner,
+    at: AtomicUsize,
+}
+
+static RINGS: Mutex<BTreeMap<String, Arc<Ring>>> = Mutex::new(BTreeMap::new());
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every change is one assignment.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keys that are there, or why not.
+pub fn find(
+    provider: &str,
+    written: &[Secret],
+    variables: &[String],
+    runner: Runner,
+) -> Result<Option<Turn>, String> {
+    let sources = if !written.is_empty() {
+        for secret in written {
+            if let Secret::Variables(text) = secret {
+                read(text).map_err(|name| format!("{name} is not set, which holds a key of {provider}"))?;
+            }
+        }
+        written.iter().cloned().map(Source::Written).collect()
+    } else if variables.is_empty() {
+        // It needs none, but may be given one.
+        match keyring::get(provider) {
+            Ok(Some(_)) => vec![Source::Keyring(provider.to_owned())],
+            Ok(None) | Err(_) => return Ok(None),
+        }
+    } else if from_environment(variables).is_some() {
+        vec![Source::Environment(variables.to_vec())]
+    } else {
+        let names = variables.join(" or ");
+        let way = format!("set {names}, or keep the key with `pilcrow auth set {provider}`");
+        match keyring::get(provider) {
+            Ok(Some(_)) => vec![Source::Keyring(provider.to_owned())],
+            Ok(None) => return Err(format!("there is no key of {provider}: {way}")),
+            Err(error) => return Err(format!("there is no key of {provider}: set {names} ({error})")),
+        }
+    };
+    let name = format!("{provider} {sources:?}");
+    let ring = lock(&RINGS).entry(name).or_insert_with(|| Arc::new(Ring::new(sources))).clone();
+    let at = AtomicUsize::new(ring.next.fetch_add(1, Ordering::Relaxed) % ring.sources.len());
+    Ok(Some(Turn { provider: provider.to_owned(), ring, runner, at }))
+}
+
+/// The first of these variables that holds something.
+pub fn from_environment(variables: &[String]) -> Option<ApiKey> {
+    variables.iter().find_map(|name| ApiKey::new(&std::env::var(name).ok()?))
+}
+
+/// A text with its variables; the name of one that is not set.
+fn read(text: &str) -> Result<Option<ApiKey>, String> {
+    let env = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    expanded(text, &env, &mut Vec::new()).map(|key| ApiKey::new(&key))
+}
+
+impl Ring {
+    fn new(sources: Vec<Source>) -> Ring {
+        let cooling = Mutex::new(vec![None; sources.len()]);
+        // A process that makes one run would begin with the same key each time.
+        let begin = usize::try_from(llm::now_ms()).unwrap_or_default();
+        Ring { sources, cooling, printed: Mutex::default(), next: AtomicUsize::new(begin) }
+    }
+
+    /// The first from `at` on that is not left alone, else the one that is for the shortest time.
+    fn usable(&self, at: usize) -> usize {
+        let (cooling, count, now) = (lock(&self.cooling), self.sources.len(), Instant::now());
+        let order = (0..count).map(|offset| (at + offset) % count);
+        order.min_by_key(|index| cooling[*index].filter(|until| *until > now)).unwrap_or(at)
+    }
+
+    fn has_usable(&self) -> bool {
+        let now = Instant::now();
+        lock(&self.cooling).iter().any(|until| until.is_none_or(|until| until <= now))
+    }
+}
+
+impl Turn {
+    async fn look_up(&self, index: usize) -> Result<Option<ApiKey>, String> {
+        match &self.ring.sources[index] {
+            Source::Environment(names) => match from_environment(names) {
+                Some(key) => Ok(Some(key)),
+                None => Err(format!("{} is not set any more", names.join(" or "))),
+            },
+            Source::Keyring(provider) => {
+                let provider = provider.clone();
+                let asked = tokio::task::spawn_blocking(move || keyring::get(&provider)).await;
+                asked.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+            }
+            Source::Written(Secret::Variables(text)) => read(text)
+                .map_err(|name| format!("{name} is not set, which holds a key of {}", self.provider)),
+            Source::Written(Secret::Command(command)) => {
+                let printed = lock(&self.ring.printed).get(&index).cloned();
+                if let Some((key, _)) = printed.filter(|(_, at)| at.elapsed() < command.ttl) {
+                    return Ok(Some(key));
+                }
+                let key = self.print(command).await?;
+                lock(&self.ring.printed).insert(index, (key.clone(), Instant::now()));
+                Ok(Some(key))
+            }
+        }
+    }
+
+    async fn print(&self, command: &KeyCommand) -> Result<ApiKey, String> {
+        let [program, args @ ..] = command.command.as_slice() else {
+            return Err(format!("the command for the key of {} is empty", self.provider));
+        };
+        let env = command.env.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
+        let line = CommandLine {
+            program: program.into(),
+            args: args.to_vec(),
+            env: env.collect(),
+            cwd: self.runner.cwd.clone(),
+        };
+        let failed = |why: String| format!("the command for the key of {} failed: {why}", self.provider);
+        let grant = self.runner.policy.grant_invoked("providers.api_key", &line);
+        let grant = grant.map_err(|denied| failed(denied.to_string()))?;
+        let process = self.runner.processes.spawn(&line, &grant).await;
+        let mut process = process.map_err(|error| failed(error.to_string()))?;
+        drop(process.take_stdin());
+        let mut printed = String::new();
+        let read = async {
+            if let Some(stdout) = process.take_stdout() {
+                stdout
+                    .take(LONGEST)
+                    .read_to_string(&mut printed)
+                    .await
+                    .map_err(|error| failed(error.to_string()))?;
+            }
+            Ok::<_, String>(process.exited().await)
+        };
+        let status = match tokio::time::timeout(COMMAND_DEADLINE, read).await {
+            Ok(status) => status?,
+            Err(_) => return Err(failed(format!("it took more than {} s", COMMAND_DEADLINE.as_secs()))),
+        };
+        if !status.success() {
+            let tail = process.stderr_tail();
+            let last = tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+            return Err(failed(format!("{status}: {}", last.trim())));
+        }
+        let first = printed.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        ApiKey::new(first).ok_or_else(|| failed("it printed nothing".to_owned()))
+    }
+}
+
+impl Keys for Turn {
+    fn key(&self) -> BoxFuture<'_, Result<Option<ApiKey>, String>> {
+        Box::pin(async {
+            let index = self.ring.usable(self.at.load(Ordering::Relaxed));
+            self.at.store(index, Ordering::Relaxed);
+            self.look_up(index).await
+        })
+    }
+
+    fn refused(&self, key: &ApiKey, refusal: Refusal) -> bool {
+        const SECONDS: fn(u64) -> Duration = Duration::from_secs;
+        let index = self.at.load(Ordering::Relaxed);
+        // One that was printed a while ago may have ended early; a new one is asked for before it is given up.
+        let printed = lock(&self.ring.printed).remove(&index);
+        if let (RefusedFor::Unknown, Some((old, at))) = (refusal.why, printed)
+            && old == *key
+            && at.elapsed() > SECONDS(1)
+        {
+            return true;
+        }
+        let rest = match refusal.why {
+            RefusedFor::Rate => refusal.after.unwrap_or(SECONDS(60)).clamp(SECONDS(1), SECONDS(3600)),
+            RefusedFor::Quota => refusal.after.unwrap_or(SECONDS(3600)).max(SECONDS(60)),
+            RefusedFor::Unknown => SECONDS(600),
+        };
+        lock(&self.ring.cooling)[index] = Instant::now().checked_add(rest);
+        self.ring.has_usable()
+    }
+}
+
+/// Keys that requests to Amazon are signed with: of the environment, else of a profile in the person's file. `env` gives variables.
+pub fn aws(env: &dyn Fn(&str) -> Option<String>) -> Option<AwsKeys> {
+    let region = env("AWS_REGION").or_else(|| env("AWS_DEFAULT_REGION"));
+    let of_environment = || {
+        Some(AwsKeys {
+            access_key_id: env("AWS_ACCESS_KEY_ID")?,
+            secret_access_key: ApiKey::new(&env("AWS_SECRET_ACCESS_KEY")?)?,
+            session_token: env("AWS_SESSION_TOKEN").and_then(|token| ApiKey::new(&token)),
+            region: region.clone(),
+        })
+    };
+    let of_profile = || {
+        let folder = || Some(std::path::Path::new(&env("HOME")?).join(".aws"));
+        let file = |variable: &str, name: &str| match env(variable) {
+            Some(file) => Some(file.into()),
+            None => Some(folder()?.join(name)),
+        };
+        let read =
+            |file: Option<std::path::PathBuf>| file.and_then(|file| std::fs::read_to_string(file).ok());
+        let profile = env("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
+        let keys = read(file("AWS_SHARED_CREDENTIALS_FILE", "credentials"))?;
+        let settings = read(file("AWS_CONFIG_FILE", "config")).unwrap_or_default();
+        of_profile(&keys, &settings, &profile, region.clone())
+    };
+    of_environment().or_else(of_profile)
+}
+
+/// The keys of a profile. Pure.
+fn of_profile(keys: &str, settings: &str, profile: &str, region: Option<String>) -> Option<AwsKeys> {
+    let section = |text: &str, name: &str| -> BTreeMap<String, String> {
+        let lines = text.lines().map(str::trim).skip_while(|line| *line != format!("[{name}]")).skip(1);
+        let lines = lines.take_while(|line| !line.starts_with('['));
+        let pairs = lines.filter_map(|line| line.split_once('='));
+        pairs.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned())).collect()
+    };
+    let keys = section(keys, profile);
+    let settings = match profile {
+        "default" => section(settings, profile),
+        _ => section(settings, &format!("profile {profile}")),
+    };
+    Some(AwsKeys {
+        access_key_id: keys.get("aws_access_key_id")?.clone(),
+        secret_access_key: ApiKey::new(keys.get("aws_secret_access_key")?)?,
+        session_token: keys.get("aws_session_token").and_then(|token| ApiKey::new(token)),
+        region: region.or_else(|| settings.get("region").cloned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_key_is_left_alone_and_the_least_cold_is_used_when_all_are() {
+        let source = |name: &str| Source::Environment(vec![name.to_owned()]);
+        let ring = Ring::new(vec![source("A"), source("B"), source("C")]);
+        assert_eq!([ring.usable(0), ring.usable(2)], [0, 2]);
+        let now = Instant::now();
+        *lock(&ring.cooling) = vec![Some(now + Duration::from_secs(60)), None, Some(now)];
+        assert_eq!([ring.usable(0), ring.usable(2)], [1, 2], "the third has rested");
+        let later = |seconds| Some(now + Duration::from_secs(seconds));
+        *lock(&ring.cooling) = vec![later(60), later(30), later(90)];
+        assert_eq!(ring.usable(0), 1);
+        assert!(!ring.has_usable());
+    }
+
+    #[test]
+    fn a_profile_of_amazon_is_read() {
+        let keys = "[default]\naws_access_key_id = AKID\naws_secret_access_key=s/=x\n\n[work]\naws_access_key_id=W\n\
+                    aws_secret_access_key = w\naws_session_token = t\n";
+        let settings = "[default]\nregion = eu-west-1\n[profile work]\nregion=us-west-2\n";
+        let keys_of =
+            |profile, region: Option<&str>| of_profile(keys, settings, profile, region.map(str::to_owned));
+        let default = keys_of("default", None).unwrap();
+        assert_eq!((default.access_key_id.as_str(), default.region.as_deref()), ("AKID", Some("eu-west-1")));
+        assert_eq!(default.secret_access_key, ApiKey::new("s/=x").unwrap());
+        let work = keys_of("work", Some("sa-east-1")).unwrap();
+        assert_eq!((work.region.as_deref(), work.session_token), (Some("sa-east-1"), ApiKey::new("t")));
+        assert_eq!(keys_of("other", None), None);
+    }
+}
