@@ -193,17 +193,18 @@ async fn gopls() {
 }
 
 /// A module that comes, in a folder that is there and in folders that are not, made by an edit or by another
-/// program: what imports it has no error as soon as it is asked about. So with a package that is installed.
+/// program: what imports it has no error as soon as it is asked about. So with a package that is installed,
+/// and with what one beside is built to.
 async fn modules_come(server: &str) {
     let files = [
         ("package.json", "{ \"name\": \"x\" }\n"),
-        (".gitignore", "node_modules\n"),
+        (".gitignore", "node_modules\ndist\n"),
         (".git/HEAD", "ref: refs/heads/main\n"),
         ("tsconfig.json", "{ \"compilerOptions\": { \"strict\": true, \"module\": \"commonjs\" } }\n"),
         (
             "src/user.ts",
             "import { a } from \"./a\";\nimport { b } from \"./b/deep/b\";\nimport { c } from \"../lib/c\";\n\
-             import { d } from \"d\";\nconsole.log(a, b, c, d);\n",
+             import { d } from \"d\";\nimport { e } from \"../p/dist/e\";\nconsole.log(a, b, c, d, e);\n",
         ),
     ];
     let Some(bench) = real_beside(&[server], &files, None) else { return };
@@ -212,22 +213,23 @@ async fn modules_come(server: &str) {
         assert!(told.pending.is_empty(), "{told:?}");
         told.items.iter().filter(|it| it.message.contains("Cannot find module")).count()
     };
-    assert_eq!(errors().await, 4);
+    assert_eq!(errors().await, 5);
     for (left, name, committed) in [
-        (3, "src/a.ts", true),
-        (2, "src/b/deep/b.ts", true),
-        (1, "lib/c.ts", false),
-        (0, "node_modules/d/index.d.ts", false),
+        (4, "src/a.ts", true),
+        (3, "src/b/deep/b.ts", true),
+        (2, "lib/c.ts", false),
+        (1, "node_modules/d/index.d.ts", false),
+        (0, "p/dist/e.d.ts", false),
     ] {
         let path = bench.path(name);
         std::fs::create_dir_all(path.as_path().parent().unwrap()).unwrap();
         let name = path.as_path().file_stem().unwrap().to_string_lossy()[..1].to_owned();
         let text = match left {
-            0 => "export const d: number;\n".to_owned(),
+            0 | 1 => format!("export const {name}: number;\n"),
             _ => format!("export const {name} = 1;\n"),
         };
         std::fs::write(&path, text).unwrap();
-        if left == 0 {
+        if left == 1 {
             bench.write("node_modules/d/package.json", "{ \"name\": \"d\", \"types\": \"index.d.ts\" }\n");
         }
         if committed {
