@@ -468,6 +468,7 @@ impl Key {
             "PILCROW_FAULT",
             "PILCROW_HOME",
             "PILCROW_LOG",
+            "PILCROW_PROXY_TOKEN",
             "PILCROW_TOOLS",
         ];
         let upper = variable.to_ascii_uppercase();
