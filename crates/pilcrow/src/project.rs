@@ -338,7 +338,6 @@ pub fn tool_settings(config: &Config) -> tools::Settings {
         request_timeout: config.request_timeout(),
         start: config.server_start(),
         asks_on_unsaved: config.asks_on_unsaved(),
-        ..tools::Settings::default()
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use agent::store::SessionStore;
 use agent::{
-    CompactionLimits, EventSink, Limits, Registry, ReplayModel, RunOutcome, Session, SessionError, Standalone,
-    TerminationReason, ToolCx, ToolResult, Toolset, call_tool,
+    CompactionLimits, EventSink, Limits, Registry, ReplayModel, RunOutcome, Session, SessionError,
+    Standalone, TerminationReason, ToolCx, ToolResult, Toolset, call_tool,
 };
 use llm::Content;
 use serde_json::{Value, json};
