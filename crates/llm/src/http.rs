@@ -18,7 +18,7 @@ use crate::message::ErrorKind;
 use crate::model::Tap;
 use crate::overflow;
 use crate::protocol::{Decoder, HttpRequest};
-use crate::retry::{RetryHeaders, RetryPolicy, delay, is_retryable, is_used_up};
+use crate::retry::{RetryHeaders, RetryPolicy, asked_delay, delay, is_retryable, is_used_up};
 use crate::stream::{StreamEvent, StreamWriter};
 
 /// The most that is read of an answer that is no stream.
@@ -185,10 +185,11 @@ impl Edge {
         };
         writer.push(StreamEvent::Start);
         let outcome = match content_type(&response).as_str() {
-            "application/json" => self.whole(response, first_byte, decoder.as_mut(), &writer).await,
+            "application/json" => self.whole(&request, response, first_byte, decoder.as_mut(), &writer).await,
             "text/html" => {
                 let status = response.status();
-                let excerpt = excerpt(&read_some(response).await);
+                // Before it is shortened: a part of a key would not be found.
+                let excerpt = excerpt(&self.without_key(&request, read_some(response).await));
                 let provider = &self.provider;
                 Err((
                     ErrorKind::Protocol,
@@ -198,17 +199,26 @@ impl Edge {
                     ),
                 ))
             }
-            _ => self.events(response, first_byte, decoder.as_mut(), &writer).await,
+            _ => self.events(&request, response, first_byte, decoder.as_mut(), &writer).await,
         };
         let cut = outcome.err().map(|(kind, error)| (kind, self.without_key(&request, error)));
         for event in decoder.finish(cut) {
-            writer.push(event);
+            writer.push(self.event_without_key(&request, event));
         }
     }
 
     fn without_key(&self, request: &HttpRequest, error: String) -> String {
         let key = request.key.iter().map(|(_, key)| key);
         key.chain(&request.secrets).fold(error, |error, secret| secret.redact(&error))
+    }
+
+    /// What a server says of a failure inside its answer may quote the key as well.
+    fn event_without_key(&self, request: &HttpRequest, event: StreamEvent) -> StreamEvent {
+        let StreamEvent::Error { mut message } = event else { return event };
+        if let Some(error) = message.error_message.clone() {
+            Arc::make_mut(&mut message).error_message = Some(self.without_key(request, error));
+        }
+        StreamEvent::Error { message }
     }
 
     fn client(&self, url: &str) -> Result<&reqwest::Client, Refused> {
@@ -259,7 +269,7 @@ impl Edge {
         if response.status().is_success() {
             return Ok(response);
         }
-        Err(self.error_answer(response).await)
+        Err(self.error_answer(request, response).await)
     }
 
     fn not_sent(&self, url: &str, error: reqwest::Error) -> Refused {
@@ -269,7 +279,7 @@ impl Edge {
                 chain(&error.without_url())
             ));
         }
-        let kind = if error.is_timeout() { ErrorKind::Timeout } else { ErrorKind::Network };
+        let kind = not_sent_kind(error.is_timeout(), error.is_connect());
         let hint = if is_local(url) { "; is the server running?" } else { "" };
         Refused {
             kind,
@@ -280,36 +290,31 @@ impl Edge {
         }
     }
 
-    async fn error_answer(&self, response: Response) -> Refused {
+    async fn error_answer(&self, request: &HttpRequest, response: Response) -> Refused {
         let status = response.status();
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let headers = RetryHeaders::read(header, jiff::Timestamp::now());
+        let mut headers = RetryHeaders::read(header, jiff::Timestamp::now());
         let request_id = ["x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "cf-ray"]
             .iter()
             .find_map(|name| header(name));
         let request_id = request_id.map(|id| format!(" (request id {id})")).unwrap_or_default();
-        let body = read_some(response).await;
+        // Before it is shortened: a part of a key would not be found.
+        let body = self.without_key(request, read_some(response).await);
+        headers.after = headers.after.or_else(|| asked_delay(&body));
         let text = serde_json::from_str::<Value>(&body).ok().and_then(|body| error_message(&body));
         let text = text.unwrap_or_else(|| excerpt(&body));
         let own = self.texts.get(&status.as_u16()).map(|text| format!("; {text}"));
         let hint = match status {
             _ if own.is_some() => own.as_deref().unwrap_or_default(),
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "; check the API key",
+            _ if is_bad_key(status, &body) => "; check the API key",
             StatusCode::NOT_FOUND => "; check the base URL and the model's name",
             _ if status.is_redirection() => {
                 "; redirects are not followed, give the final address as base URL"
             }
             _ => "",
         };
-        let kind = match status {
-            _ if overflow::says_so(status.as_u16(), &body) => ErrorKind::ContextOverflow,
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ErrorKind::Authentication,
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYMENT_REQUIRED => ErrorKind::RateLimit,
-            status if status.is_server_error() => ErrorKind::Unavailable,
-            _ => ErrorKind::Provider.refined(&body),
-        };
         let key = match status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Some(RefusedFor::Unknown),
+            _ if is_bad_key(status, &body) => Some(RefusedFor::Unknown),
             StatusCode::PAYMENT_REQUIRED => Some(RefusedFor::Quota),
             StatusCode::TOO_MANY_REQUESTS if is_used_up(&body) => Some(RefusedFor::Quota),
             StatusCode::TOO_MANY_REQUESTS => Some(RefusedFor::Rate),
@@ -317,7 +322,7 @@ impl Edge {
         };
         let colon = if text.is_empty() { "" } else { ": " };
         Refused {
-            kind,
+            kind: answer_kind(status, &body),
             error: format!("{} answered {status}{colon}{text}{request_id}{hint}", self.provider),
             retryable: is_retryable(status.as_u16(), &headers, &body),
             key,
@@ -328,6 +333,7 @@ impl Edge {
     /// Feeds the stream to the decoder until it has ended; an error says why the bytes stopped.
     async fn events(
         &self,
+        request: &HttpRequest,
         mut response: Response,
         first_byte: Instant,
         decoder: &mut dyn Decoder,
@@ -351,7 +357,7 @@ impl Edge {
             waited = self.clocks.idle;
             deadline = Instant::now() + waited;
             for event in decoder.feed(&chunk) {
-                writer.push(event);
+                writer.push(self.event_without_key(request, event));
             }
         }
         Ok(())
@@ -360,6 +366,7 @@ impl Edge {
     /// Reads an answer that is one JSON text, from a server that does not stream.
     async fn whole(
         &self,
+        request: &HttpRequest,
         response: Response,
         first_byte: Instant,
         decoder: &mut dyn Decoder,
@@ -390,7 +397,7 @@ impl Edge {
         match serde_json::from_slice::<Value>(&body) {
             Ok(answer) => {
                 for event in decoder.feed_whole(&answer) {
-                    writer.push(event);
+                    writer.push(self.event_without_key(request, event));
                 }
                 Ok(())
             }
@@ -410,6 +417,34 @@ impl Refused {
     fn fatal(error: String) -> Refused {
         let headers = RetryHeaders::default();
         Refused { kind: ErrorKind::Internal, error, retryable: false, key: None, headers }
+    }
+}
+
+/// A server that cannot be connected to in time is not reached; only one that was reached can be silent.
+fn not_sent_kind(is_timeout: bool, is_connect: bool) -> ErrorKind {
+    if is_timeout && !is_connect { ErrorKind::Timeout } else { ErrorKind::Network }
+}
+
+/// Whether an answer says that the key is wrong or not allowed to do this.
+fn is_bad_key(status: StatusCode, body: &str) -> bool {
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => true,
+        // Google's word for a key that it does not know.
+        StatusCode::BAD_REQUEST => body.contains("API_KEY_INVALID"),
+        _ => false,
+    }
+}
+
+/// The kind of failure that an answer with this error status is.
+fn answer_kind(status: StatusCode, body: &str) -> ErrorKind {
+    match status {
+        _ if overflow::says_so(status.as_u16(), body) => ErrorKind::ContextOverflow,
+        _ if is_bad_key(status, body) => ErrorKind::Authentication,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYMENT_REQUIRED => ErrorKind::RateLimit,
+        // They are worth another attempt, so when those are used up it is the server that is not able to.
+        StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT => ErrorKind::Unavailable,
+        status if status.is_server_error() => ErrorKind::Unavailable,
+        _ => ErrorKind::Provider.refined(body),
     }
 }
 
@@ -576,6 +611,45 @@ mod tests {
         let said = "aws-secret and aws-token are wrong".to_owned();
         let edge = Edge::new("aws", Clocks::for_url(&request.url), RetryPolicy::default(), BTreeMap::new());
         assert_eq!(edge.without_key(&request, said), "[redacted:api-key] and [redacted:api-key] are wrong");
+    }
+
+    #[test]
+    fn an_error_inside_an_answer_does_not_show_the_key() {
+        let mut endpoint = crate::Endpoint::new("p", "http://127.0.0.1:1", "m");
+        endpoint.api_key = crate::ApiKey::new("sk-secret");
+        let protocol = crate::protocol::Protocols::default().get("openai-completions").unwrap();
+        let request = protocol.encode(&endpoint, &crate::Request::default()).unwrap();
+        let edge = Edge::new("p", Clocks::for_url(&request.url), RetryPolicy::default(), BTreeMap::new());
+        let mut decoder = protocol.decoder(&endpoint, crate::AssistantMessage::empty("a", "p", "m"));
+        let events = decoder.feed_whole(&serde_json::json!({ "error": { "message": "bad key sk-secret" } }));
+        let event = events.into_iter().next_back().unwrap();
+        let StreamEvent::Error { message } = edge.event_without_key(&request, event) else {
+            panic!("it is an error");
+        };
+        let error = message.error_message.clone().unwrap();
+        assert!(error.ends_with("bad key [redacted:api-key]"), "{error}");
+        assert_eq!(edge.event_without_key(&request, StreamEvent::Start), StreamEvent::Start);
+    }
+
+    #[test]
+    fn failures_have_the_kind_that_says_what_to_do() {
+        assert_eq!(not_sent_kind(true, true), ErrorKind::Network, "no connection in time");
+        assert_eq!(not_sent_kind(true, false), ErrorKind::Timeout);
+        assert_eq!(not_sent_kind(false, true), ErrorKind::Network);
+        let google =
+            r#"{"error": {"status": "INVALID_ARGUMENT", "details": [{"reason": "API_KEY_INVALID"}]}}"#;
+        for (status, body, expected) in [
+            (StatusCode::BAD_REQUEST, google, ErrorKind::Authentication),
+            (StatusCode::BAD_REQUEST, "no", ErrorKind::Provider),
+            (StatusCode::FORBIDDEN, "", ErrorKind::Authentication),
+            (StatusCode::REQUEST_TIMEOUT, "", ErrorKind::Unavailable),
+            (StatusCode::CONFLICT, "", ErrorKind::Unavailable),
+            (StatusCode::BAD_GATEWAY, "", ErrorKind::Unavailable),
+            (StatusCode::TOO_MANY_REQUESTS, "", ErrorKind::RateLimit),
+        ] {
+            assert_eq!(answer_kind(status, body), expected, "{status} {body}");
+        }
+        assert!(is_bad_key(StatusCode::BAD_REQUEST, google), "another key is tried");
     }
 
     #[test]

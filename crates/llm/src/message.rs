@@ -229,6 +229,18 @@ pub struct Usage {
 }
 
 impl ErrorKind {
+    /// What the code of an error inside an answer says of its kind: an HTTP status, as a number or as its
+    /// digits, or a word. [`ErrorKind::Provider`] where it says nothing. Pure.
+    pub(crate) fn of_code(code: &Value) -> ErrorKind {
+        let status = code.as_u64().or_else(|| code.as_str()?.parse().ok());
+        match (status, code.as_str()) {
+            (Some(429), _) => ErrorKind::RateLimit,
+            (Some(401 | 403), _) => ErrorKind::Authentication,
+            (Some(408 | 500..=599), _) | (_, Some("server_error")) => ErrorKind::Unavailable,
+            _ => ErrorKind::Provider,
+        }
+    }
+
     /// What a provider's words about a failure say of its kind, where they say more than `self`. Pure.
     pub fn refined(self, words: &str) -> ErrorKind {
         const UNAVAILABLE: [&str; 5] = [
@@ -238,7 +250,8 @@ impl ErrorKind {
             "internal server error",
             "bad gateway",
         ];
-        if !matches!(self, ErrorKind::Provider | ErrorKind::RateLimit) {
+        // A server that fails may fail for the length of the request.
+        if !matches!(self, ErrorKind::Provider | ErrorKind::RateLimit | ErrorKind::Unavailable) {
             return self;
         }
         let lower = words.to_ascii_lowercase();
@@ -415,6 +428,27 @@ mod tests {
         let message: Message = serde_json::from_value(stored.clone()).unwrap();
         assert_eq!(serde_json::to_value(&message).unwrap(), stored);
         assert_eq!(message.text(), "done");
+    }
+
+    #[test]
+    fn codes_inside_an_answer_say_what_may_pass() {
+        for (code, expected) in [
+            (json!(429), ErrorKind::RateLimit),
+            (json!("429"), ErrorKind::RateLimit),
+            (json!(401), ErrorKind::Authentication),
+            (json!("403"), ErrorKind::Authentication),
+            (json!(408), ErrorKind::Unavailable),
+            (json!(502), ErrorKind::Unavailable),
+            (json!("server_error"), ErrorKind::Unavailable),
+            (json!(400), ErrorKind::Provider),
+            (json!("invalid_prompt"), ErrorKind::Provider),
+            (Value::Null, ErrorKind::Provider),
+        ] {
+            assert_eq!(ErrorKind::of_code(&code), expected, "{code}");
+        }
+        let words = "the request exceeds the available context size";
+        assert_eq!(ErrorKind::Unavailable.refined(words), ErrorKind::ContextOverflow);
+        assert_eq!(ErrorKind::Unavailable.refined("it broke"), ErrorKind::Unavailable);
     }
 
     #[test]

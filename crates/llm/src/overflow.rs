@@ -4,7 +4,7 @@
 use crate::message::{AssistantMessage, ErrorKind, StopReason};
 
 /// Words by which providers say so, in lower case; a `#` stands for a number, whatever its digits.
-const WORDS: [&str; 29] = [
+const WORDS: [&str; 30] = [
     "prompt is too long",
     "prompt too long",
     "prompt exceeds max length",
@@ -16,6 +16,7 @@ const WORDS: [&str; 29] = [
     "exceeds the model's maximum context length",
     "exceeded max context length",
     "exceeds max context length",
+    "exceed context limit",
     "exceeded context length",
     "context window exceeded",
     "context window exceeds limit",
@@ -91,6 +92,7 @@ mod tests {
             r#"{"error":{"code":"context_length_exceeded","message":"Your input exceeds the context window of this model"}}"#,
             "the request exceeds the available context size, try increasing it",
             "Please reduce the length of the messages or completion.",
+            "input length and `max_tokens` exceed context limit: 197000 + 8192 > 200000",
         ] {
             assert!(says_so(400, body), "{body}");
         }

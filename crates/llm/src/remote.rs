@@ -60,7 +60,7 @@ impl Model for RemoteModel {
         };
         let decoder = Priced::wrap(decoder, self.endpoint.price.as_ref());
         let edge = self.edge.clone();
-        let own_key = request.api_key.is_some();
+        let own_key = request.api_key.is_some() && self.protocol.sends_own_key();
         MessageStream::spawn(empty, cancel, move |writer| async move {
             match encoded {
                 Ok(http) => edge.run(http, decoder, request.tap.as_ref(), own_key, writer).await,

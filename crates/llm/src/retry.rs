@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 /// How often and how patiently a request is made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
@@ -45,6 +47,15 @@ impl RetryHeaders {
     }
 }
 
+/// The delay that a body asks for: Google tells it there (`"retryDelay": "26s"`) and in no header.
+pub(crate) fn asked_delay(body: &str) -> Option<Duration> {
+    let body: Value = serde_json::from_str(body).ok()?;
+    // Google puts an error into a list of one.
+    let body = if body.is_array() { &body[0] } else { &body };
+    let delay = body["error"]["details"].as_array()?.iter().find_map(|it| it["retryDelay"].as_str())?;
+    Duration::try_from_secs_f64(delay.trim().strip_suffix('s')?.parse().ok()?).ok()
+}
+
 /// Whether an answer with this status is worth another attempt: the server's word for it, else 408, 409, 429 and 5xx,
 /// unless the body says that a quota is used up.
 pub(crate) fn is_retryable(status: u16, headers: &RetryHeaders, body: &str) -> bool {
@@ -56,17 +67,22 @@ pub(crate) fn is_retryable(status: u16, headers: &RetryHeaders, body: &str) -> b
 
 /// Whether a refusal says that a quota is used up, which waiting does not mend.
 pub(crate) fn is_used_up(body: &str) -> bool {
-    const USED_UP: [&str; 7] = [
+    // A limit by the minute passes by itself, whatever is said of plans and billing beside it.
+    const PASSES: [&str; 4] = ["perminute", "per minute", "rate_limit_exceeded", "rate limit reached"];
+    const USED_UP: [&str; 10] = [
         "insufficient_quota",
-        "quota exceeded",
-        "billing",
+        "exceeded your current quota",
+        "monthly quota",
+        "billing_hard_limit",
+        "billing hard limit",
+        "billing_not_active",
         "out of budget",
         "usage limit reached",
         "insufficient balance",
         "available balance",
     ];
     let body = body.to_ascii_lowercase();
-    USED_UP.iter().any(|words| body.contains(words))
+    !PASSES.iter().any(|words| body.contains(words)) && USED_UP.iter().any(|words| body.contains(words))
 }
 
 /// The delay before the attempt after `attempt` (0 for the first): what the server asked for, else half a second
@@ -128,6 +144,31 @@ mod tests {
         assert!(!is_retryable(429, &none, r#"{"error":{"code":"insufficient_quota"}}"#));
         assert!(is_retryable(400, &headers(&[("x-should-retry", "true")]), ""));
         assert!(!is_retryable(503, &headers(&[("x-should-retry", "false")]), ""));
+    }
+
+    #[test]
+    fn a_limit_by_the_minute_is_no_used_up_quota() {
+        let groq = r#"{"error":{"message":"Rate limit reached for `m` on tokens per minute (TPM): Limit 6000.
+            Need more tokens? Upgrade to Dev Tier today at https://console.groq.com/settings/billing",
+            "type":"tokens","code":"rate_limit_exceeded"}}"#;
+        let asked = "You exceeded your current quota, please check your plan and billing details.";
+        let gemini = format!(
+            r#"{{"error":{{"code":429,"message":"{asked}","details":[
+                {{"violations":[{{"quotaId":"GenerateRequestsPerMinutePerProjectPerModel-FreeTier"}}]}},
+                {{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"26s"}}]}}}}"#
+        );
+        for body in [groq, &gemini, "Quota exceeded for requests", "see https://example.com/billing"] {
+            assert!(!is_used_up(body), "{body}");
+            assert!(is_retryable(429, &RetryHeaders::default(), body), "{body}");
+        }
+        for body in [asked, "billing_not_active", "Billing hard limit has been reached", "monthly quota"] {
+            assert!(is_used_up(body), "{body}");
+        }
+        assert_eq!(asked_delay(&gemini), Some(Duration::from_secs(26)));
+        let listed = format!("[{}]", gemini.replace("26s", "1.5s"));
+        assert_eq!(asked_delay(&listed), Some(Duration::from_millis(1500)));
+        assert_eq!(asked_delay(&gemini.replace("26s", "soon")), None);
+        assert_eq!(asked_delay("slow down"), None);
     }
 
     #[test]

@@ -40,10 +40,10 @@ impl Asked {
         Some(asked)
     }
 
-    /// The limit of the output with room for the budget beside the answer.
-    pub fn max_tokens(&self, endpoint: &Endpoint, max_tokens: u64) -> u64 {
+    /// The limit of the output with room for the budget beside the answer, but no more than `room`.
+    pub fn max_tokens(&self, endpoint: &Endpoint, max_tokens: u64, room: u64) -> u64 {
         let Some(budget) = self.budget else { return max_tokens };
-        let most = endpoint.max_output.unwrap_or(u64::MAX);
+        let most = endpoint.max_output.unwrap_or(u64::MAX).min(room);
         max_tokens.max(budget.saturating_add(ANSWER)).min(most.max(LEAST_BUDGET + ANSWER))
     }
 

@@ -31,7 +31,9 @@ impl Protocol for GoogleVertex {
         };
         let path = format!("{model}:streamGenerateContent?alt=sse");
         let http = HttpRequest::new(endpoint, request, &path, Auth::bearer(), body);
-        Ok(HttpRequest { thinking, ..http })
+        // The location `global` has the host without a location.
+        let url = http.url.replacen("//global-aiplatform.", "//aiplatform.", 1);
+        Ok(HttpRequest { url, thinking, ..http })
     }
 
     fn decoder(&self, _: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
@@ -54,5 +56,13 @@ mod tests {
             let http = GoogleVertex.encode(&Endpoint::new("v", place, model), &Request::default()).unwrap();
             assert_eq!(http.url, format!("{place}/{path}:streamGenerateContent?alt=sse"));
         }
+    }
+
+    #[test]
+    fn the_location_global_has_the_host_without_a_location() {
+        let place = "https://global-aiplatform.googleapis.com/v1/projects/p/locations/global";
+        let http = GoogleVertex.encode(&Endpoint::new("v", place, "g"), &Request::default()).unwrap();
+        let expected = "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers";
+        assert!(http.url.starts_with(expected), "{}", http.url);
     }
 }

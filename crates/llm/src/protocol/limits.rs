@@ -15,14 +15,19 @@ const ROOM: u64 = 32_768;
 /// has left beside the input as it is guessed; `None` where neither is known.
 pub(super) fn max_output(endpoint: &Endpoint, request: &Request) -> Option<u64> {
     let wanted = [request.max_tokens, endpoint.max_output].into_iter().flatten().min()?;
-    let Some(window) = endpoint.context_window else { return Some(wanted) };
+    Some(wanted.min(room(endpoint, request)))
+}
+
+/// The tokens that the window has left for the answer, at least 1; [`u64::MAX`] where it is not known.
+pub(super) fn room(endpoint: &Endpoint, request: &Request) -> u64 {
+    let Some(window) = endpoint.context_window else { return u64::MAX };
     let input = tokens(request);
     let margin = MARGIN.max(input / 100 * 15);
     let mut room = window.saturating_sub(input.saturating_add(margin));
     if room < ROOM {
         room = ROOM.min(window.saturating_sub(input.saturating_add(MARGIN)));
     }
-    Some(wanted.min(room.max(1)))
+    room.max(1)
 }
 
 /// The tokens of a request, guessed: what the last answer said it had, and 3.5 characters a token of what came after.

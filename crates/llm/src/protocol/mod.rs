@@ -49,6 +49,11 @@ pub trait Protocol: Send + Sync {
     /// When the request asks for what this provider cannot be asked for.
     fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError>;
 
+    /// Whether a key of the request's own is sent, in place of the endpoint's.
+    fn sends_own_key(&self) -> bool {
+        true
+    }
+
     /// What reads the answer into `empty`.
     fn decoder(&self, endpoint: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder>;
 }

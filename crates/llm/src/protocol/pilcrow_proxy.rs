@@ -114,9 +114,15 @@ impl Protocol for PilcrowProxy {
         };
         // Strings, numbers and their lists: nothing that JSON lacks.
         let body = serde_json::to_value(asked).unwrap_or_default();
-        let http = HttpRequest::new(endpoint, request, "api/stream", Auth::bearer(), body);
+        // A key of the request's own is one of the provider's: the proxy is given the one that is for it.
+        let keyless = Request { api_key: None, ..request.clone() };
+        let http = HttpRequest::new(endpoint, &keyless, "api/stream", Auth::bearer(), body);
         // The proxy knows what the provider takes.
         Ok(HttpRequest { names: Default::default(), ..http })
+    }
+
+    fn sends_own_key(&self) -> bool {
+        false
     }
 
     fn decoder(&self, _: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
@@ -378,6 +384,16 @@ mod tests {
         let read = read_request(http.body.to_string().as_bytes()).unwrap();
         assert_eq!(read, ("anthropic/claude".to_owned(), request));
         assert!(read_request(b"{\"model\": \"x\"}").unwrap_err().contains("context"));
+    }
+
+    #[test]
+    fn a_key_of_the_provider_does_not_go_to_the_proxy() {
+        let mut endpoint = Endpoint::new("anthropic", "http://127.0.0.1:1/", "claude");
+        endpoint.api_key = crate::ApiKey::new("of the proxy");
+        let request = Request { api_key: crate::ApiKey::new("of the provider"), ..Request::default() };
+        let http = PilcrowProxy.encode(&endpoint, &request).unwrap();
+        assert_eq!(http.key.map(|(_, key)| key), endpoint.api_key);
+        assert!(!PilcrowProxy.sends_own_key());
     }
 
     #[test]

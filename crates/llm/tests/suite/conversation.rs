@@ -381,6 +381,12 @@ fn a_budget_leaves_room_for_the_answer_and_ends_where_another_model_began_the_tu
     assert_eq!((level, &foreign["thinking"]), (ThinkingLevel::Off, &json!({"type": "disabled"})));
     let (next, _) = body(11, ThinkingLevel::High);
     assert_eq!(next["thinking"]["type"], "enabled");
+    // A budget does not lift the limit over what the window has left.
+    let small = Endpoint { context_window: Some(12_000), ..endpoint.clone() };
+    let tight = anthropic.encode(&small, &request(&whole[..4], ThinkingLevel::High)).unwrap().body;
+    let limit = tight["max_tokens"].as_u64().unwrap();
+    assert!((2048..12_000 - 4096).contains(&limit), "{limit}");
+    assert_eq!(tight["thinking"]["budget_tokens"], limit - 1024);
 }
 
 #[test]
@@ -403,20 +409,28 @@ fn where_a_provider_demands_tools_a_conversation_without_them_tells_of_calls_in_
 
 #[test]
 fn items_go_without_their_ids_where_their_reasoning_cannot_go_back() {
-    for name in ["azure-openai-responses", "openai-responses"] {
+    // Of what is not encrypted nothing is stored.
+    let empty = r#"{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":null}"#;
+    for (name, signature) in [
+        ("azure-openai-responses", None),
+        ("openai-responses", None),
+        ("azure-openai-responses", Some(empty)),
+        ("openai-responses", Some(empty)),
+    ] {
         let protocol = Protocols::default().get(name).unwrap();
         let mut request = request(name);
         for message in Arc::make_mut(&mut request.messages) {
             if let Message::Assistant(message) = message {
                 for content in &mut message.content {
                     if let Content::Thinking { thinking_signature, .. } = content {
-                        *thinking_signature = None;
+                        *thinking_signature = signature.map(str::to_owned);
                     }
                 }
             }
         }
         let body = protocol.encode(&endpoint(), &request).unwrap().body.to_string();
         assert!(body.contains("\"call_1\"") && !body.contains("fc_1") && !body.contains("msg_1"), "{body}");
+        assert!(!body.contains("rs_1"), "{body}");
     }
 }
 

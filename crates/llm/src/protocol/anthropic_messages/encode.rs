@@ -34,7 +34,7 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     body.insert("model".to_owned(), json!(endpoint.model));
     let thinking = Asked::new(endpoint, API, request, &transcript);
     if let Some(thinking) = &thinking {
-        max_tokens = thinking.max_tokens(endpoint, max_tokens);
+        max_tokens = thinking.max_tokens(endpoint, max_tokens, limits::room(endpoint, request));
         body.extend(thinking.fields(max_tokens));
     }
     body.insert("max_tokens".to_owned(), json!(max_tokens));

@@ -70,7 +70,8 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     let mut thinks = false;
     let thinking = match family {
         Family::Claude => Asked::new(endpoint, API, request, &transcript).map(|asked| {
-            let least = asked.max_tokens(endpoint, max_tokens.unwrap_or(0));
+            let room = limits::room(endpoint, request);
+            let least = asked.max_tokens(endpoint, max_tokens.unwrap_or(0), room);
             max_tokens = (least > 0).then_some(least);
             thinks = asked.level != ThinkingLevel::Off;
             additional.extend(asked.fields(max_tokens.unwrap_or(u64::MAX)));

@@ -50,11 +50,7 @@ impl GenerateDecoder {
     fn chunk(&mut self, chunk: &Value) {
         if chunk["error"].is_object() {
             let error = &chunk["error"];
-            let kind = match error["code"].as_u64() {
-                Some(429) => ErrorKind::RateLimit,
-                Some(401 | 403) => ErrorKind::Authentication,
-                _ => ErrorKind::Provider,
-            };
+            let kind = ErrorKind::of_code(&error["code"]);
             let text = format!("the provider reported an error: {}", error_text(error));
             return self.blocks.end(Err((kind.refined(&text), text)));
         }

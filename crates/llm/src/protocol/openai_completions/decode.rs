@@ -65,7 +65,9 @@ impl CompletionsDecoder {
     fn chunk(&mut self, chunk: &Value) {
         if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
             let text = format!("the provider reported an error: {}", error_text(error));
-            return self.end(Some((ErrorKind::Provider.refined(&text), text)));
+            // Where there is no code, the type may be the word for it.
+            let code = if error["code"].is_null() { &error["type"] } else { &error["code"] };
+            return self.end(Some((ErrorKind::of_code(code).refined(&text), text)));
         }
         self.chunks += 1;
         self.blocks.identity(non_empty(&chunk["id"]), non_empty(&chunk["model"]));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::{call_id, text_signature};
+use super::{call_id, is_replayable, text_signature};
 use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
 use crate::protocol::sse::{SseDecoder, SseEvent};
@@ -153,7 +153,9 @@ impl ResponsesDecoder {
                 if self.late && non_empty(&item["encrypted_content"]).is_none() {
                     self.waiting.push(Waiting { index, item: item.clone(), text });
                 } else {
-                    self.blocks.sign(index, &item.to_string(), false);
+                    if is_replayable(item) {
+                        self.blocks.sign(index, &item.to_string(), false);
+                    }
                     self.blocks.end_block(index, Some(&text));
                 }
             }
@@ -177,7 +179,7 @@ impl ResponsesDecoder {
         let kind = match code {
             "rate_limit_exceeded" | "too_many_requests" => ErrorKind::RateLimit,
             "context_length_exceeded" => ErrorKind::ContextOverflow,
-            _ => ErrorKind::Provider,
+            _ => ErrorKind::of_code(&error["code"]),
         };
         let colon = if code.is_empty() { "" } else { ": " };
         let text = format!("the provider reported an error: {code}{colon}{}", error_text(error));

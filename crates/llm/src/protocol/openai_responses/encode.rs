@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::is_replayable;
 use crate::endpoint::{Effort, Endpoint};
 use crate::message::{AssistantMessage, Content, Message, ToolResultMessage};
 use crate::model::Request;
@@ -130,16 +131,15 @@ fn assistant(
     // An item that followed reasoning is refused under its id without it.
     let whole = own
         && message.content.iter().all(|content| match content {
-            Content::Thinking { thinking_signature, .. } => thinking_signature.is_some(),
+            Content::Thinking { thinking_signature, .. } => {
+                thinking_signature.as_deref().and_then(reasoning).is_some()
+            }
             _ => true,
         });
     for content in &message.content {
         match content {
             Content::Thinking { thinking_signature: Some(item), .. } if own => {
-                // It goes back as the very item it was.
-                out.extend(
-                    serde_json::from_str::<Value>(item).ok().filter(|item| item["type"] == "reasoning"),
-                );
+                out.extend(reasoning(item));
             }
             Content::Text { text, text_signature } if !text.is_empty() => {
                 let mut item = json!({
@@ -173,6 +173,12 @@ fn assistant(
             _ => {}
         }
     }
+}
+
+/// Reasoning as the very item it was, as it goes back; `None` for what cannot.
+fn reasoning(signature: &str) -> Option<Value> {
+    let item: Value = serde_json::from_str(signature).ok()?;
+    (item["type"] == "reasoning" && is_replayable(&item)).then_some(item)
 }
 
 fn tool_result(endpoint: &Endpoint, result: &ToolResultMessage, ids: &mut Ids) -> Value {

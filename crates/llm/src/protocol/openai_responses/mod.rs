@@ -34,6 +34,13 @@ impl Protocol for OpenAiResponses {
     }
 }
 
+/// Whether an item of reasoning holds what it says: of one that does not, the provider has stored nothing
+/// either, and refuses its id.
+fn is_replayable(item: &Value) -> bool {
+    let has_content = item["content"].as_array().is_some_and(|content| !content.is_empty());
+    has_content || super::non_empty(&item["encrypted_content"]).is_some()
+}
+
 /// A text's id and phase, as they are kept in its signature.
 fn text_signature(item: &Value) -> Option<String> {
     let id = item["id"].as_str()?;
