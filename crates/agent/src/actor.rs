@@ -65,7 +65,7 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
-    pub async fn serve(mut self, mut incoming: mpsc::Receiver<Operation>) {
+    pub async fn serve(mut self, mut incoming: mpsc::UnboundedReceiver<Operation>) {
         // Ends when every handle is gone: that also cancels `end`, and so the run that is going on.
         while let Some(operation) = incoming.recv().await {
             // Each reply fails only when the caller has stopped waiting.

@@ -28,9 +28,6 @@ use crate::told::ToldApprover;
 use crate::tool::Tool;
 use crate::transcript::Transcript;
 
-/// Operations that wait before callers do.
-const OPERATIONS: usize = 64;
-
 /// What a session is made of.
 pub struct SessionBuilder {
     model: Arc<dyn Model>,
@@ -292,7 +289,7 @@ impl SessionBuilder {
         let notes = Arc::<Notes>::default();
         let settings = Arc::new(Settings::new(current, searches_tools, readable));
         let current = settings.get();
-        let (operations, incoming) = mpsc::channel(OPERATIONS);
+        let (operations, incoming) = mpsc::unbounded_channel();
         let end = self.cancel.child_token();
         let actor = Actor {
             settings: settings.clone(),

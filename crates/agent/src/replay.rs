@@ -27,16 +27,32 @@ impl ReplayModel {
     /// The answers on the selected way of `session` from its first entry on, those too that later were put into fewer words. What
     /// failed then, or was stopped, is left out.
     pub fn new(session: &LoadedSession) -> ReplayModel {
-        let (mut prompts, mut answers) = (Vec::new(), Vec::new());
+        let (mut prompts, mut answers) = (Vec::<String>::new(), Vec::new());
+        // What was said while a run went on, or before an answer came, is part of what that run was asked.
+        let mut is_answered = true;
+        let mut before_last = 0;
         for entry in session.path() {
             match session.body(entry) {
                 Ok(EntryBody::Message(message)) => match *message {
-                    Message::User(_) => prompts.push(message.text()),
-                    Message::Assistant(answer) if !answer.failed() => answers.push(answer),
+                    Message::User(_) => match prompts.last_mut().filter(|_| !is_answered) {
+                        Some(prompt) => *prompt = format!("{prompt}\n\n{}", message.text()),
+                        None => {
+                            prompts.push(message.text());
+                            (is_answered, before_last) = (false, answers.len());
+                        }
+                    },
+                    Message::Assistant(answer) if !answer.failed() => {
+                        is_answered = answer.tool_calls().next().is_none();
+                        answers.push(answer);
+                    }
                     _ => {}
                 },
                 _ => continue,
             }
+        }
+        if !is_answered && answers.len() == before_last {
+            // Nothing is there to be said to it.
+            prompts.pop();
         }
         let info = ModelInfo {
             provider: "replay".to_owned(),

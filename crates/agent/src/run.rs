@@ -318,6 +318,7 @@ pub(crate) async fn run(
                             error = why;
                         }
                         Err(failed) => {
+                            tracing::error!(error = %failed, "a run ended by this");
                             reasons.insert(TerminationReason::Error);
                             error = Some(failed.to_string());
                         }

@@ -32,7 +32,7 @@ pub struct Session {
 
 pub(crate) struct Inner {
     pub id: String,
-    pub operations: mpsc::Sender<Operation>,
+    pub operations: mpsc::UnboundedSender<Operation>,
     pub queues: Arc<Queues>,
     pub settings: Arc<Settings>,
     pub models: ModelRegistry,
@@ -340,7 +340,8 @@ impl Session {
 
     async fn ask<T>(&self, operation: impl FnOnce(oneshot::Sender<T>) -> Operation) -> Option<T> {
         let (reply, answer) = oneshot::channel();
-        self.inner.operations.send(operation(reply)).await.ok()?;
+        // Their order is that in which they were asked for; with a bound, one that waits for room may be overtaken.
+        self.inner.operations.send(operation(reply)).ok()?;
         answer.await.ok()
     }
 }

@@ -1,5 +1,7 @@
 //! The messages of a session, in memory and in its file, and the events that tell of them. One task owns it.
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use llm::{Message, Usage};
@@ -23,6 +25,8 @@ pub(crate) struct Transcript {
     /// What the newest answer said of the context's size, and its place. Those that were there when the context was last put into
     /// fewer words say nothing any more.
     measured: Option<(usize, u64)>,
+    /// So many messages are from before the newest compaction: what they say of their size is of a context that is gone.
+    old: usize,
     /// What the run that is going on added.
     made: Vec<Message>,
     file: Option<SessionFile>,
@@ -35,6 +39,21 @@ pub(crate) struct Transcript {
     done_sent: usize,
 }
 
+/// These messages; those of the first `old` say nothing of their size, by which a request's room is reckoned.
+fn without_sizes(messages: &[Message], part: Range<usize>, old: usize) -> Cow<'_, [Message]> {
+    if part.start >= old {
+        return Cow::Borrowed(&messages[part]);
+    }
+    let count = old.min(part.end) - part.start;
+    let mut messages = messages[part].to_vec();
+    for message in &mut messages[..count] {
+        if let Message::Assistant(answer) = message {
+            answer.usage = Usage::default();
+        }
+    }
+    Cow::Owned(messages)
+}
+
 impl Transcript {
     pub fn new(items: Vec<ContextItem>, file: Option<SessionFile>) -> Transcript {
         let mut transcript = Transcript {
@@ -42,6 +61,7 @@ impl Transcript {
             ids: Vec::new(),
             sums: Vec::new(),
             measured: None,
+            old: 0,
             made: Vec::new(),
             file,
             next_id: 0,
@@ -55,7 +75,7 @@ impl Transcript {
 
     fn set(&mut self, items: Vec<ContextItem>) {
         let old = items.iter().take_while(|item| item.before_compaction).count();
-        (self.ids, self.sums, self.measured) = (Vec::new(), Vec::new(), None);
+        (self.ids, self.sums, self.measured, self.old) = (Vec::new(), Vec::new(), None, old);
         let mut messages = Vec::with_capacity(items.len());
         for (at, ContextItem { entry_id, message, .. }) in items.into_iter().enumerate() {
             self.measure(&message, at >= old);
@@ -109,9 +129,10 @@ impl Transcript {
             // An answer's calls may still get results, until another answer follows.
             let last = messages.iter().rposition(|it| matches!(it, Message::Assistant(_)));
             let open = last.unwrap_or(messages.len()).max(self.done);
-            sent.extend(llm::transcript::repair(&messages[self.done..open]));
+            let old = self.old;
+            sent.extend(llm::transcript::repair(&without_sizes(messages, self.done..open, old)));
             (self.done, self.done_sent) = (open, sent.len());
-            sent.extend(llm::transcript::repair(&messages[open..]));
+            sent.extend(llm::transcript::repair(&without_sizes(messages, open..messages.len(), old)));
         });
         Arc::clone(&self.sent)
     }

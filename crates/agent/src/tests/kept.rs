@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use llm::StreamEvent;
+use llm::{AssistantMessage, Content, StreamEvent};
 use serde_json::json;
 use workspace::{AbsPath, StateDir};
 
@@ -44,6 +44,30 @@ impl Kept {
         assert_eq!(files.next(), None);
         file
     }
+}
+
+#[tokio::test]
+async fn a_replay_asks_what_was_asked_before_each_answer() {
+    let kept = kept();
+    let session = kept.session(&[], None);
+    let answer = |text: &str, call: Option<Value>| {
+        let calls = call.map(|it| Content::ToolCall(serde_json::from_value(it).unwrap()));
+        let content = std::iter::once(Content::text(text)).chain(calls).collect();
+        Message::Assistant(AssistantMessage { content, ..AssistantMessage::empty("t", "t", "t") })
+    };
+    for message in [
+        Message::user("one"),
+        answer("1", Some(json!({"id": "c", "name": "t", "arguments": {}}))),
+        Message::user("said meanwhile"),
+        answer("2", None),
+        Message::user("two"),
+        answer("3", None),
+        Message::user("never answered"),
+    ] {
+        session.append(message).await.unwrap();
+    }
+    let replay = crate::ReplayModel::new(&kept.store.load(session.id()).unwrap());
+    assert_eq!(replay.prompts(), ["one\n\nsaid meanwhile", "two"]);
 }
 
 #[tokio::test]

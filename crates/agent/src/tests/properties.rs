@@ -255,6 +255,31 @@ async fn r3_a_thousand_operations_at_once_keep_the_order_in_which_they_were_aske
 }
 
 #[tokio::test]
+async fn r3_what_was_asked_for_first_comes_first_however_late_it_is_looked_after() {
+    let running = setup(&[json!({"wait_for_cancel": true})]).start();
+    let session = &running.session;
+    let mut run = Box::pin(session.prompt("p"));
+    assert!(futures_util::poll!(&mut run).is_pending());
+    // More than any queue that has a bound holds.
+    let mut asked: Vec<_> =
+        (0..300).map(|at| Box::pin(session.append(Message::user(format!("{at}"))))).collect();
+    for one in &mut asked {
+        assert!(futures_util::poll!(one).is_pending());
+    }
+    running.events.wait_for("start Assistant").await;
+    session.abort();
+    tokio::time::timeout(DEADLINE, run).await.unwrap();
+    // Those before are served by now, and only this one is looked after.
+    tokio::time::timeout(DEADLINE, session.append(Message::user("last"))).await.unwrap().unwrap();
+    for one in asked {
+        tokio::time::timeout(DEADLINE, one).await.unwrap().unwrap();
+    }
+    let said: Vec<String> = session.messages().await.unwrap().iter().map(Message::text).collect();
+    let numbers: Vec<String> = (0..300).map(|at| at.to_string()).chain(["last".to_owned()]).collect();
+    assert!(said.ends_with(&numbers), "{said:?}");
+}
+
+#[tokio::test]
 async fn r3_sessions_never_wait_for_each_other() {
     let waiting_one = setup(&[json!({"wait_for_cancel": true})]).start();
     let other = setup(&(0..50).map(|at| text(&format!("{at}"))).collect::<Vec<_>>()).start();

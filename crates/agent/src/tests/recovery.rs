@@ -280,6 +280,28 @@ async fn b90_an_overflow_is_compacted_once_and_tried_once_more() {
 }
 
 #[tokio::test]
+async fn what_an_answer_said_of_its_size_is_not_sent_after_a_compaction() {
+    let sized = json!({"text": "2", "usage": {"input": 900, "output": 5}});
+    let overflow = json!({"error": "prompt is too long", "error_kind": "context_overflow"});
+    let script = [text("1"), sized, overflow, text("a summary"), text("ok")];
+    let running = setup(&script).limits(keeping(8)).start();
+    running.prompt(&long("one")).await;
+    running.prompt("two, in as many words as are kept with it").await;
+    let outcome = running.prompt("three").await;
+    assert_eq!(outcome.final_text, "ok", "{outcome:?}");
+    let requests = running.model.requests();
+    let sent = requests.iter().map(|request| {
+        let sizes = request.messages.iter().filter_map(|it| match it {
+            Message::Assistant(answer) if it.text() == "2" => Some(answer.usage.total_tokens),
+            _ => None,
+        });
+        sizes.collect::<Vec<_>>()
+    });
+    let sent: Vec<_> = sent.filter(|sizes| !sizes.is_empty()).collect();
+    assert_eq!((sent.first(), sent.last()), (Some(&vec![905]), Some(&vec![0])), "{sent:?}");
+}
+
+#[tokio::test]
 async fn b92_two_compactions_at_once_make_one_and_a_run_is_cancelled_for_it() {
     let waiting = json!({"wait_for_cancel": true});
     let script = [text("1"), text("2"), waiting, text("a summary"), text("ok")];
