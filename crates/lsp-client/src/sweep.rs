@@ -172,7 +172,10 @@ fn stamp(path: &AbsPath) -> Option<(u64, Option<SystemTime>)> {
 pub(crate) fn look(workspace: &Workspace, root: &AbsPath, definition: &ServerDefinition) -> Seen {
     let at = Some(SystemTime::now());
     let top = if definition.watch.workspace { workspace.root() } else { root };
-    let mut paths = workspace.files(top).filter(|path| wanted(definition, path));
+    // Its own root first: a large workspace holds more than are looked at.
+    let all = (top != root).then(|| workspace.files(top)).into_iter().flatten();
+    let others = all.filter(|path| !path.starts_with(root));
+    let mut paths = workspace.files(root).chain(others).filter(|path| wanted(definition, path));
     let found: Vec<AbsPath> = paths.by_ref().take(LIMIT).collect();
     let mut ignored = ignored(workspace, root, definition);
     let cut = paths.next().is_some() || ignored.len() > LIMIT;

@@ -253,9 +253,11 @@ async fn pushed(
         if Instant::now() >= clock.until {
             return Ok(None);
         }
-        looked = look(server, doc, clock.until, clock.cancel).await;
-        if looked == Looked::Clean {
-            return Ok(Some((synced, RawJson::empty_list())));
+        match look(server, doc, clock.until, clock.cancel).await {
+            Looked::Clean => return Ok(Some((synced, RawJson::empty_list()))),
+            // What was found before must still be told.
+            Looked::Unknown if matches!(looked, Looked::Codes(_)) => {}
+            now => looked = now,
         }
     }
 }

@@ -80,17 +80,26 @@ impl ServerPool {
             let asked =
                 server.ask(Some(doc), method, clock, |synced, encoding| at(synced, offset, encoding)).await?;
             let mut found = locations(&server, &asked)?;
+            let mut unseen = None;
             if to == Navigate::Implementation {
-                self.elsewhere(&server, method, (doc, offset), &holders, &mut found, clock).await?;
+                // What the file's own package has counts also where others do not answer.
+                let clock = Clock { until: clock.until - clock.left() / 4, ..clock };
+                match self.elsewhere(&server, method, (doc, offset), &holders, &mut found, clock).await {
+                    Ok(()) => {}
+                    Err(ServerError::Cancelled) => return Err(ServerError::Cancelled),
+                    Err(error) => unseen = Some(format!("not all packages were looked at: {error}")),
+                }
             }
-            Ok((asked, found))
+            Ok((asked, found, unseen))
         };
         let asked: Result<_, ServerError> = asked.await;
         if let Some(opened) = holders.opened.take() {
             server.close_all(opened).await;
         }
-        let (asked, found) = asked?;
-        Ok(noted(answer(&server, &asked, found), holders.note))
+        let (asked, mut found, unseen) = asked?;
+        let mut seen = HashSet::new();
+        found.retain(|place| seen.insert((place.path.clone(), place.range.start, place.line)));
+        Ok(noted(noted(answer(&server, &asked, found), holders.note), unseen))
     }
 
     /// Adds what is `found` from the packages of other files that hold the name, where the name means the
@@ -135,8 +144,6 @@ impl ServerPool {
                 }
             }
         }
-        let mut seen = HashSet::new();
-        found.retain(|place| seen.insert((place.path.clone(), place.range.start, place.line)));
         Ok(())
     }
 

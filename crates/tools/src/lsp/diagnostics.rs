@@ -111,13 +111,22 @@ async fn of_kind(
     for some in pending.chunks(AT_ONCE) {
         let asks = some.iter().map(|number| of_one(kit, paths[*number].1, request, started));
         for (number, again) in some.iter().zip(join_all(asks).await) {
-            // What was known of it stays where there was no time left.
-            if !matches!(again, Ok(One::Late)) {
+            if knows_more(&again, &told[*number].1) {
                 told[*number].1 = again;
             }
         }
     }
     told
+}
+
+/// Whether a second answer is to stand for the first: one that came too late, or of fewer servers, is not.
+fn knows_more(again: &Result<One, Failure>, first: &Result<One, Failure>) -> bool {
+    let unknown = |it: &Answer<Diagnostics>| it.value.pending.len() + it.value.failed.len();
+    match (again, first) {
+        (Ok(One::Answer(again)), Ok(One::Answer(first))) => unknown(&again.1) < unknown(&first.1),
+        (Ok(One::Late), _) => false,
+        _ => true,
+    }
 }
 
 /// What came of asking about one of several files.
@@ -136,7 +145,10 @@ async fn of_one(kit: &Kit, path: &AbsPath, request: &RequestCx, started: Instant
     }
     let Ok(document) = kit.workspace.document(path) else { return Ok(One::Gone) };
     let asked = async {
-        kit.servers.load(path, Some(&document), &left).await?;
+        // A server that fails here is told among those that failed, beside what others say.
+        if let Err(error @ ServerError::Cancelled) = kit.servers.load(path, Some(&document), &left).await {
+            return Err(error);
+        }
         let left = request.left(started);
         let one = RequestCx { deadline: left.deadline.min(FOR_ONE), ..left };
         kit.servers.diagnostics(&document, &one).await

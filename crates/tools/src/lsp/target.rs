@@ -415,7 +415,12 @@ async fn choose(
 /// (basedpyright 1.40), and say where each is when it is asked for its definition.
 async fn written_again(kit: &Kit, found: Vec<Target>, cx: &RequestCx) -> Result<Vec<Target>, Failure> {
     let Some(target) = found.first() else { return Ok(found) };
-    let answer = kit.servers.definition(&target.document, target.range.start, cx).await?;
+    let answer = match kit.servers.definition(&target.document, target.range.start, cx).await {
+        Ok(answer) => answer,
+        Err(error @ lsp_client::ServerError::Cancelled) => return Err(error.into()),
+        // It only tells of more.
+        Err(_) => return Ok(found),
+    };
     let mut ranges: Vec<Range<usize>> = answer
         .value
         .into_iter()
