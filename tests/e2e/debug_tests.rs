@@ -410,7 +410,8 @@ fn a_configuration_of_go_as_an_editor_writes_it() {
         "package main\n\nimport \"testing\"\n\nfunc TestOne(t *testing.T) {\n\tn := 41\n\tt.Log(n)\n}\n";
     let config = json!({"configurations": [{"name": "Launch Package", "type": "go", "request": "launch",
         "mode": "auto", "program": "${file}", "args": "'a b' c"},
-        {"name": "tests", "type": "go", "request": "launch", "mode": "auto", "program": "${file}"}]});
+        {"name": "tests", "type": "go", "request": "launch", "mode": "auto", "program": "${file}"},
+        {"name": "folder", "type": "go", "request": "launch", "mode": "auto", "program": "${fileDirname}"}]});
     let sandbox = Sandbox::with(&[
         ("go.mod", "module example.org/a\n\ngo 1.19\n"),
         ("main.go", main),
@@ -420,9 +421,11 @@ fn a_configuration_of_go_as_an_editor_writes_it() {
     let mut batch = Batch::start(&sandbox);
     let launch = |name: &str, file: &str| json!({"action": "launch", "config": name, "file": file});
     says(&mut batch, &launch("Launch Package", "main.go"), &["ended with exit code 0", "3 a b"]);
-    let mut tests = launch("tests", "main_test.go");
-    tests["breakpoints"] = json!([{"file": "main_test.go", "line": 7}]);
-    says(&mut batch, &tests, &["stopped: breakpoint", "main_test.go:7", "n = 41"]);
+    for name in ["tests", "folder"] {
+        let mut tests = launch(name, "main_test.go");
+        tests["breakpoints"] = json!([{"file": "main_test.go", "line": 7}]);
+        says(&mut batch, &tests, &["stopped: breakpoint", "main_test.go:7", "n = 41"]);
+    }
     assert!(batch.end().0.success());
 }
 

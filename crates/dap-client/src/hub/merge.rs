@@ -189,11 +189,12 @@ impl Book {
         gone.collect()
     }
 
-    /// What all but those in `but` want, as requests. What names addresses of one process is left out.
+    /// What all but those in `but` want, as requests. What names addresses or sources of one process by their numbers is left out.
     pub fn of_others(&self, but: &[ClientId]) -> Vec<(&'static str, Value)> {
         let mut requests = Vec::new();
         for (set, lists) in &self.lists {
-            if matches!(set, Set::Data | Set::Instructions) {
+            let is_numbered = matches!(set, Set::Source(source) if source.starts_with('#'));
+            if is_numbered || matches!(set, Set::Data | Set::Instructions) {
                 continue;
             }
             let mut wanted: Vec<&Wanted> = Vec::new();

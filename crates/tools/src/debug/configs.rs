@@ -159,11 +159,8 @@ impl Debug {
             let message = format!("no debug adapter is known for the type `{kind}`; name one with `adapter`");
             Failure::new(ErrorCode::Unsupported, message)
         })?;
-        if let Some(line) = config["args"].as_str() {
-            config["args"] = json!(words(line));
-        }
         if config["mode"] == "auto" {
-            self.decide_mode(&mut config, &adapter);
+            self.decide_mode(&mut config, &adapter, args.file.as_deref());
         }
         let config = config;
         let root = self.kit.workspace.root().clone();
@@ -272,14 +269,17 @@ impl Debug {
 }
 
 impl Debug {
-    /// `auto` is not the adapter's: an editor's extension makes a mode of it by the program, that of tests for
-    /// a file of tests and its folder, else the adapter's own.
-    fn decide_mode(&self, config: &mut Value, adapter: &str) {
-        let program = config["program"].as_str().map(std::path::Path::new);
-        let is_test =
-            |it: &std::path::Path| it.file_stem().is_some_and(|it| it.to_string_lossy().ends_with("_test"));
-        let folder = program.filter(|it| is_test(it)).and_then(std::path::Path::parent);
-        let folder = folder.map(|it| it.to_string_lossy().into_owned());
+    /// `auto` is not the adapter's: an editor's extension makes a mode of it by the file that is the program, or
+    /// else by the one that is being looked at: that of tests for a file of tests, else the adapter's own.
+    fn decide_mode(&self, config: &mut Value, adapter: &str, file: Option<&str>) {
+        let program = config["program"].as_str().map(str::to_owned);
+        let is_file = program.as_deref().is_some_and(|it| it.ends_with(".go"));
+        let decides = if is_file { program.as_deref() } else { file };
+        let is_test = decides.is_some_and(|it| it.ends_with("_test.go"));
+        let folder = program.as_deref().filter(|_| is_test).map(|program| {
+            let parent = std::path::Path::new(program).parent().filter(|_| is_file);
+            parent.map_or_else(|| program.to_owned(), |it| it.to_string_lossy().into_owned())
+        });
         let definitions = self.kit.debug.definitions();
         let tests = definitions.get(adapter).into_iter().flat_map(|it| it.tests.values());
         let mode = tests.filter_map(|it| it.launch.as_ref()?.get("mode").cloned()).next();
@@ -348,7 +348,15 @@ fn words(line: &str) -> Vec<String> {
             '"' => {
                 let word = word.get_or_insert_default();
                 while let Some(it) = characters.next().filter(|it| *it != '"') {
-                    word.extend(if it == '\\' { characters.next() } else { Some(it) });
+                    if it != '\\' {
+                        word.push(it);
+                        continue;
+                    }
+                    // Here it stands for itself before anything else.
+                    match characters.next() {
+                        Some(next) if "\"\\$`".contains(next) => word.push(next),
+                        next => word.extend(std::iter::once(it).chain(next)),
+                    }
                 }
             }
             '\\' => word.get_or_insert_default().extend(characters.next()),
@@ -401,6 +409,10 @@ fn filled(kit: &Kit, config: &Value, args: &Arguments) -> Result<Value, Failure>
         let own = members.remove(system);
         ["osx", "linux", "windows"].iter().for_each(|it| drop(members.remove(*it)));
         members.extend(own.and_then(|it| it.as_object().cloned()).unwrap_or_default());
+    }
+    // A line is taken apart first: what a variable stands for may hold a space.
+    if let Some(line) = config["args"].as_str() {
+        config["args"] = json!(words(line));
     }
     let root = kit.workspace.root();
     let file = args.file.as_deref().map(|it| kit.workspace.resolve(it)).transpose()?;
@@ -529,6 +541,7 @@ mod tests {
         let check = |line: &str, expected: &[&str]| assert_eq!(words(line), expected, "{line}");
         check(" a  b ", &["a", "b"]);
         check(r#"'c d' --x="e \" f" g\ h ''"#, &["c d", "--x=e \" f", "g h", ""]);
+        check(r#"-run "^Test\d+$" "a\\b\$c""#, &["-run", r"^Test\d+$", r"a\b$c"]);
         check("'open", &["open"]);
     }
 

@@ -258,9 +258,8 @@ impl Debug {
         let Ok(value) = session.evaluate(reference, Some(frame), "watch", clock).await else {
             return Ok(reference.to_owned());
         };
-        let words = value.value.split(|c: char| !c.is_ascii_alphanumeric());
-        let number = || words.into_iter().find(|it| it.starts_with("0x") && is_number(it)).map(str::to_owned);
-        Ok(value.memory.or_else(number).unwrap_or_else(|| reference.to_owned()))
+        let number = || printed_address(&value.value).map(str::to_owned);
+        Ok(value.memory.clone().or_else(number).unwrap_or_else(|| reference.to_owned()))
     }
 
     pub(super) async fn completions(
@@ -475,6 +474,15 @@ async fn may_refer(text: &str, session: &Session, args: &Arguments, cx: &ToolCx)
     Ok(())
 }
 
+/// The address that a printed value is: `0x7f…`, `(int *) 0x7f…`, `@0x7f…: 5`; not one inside of a struct or a text.
+fn printed_address(value: &str) -> Option<&str> {
+    let value = value.trim();
+    let value =
+        if value.starts_with('(') { value.split_once(") ").map_or(value, |(_, it)| it) } else { value };
+    let word = value.trim_start_matches('@').split(|it: char| !it.is_ascii_alphanumeric()).next()?;
+    (word.starts_with("0x") && is_number(word)).then_some(word)
+}
+
 /// A number, in decimal or hexadecimal.
 fn is_number(text: &str) -> bool {
     let text = text.trim();
@@ -525,7 +533,7 @@ fn hex(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{hex, is_number};
+    use super::{hex, is_number, printed_address};
 
     #[test]
     fn a_number_is_digits_alone() {
@@ -534,6 +542,19 @@ mod tests {
         }
         for other in ["", "0x", "0x10()", "f()", "&n", "12ab", "-1", "main"] {
             assert!(!is_number(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_what_a_value_is_and_not_what_stands_in_it() {
+        let address = |value: &str| printed_address(value).map(str::to_owned);
+        for value in
+            ["0x7f10", "(int *) 0x7f10", "@0x7f10: 5", "0x7f10 <main+4>", "(const char *) 0x7f10 \"x\""]
+        {
+            assert_eq!(address(value).as_deref(), Some("0x7f10"), "{value}");
+        }
+        for value in ["{next = 0x5555, n = 1}", "\"0xdead\"", "5", "(5)", "", "<error: 0x10>"] {
+            assert_eq!(address(value), None, "{value}");
         }
     }
 

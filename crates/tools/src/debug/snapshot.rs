@@ -12,6 +12,7 @@ use dap_client::{
     Variable,
 };
 use serde_json::{Value, json};
+use workspace::ErrorCode;
 
 use super::Debug;
 use crate::{Failure, Kit, counted, shown};
@@ -25,6 +26,8 @@ const VALUE: usize = 200;
 const OUTPUT: usize = 4_000;
 /// Lines before and after the one that is next.
 const AROUND: u64 = 3;
+/// So often a program may run on while it is looked at.
+const RUN_ON: usize = 3;
 
 /// What the last snapshot of a session showed.
 #[derive(Debug, Clone, Default)]
@@ -58,8 +61,24 @@ impl Debug {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&session.id)?.frame
     }
 
-    /// Waits until the program is stopped or over, or the time is, and shows it.
+    /// Waits until the program is stopped or over, or the time is, and shows it. One that the person runs on meanwhile
+    /// is shown where it stops next.
     pub(super) async fn snapshot(
+        &self,
+        session: &Arc<Session>,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        for _ in 0..RUN_ON {
+            match self.as_it_is(session, cx, clock).await {
+                Err(failure) if failure.code == ErrorCode::WrongState => {}
+                shown => return shown,
+            }
+        }
+        self.as_it_is(session, cx, clock).await
+    }
+
+    async fn as_it_is(
         &self,
         session: &Arc<Session>,
         cx: &ToolCx,

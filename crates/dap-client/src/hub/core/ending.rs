@@ -97,13 +97,13 @@ impl Hub {
         self.close_all();
     }
 
-    /// The program was launched again elsewhere, or could not be.
     /// What persons have set, or had before, as requests.
     pub fn of_persons(&self) -> Vec<(&'static str, Value)> {
         let agents = self.members.iter().filter(|(_, it)| it.who == Who::Agent);
         self.book.of_others(&agents.map(|(id, _)| *id).collect::<Vec<_>>())
     }
 
+    /// The program was launched again elsewhere, or could not be.
     pub(super) fn relaunched(&mut self, configuration: Option<Value>) {
         if !std::mem::take(&mut self.relaunching) {
             return;
