@@ -283,9 +283,19 @@ impl Surroundings for Around {
 
 /// Whether a setting counts from the next turn on. The others are of what lives longer than a run, or of what the model was shown.
 fn counts_at_once(name: &str) -> bool {
-    const LATER: &[&str] =
-        &["hashline.", "sessions.", "editor.", "lsp.", "log.", "run.steering", "run.queue"];
-    !LATER.iter().any(|group| name.starts_with(group))
+    const LATER: &[&str] = &[
+        "hashline.",
+        "sessions.",
+        "editor.",
+        "lsp.",
+        "log.",
+        "run.steering",
+        "run.queue",
+        "retry.",
+        "roles.smol.",
+        "model.discovery",
+    ];
+    !LATER.iter().any(|group| name.starts_with(group)) && !name.ends_with(".fallbacks")
 }
 
 /// The folder of the agent of this name.

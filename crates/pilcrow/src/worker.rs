@@ -138,10 +138,13 @@ impl Worker {
             },
         };
         let mut not_there = None;
+        // The model that answered last, which stays where settings change.
+        let mut stays = None;
         let had = match (&resumed, &request.model) {
             (Some(loaded), None) => models::had(loaded).and_then(|name| {
                 let chosen = choose(Some(&name));
                 not_there = chosen.as_ref().err().map(|error| format!("{name} answered last: {error:#}"));
+                stays = chosen.is_ok().then_some(name);
                 chosen.ok()
             }),
             _ => None,
@@ -157,11 +160,11 @@ impl Worker {
             agent: request.agent.as_deref(),
             choose: request.model.is_none().then(|| {
                 let (folder, project, found) = (request.folder.clone(), Arc::clone(project), found.clone());
-                let files = files.clone();
+                let (files, stays) = (files.clone(), stays.clone());
                 Box::new(move |config: &Config| {
                     let (project, folder, found) = (&project, &folder, found.as_deref());
                     let asking = models::Asking { project, config, folder, found, files: &files };
-                    Ok(asking.choose(None)?.model)
+                    Ok(asking.choose(stays.as_deref())?.model)
                 }) as ChooseModel
             }),
             cwd: Some(&request.folder),

@@ -121,9 +121,11 @@ const KEYS: &[(&str, &str, usize)] = &[
 /// Whether a variable of this name looks like a secret, in any case.
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    !HARMLESS.contains(&name.as_str())
+    // `SOME_KEY_2` is one as `SOME_KEY` is.
+    let plain = name.trim_end_matches(|it: char| it.is_ascii_digit()).trim_end_matches('_');
+    ![name.as_str(), plain].iter().any(|it| HARMLESS.contains(it))
         && (NAMES.contains(&name.as_str())
-            || SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
+            || SUFFIXES.iter().any(|suffix| name.ends_with(suffix) || plain.ends_with(suffix))
             || PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
 }
 
@@ -489,6 +491,8 @@ mod tests {
             "MY_PAT",
             "SECRET_STUFF",
             "npm_config__auth",
+            "GROQ_KEY_1",
+            "MISTRAL_API_KEY2",
         ] {
             assert!(is_secret_name(secret), "{secret}");
         }

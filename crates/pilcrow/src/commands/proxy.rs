@@ -13,7 +13,7 @@ use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use llm::protocol::pilcrow_proxy::{ProxyEncoder, read_request};
 use llm::{MessageStream, StreamEvent};
 use serde_json::json;
@@ -32,6 +32,10 @@ const TOKEN: &str = "PILCROW_PROXY_TOKEN";
 const LARGEST: usize = 256 * 1024 * 1024;
 /// A word in a stream that says nothing for this long.
 const PING: Duration = Duration::from_secs(15);
+/// How long a client may take to say what it wants.
+const HEADERS: Duration = Duration::from_secs(10);
+/// And to send it.
+const BODY: Duration = Duration::from_secs(120);
 /// How long answers that stream get to end with the process.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -81,8 +85,10 @@ pub async fn serve(listen: SocketAddr, project: &cli::Project) -> anyhow::Result
         let proxy = Arc::clone(&proxy);
         connections.spawn(async move {
             let service = service_fn(|request| answer(Arc::clone(&proxy), request));
-            let served =
-                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            let mut http = hyper::server::conn::http1::Builder::new();
+            // Without a timer no deadline holds.
+            http.timer(TokioTimer::new()).header_read_timeout(HEADERS);
+            let served = http.serve_connection(TokioIo::new(stream), service);
             let served = tokio::select! {
                 // Streams end in a message of their own when they are cancelled, for which this waits.
                 served = served => served,
@@ -126,7 +132,9 @@ async fn answered(proxy: &Proxy, request: Request<Incoming>) -> Result<Response<
             return Err((StatusCode::NOT_FOUND, format!("there is nothing at {path}; POST /api/stream")));
         }
     }
-    let body = Limited::new(request.into_body(), LARGEST).collect().await;
+    let body = tokio::time::timeout(BODY, Limited::new(request.into_body(), LARGEST).collect()).await;
+    let body =
+        body.map_err(|_| (StatusCode::REQUEST_TIMEOUT, "the request did not come in time".to_owned()))?;
     let body = body.map_err(|error| (StatusCode::PAYLOAD_TOO_LARGE, error.to_string()))?.to_bytes();
     let (name, request) = read_request(&body).map_err(|error| (StatusCode::BAD_REQUEST, error))?;
     if !name.contains('/') || name.starts_with("script:") || name.starts_with("replay:") {

@@ -424,6 +424,10 @@ fn keys_are_never_written_and_never_shown() {
         "providers.a.api_key = { command = [] }\n",
         "providers.a.api_key = { command = ['x'], ttl = 'soon' }\n",
         "providers.a.api_key = 12345678\n",
+        "providers.a.api_key = ['sk-a-real-key']\n",
+        "providers.a.api_key = { command = 'sk-a-real-key' }\n",
+        "providers.a.api_key = { command = ['x'], ttl = 'sk-a-real-key' }\n",
+        "providers.a.api_keys = 'sk-a-real-key'\n",
         "proxy.token = 'sk-a-real-key'\n",
     ] {
         let error = Given { person: wrong, ..Given::default() }.merge().unwrap_err().to_string();

@@ -135,17 +135,17 @@ impl Kind {
             (Self::Rules | Self::Texts | Self::Secrets, Json::Array(items)) => {
                 let items = items.iter().map(|item| match item {
                     Json::String(text) => Ok(text.clone()),
+                    _ if self == Self::Secrets => Err(self.refusal("another value")),
                     other => Err(self.refusal(&other.to_string())),
                 });
                 items.collect::<Result<_, _>>().and_then(|items| self.list(items))
             }
-            (Self::Secret | Self::Secrets | Self::Paths, Json::Number(_)) => {
-                Err(self.refusal("another value"))
+            (Self::Paths, Json::Number(_)) => Err(self.refusal("another value")),
+            (Self::Secrets, _) => Err(self.refusal("another value")),
+            (Self::Secret, other) if !other.is_string() => Err(self.refusal("another value")),
+            (Self::Bool | Self::Integer { .. } | Self::Rules | Self::Texts | Self::Paths, other) => {
+                Err(self.refusal(&other.to_string()))
             }
-            (
-                Self::Bool | Self::Integer { .. } | Self::Rules | Self::Texts | Self::Secrets | Self::Paths,
-                other,
-            ) => Err(self.refusal(&other.to_string())),
             (_, Json::String(text)) => self.read_text(text),
             (_, other) => Err(self.refusal(&other.to_string())),
         }
@@ -232,12 +232,13 @@ impl Kind {
                 Ok(written) if written.command.first().is_some_and(|program| !program.is_empty()) => {
                     let ttl = match written.ttl {
                         None => TTL,
-                        Some(text) => parse_duration(&text).ok_or_else(|| self.refusal(&text))?,
+                        Some(text) => parse_duration(&text).ok_or_else(|| self.refusal("another ttl"))?,
                     };
                     Ok(Value::Command(KeyCommand { command: written.command, ttl, env: written.env }))
                 }
                 Ok(_) => Err(self.refusal("a command without a program")),
-                Err(error) => Err(format!("it must be {}: {error}", self.expected())),
+                // What stands in the wrong place may be a key, which the error would quote.
+                Err(_) => Err(self.refusal("a table or list of another form")),
             },
             _ => {
                 let paths: Vec<WrittenPath> = serde_json::from_value(value.clone())

@@ -143,15 +143,24 @@ impl Catalogue {
         let wrong = |why: String| CatalogueError::File { file: file.to_owned(), why };
         let mut table: Table = OURS.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
         if let Some(person) = person {
-            let over: Table = person.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+            // Not the line itself: a key may stand in it.
+            let at = |error: toml::de::Error| {
+                let line = error
+                    .span()
+                    .and_then(|span| person.get(..span.start))
+                    .map(|it| it.matches('\n').count() + 1);
+                wrong(line.map_or_else(String::new, |line| format!("line {line}: ")) + error.message())
+            };
+            let over: Table = person.parse().map_err(at)?;
             if let Some(format) = over.get("format").filter(|format| format.as_integer() != Some(1)) {
                 return Err(wrong(format!("its format is {format}; this Pilcrow knows format 1")));
             }
             unknown_keys(person).map_err(wrong)?;
             lay_over(&mut table, over);
         }
-        let catalogue: Catalogue =
-            Value::Table(table).try_into().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+        let catalogue: Catalogue = Value::Table(table)
+            .try_into()
+            .map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
         for (name, provider) in &catalogue.providers {
             if let Some(status) =
                 provider.texts.keys().find(|it| !it.parse().is_ok_and(|it| (100..600).contains(&it)))

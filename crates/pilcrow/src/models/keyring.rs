@@ -1,6 +1,9 @@
 //! Keys in the system's keyring: Secret Service on Linux, the keychain on macOS, the credential manager on Windows. On a machine
 //! without one, or with one that is locked, each call says so.
 
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
 use keyring::{Entry, Error};
 use llm::ApiKey;
 
@@ -44,10 +47,21 @@ fn entry(provider: &str) -> Result<Entry, KeyringError> {
     Ok(Entry::new(SERVICE, provider)?)
 }
 
-/// Works in a thread of its own: what speaks with the keyring has a runtime that must not stand inside of ours.
-fn apart<T: Send>(work: impl FnOnce() -> Result<T, KeyringError> + Send) -> Result<T, KeyringError> {
-    let done = std::thread::scope(|scope| scope.spawn(work).join());
-    done.unwrap_or_else(|_| Err(KeyringError("it broke off".to_owned())))
+/// How long the keyring may take; a locked one asks somebody, who may not be there.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Works in a thread of its own: what speaks with the keyring has a runtime that must not stand inside of ours, and cannot be ended.
+fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, KeyringError> + Send + 'static,
+) -> Result<T, KeyringError> {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || tell.send(work()).ok());
+    told.recv_timeout(DEADLINE).unwrap_or_else(|error| {
+        Err(KeyringError(match error {
+            RecvTimeoutError::Timeout => "it did not answer in time; is it locked?".to_owned(),
+            RecvTimeoutError::Disconnected => "it broke off".to_owned(),
+        }))
+    })
 }
 
 /// The key of this provider, if there is one. Blocks.
@@ -55,7 +69,8 @@ fn apart<T: Send>(work: impl FnOnce() -> Result<T, KeyringError> + Send) -> Resu
 /// # Errors
 /// When there is no keyring, or it is locked.
 pub fn get(provider: &str) -> Result<Option<ApiKey>, KeyringError> {
-    apart(|| match entry(provider)?.get_password() {
+    let provider = provider.to_owned();
+    apart(move || match entry(&provider)?.get_password() {
         Ok(key) => Ok(ApiKey::new(&key)),
         Err(Error::NoEntry) => Ok(None),
         Err(error) => Err(error.into()),
@@ -67,7 +82,8 @@ pub fn get(provider: &str) -> Result<Option<ApiKey>, KeyringError> {
 /// # Errors
 /// When there is no keyring, or it is locked.
 pub fn set(provider: &str, key: &str) -> Result<(), KeyringError> {
-    apart(|| Ok(entry(provider)?.set_password(key)?))
+    let (provider, key) = (provider.to_owned(), key.to_owned());
+    apart(move || Ok(entry(&provider)?.set_password(&key)?))
 }
 
 /// Forgets the key of this provider; false when there was none. Blocks.
@@ -75,7 +91,8 @@ pub fn set(provider: &str, key: &str) -> Result<(), KeyringError> {
 /// # Errors
 /// When there is no keyring, or it is locked.
 pub fn remove(provider: &str) -> Result<bool, KeyringError> {
-    apart(|| match entry(provider)?.delete_credential() {
+    let provider = provider.to_owned();
+    apart(move || match entry(&provider)?.delete_credential() {
         Ok(()) => Ok(true),
         Err(Error::NoEntry) => Ok(false),
         Err(error) => Err(error.into()),

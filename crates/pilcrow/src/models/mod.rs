@@ -246,7 +246,8 @@ fn with_key(config: &Config, person_file: &str) -> Option<String> {
 pub async fn find_local(config: &Config, person_file: &str) -> Option<String> {
     let is_named =
         config.model().is_some() || config.roles().get("default").is_some_and(|it| it.model.is_some());
-    if is_named || !config.discovers_models() {
+    // What a proxy is asked for runs on its own machine.
+    if is_named || !config.discovers_models() || config.proxy().is_some() {
         return None;
     }
     let catalogue = catalogue(config, person_file).ok()?;
