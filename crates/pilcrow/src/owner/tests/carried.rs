@@ -30,9 +30,9 @@ fn masked(mut value: Value) -> Value {
     match &mut value {
         Value::Object(members) => {
             for (name, member) in members.iter_mut() {
-                let varies = ["session_id", "at", "run_id", "message_id", "timestamp", "duration_ms", "run"];
-                let varies_too = ["commit", "commit_id", "tool_results"];
-                if varies.contains(&name.as_str()) || varies_too.contains(&name.as_str()) {
+                let ids = ["session_id", "run_id", "run", "message_id", "commit_id", "commit"];
+                let varies = ["at", "timestamp", "duration_ms", "tool_results"];
+                if ids.contains(&name.as_str()) || varies.contains(&name.as_str()) {
                     assert!(!member.is_null());
                     *member = json!("…");
                 } else {
