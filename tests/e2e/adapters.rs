@@ -2,6 +2,7 @@
 //! managers are scripts here; one slow test has real ones.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -90,6 +91,94 @@ fn what_was_installed_is_found_is_locked_and_is_not_installed_twice() {
     fs::remove_dir_all(&place).expect("it goes");
     sandbox.run(&["adapters", "install", "pyright", "--yes", "--update"]).expect(0);
     assert!(ran(&sandbox).lines().last().expect("it ran").starts_with("npm install "), "{}", ran(&sandbox));
+}
+
+/// What is there is taken away meanwhile, and put back where what was to replace it is not there to the end.
+#[test]
+fn an_update_replaces_what_is_there_or_leaves_it() {
+    let puts = |word: &str| format!("{PUTS}; echo {word} > word; echo {word} >> ../../begun");
+    let sandbox = with_managers(&[("npm", &puts("first"))]);
+    sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(0);
+    let word = || {
+        let text = fs::read_to_string(managed(&sandbox).join("pyright/1.1.414/word"));
+        text.expect("what was installed").trim().to_owned()
+    };
+    let update = ["adapters", "install", "pyright", "--update", "--yes"];
+
+    manager(&sandbox, "npm", &format!("{}; exit 7", puts("failed")));
+    sandbox.run(&update).expect(1);
+    assert_eq!((word().as_str(), found(&sandbox, "pyright").as_array().map(Vec::len)), ("first", Some(1)));
+
+    manager(&sandbox, "npm", &format!("{}; exec sleep 600", puts("killed")));
+    let begun = managed(&sandbox).join("begun");
+    fs::remove_file(&begun).expect("it goes");
+    let child = sandbox.command(&update).spawn().expect("pilcrow starts");
+    assert!(wait_for(PATIENCE, || begun.exists()), "npm was never started");
+    kill(child.id(), Signal::KILL);
+    finish(child, PATIENCE);
+    sandbox.mark().none_left(Duration::from_secs(5));
+    assert_eq!(found(&sandbox, "pyright"), json!([]), "a half server is found");
+    let said = sandbox.run(&["adapters", "doctor"]).expect(0).all();
+    assert!(said.contains("puts back what was there: pilcrow adapters install pyright"), "{said}");
+    manager(&sandbox, "npm", "exit 1");
+    sandbox.run(&["adapters", "install", "bash-language-server", "--yes"]).expect(1);
+    assert_eq!((word().as_str(), found(&sandbox, "pyright").as_array().map(Vec::len)), ("first", Some(1)));
+    let said = sandbox.run(&["adapters", "doctor"]).expect(0).all();
+    assert!(!said.contains("puts back what was there"), "{said}");
+
+    // Somebody is asked: something runs.
+    manager(&sandbox, "npm", &puts("second"));
+    sandbox.run(&update[..4]).expect(3);
+    assert_eq!(word(), "first");
+    let said = sandbox.run(&update).expect(0).all();
+    assert!(said.contains("1.1.414 is installed") && word() == "second", "{said}");
+    let left = fs::read_dir(managed(&sandbox).join("pyright")).expect("it is there").count();
+    assert_eq!(left, 1, "what was replaced stays behind");
+}
+
+#[test]
+fn two_installations_at_once_are_one() {
+    let waits = "for i in $(seq 600); do [ -e ../../go ] && break; sleep 0.1; done";
+    let sandbox = with_managers(&[("npm", &format!("{PUTS}; echo ready >> ../../begun; {waits}"))]);
+    let install = ["adapters", "install", "pyright", "--yes"];
+    let first = sandbox.command(&install).spawn().expect("pilcrow starts");
+    assert!(wait_for(PATIENCE, || managed(&sandbox).join("begun").exists()), "npm was never started");
+    let mut second = sandbox.command(&install).spawn().expect("pilcrow starts");
+    let mut said = BufReader::new(second.stderr.take().expect("a pipe"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("it says something");
+    assert!(line.contains("another installation is going on"), "{line}");
+    fs::write(managed(&sandbox).join("go"), "").expect("a file");
+    let second = finish(second, PATIENCE).expect(0).all();
+    assert!(second.contains("already"), "{second}");
+    assert!(finish(first, PATIENCE).status.success());
+    assert_eq!(ran(&sandbox).lines().count(), 1, "{}", ran(&sandbox));
+}
+
+/// A person's own definition may want an older one than was installed before.
+#[test]
+fn the_version_that_was_installed_last_is_the_one_that_is_used() {
+    let sandbox = with_managers(&[("npm", PUTS)]);
+    sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(0);
+    let own = "name = \"pyright\"\n[[languages]]\nid = \"python\"\npatterns = [\"*.py\"]\n[command]\n\
+        candidates = [\"pyright-langserver\"]\n[install]\nhow = \"npm\"\npackages = [\"pyright@1.1.300\"]\n";
+    let folder = sandbox.home().join("config/adapters/servers");
+    fs::create_dir_all(&folder).expect("a folder");
+    fs::write(folder.join("pyright.toml"), own).expect("a file");
+    let first = |sandbox: &Sandbox| found(sandbox, "pyright")[0].as_str().unwrap_or_default().to_owned();
+    assert!(first(&sandbox).contains("1.1.414"), "{}", first(&sandbox));
+    sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(0);
+    assert!(first(&sandbox).contains("1.1.300"), "{}", first(&sandbox));
+}
+
+#[test]
+fn nothing_is_installed_beside_a_lock_that_cannot_be_read() {
+    let sandbox = with_managers(&[("npm", PUTS)]);
+    fs::create_dir_all(managed(&sandbox)).expect("a folder");
+    fs::write(managed(&sandbox).join("lock.json"), "{\"format\": 99}").expect("a file");
+    let said = sandbox.run(&["adapters", "install", "pyright", "--yes"]).expect(1).all();
+    assert!(said.contains("99") && said.contains("lock.json"), "{said}");
+    assert_eq!((ran(&sandbox), servers(&sandbox)), (String::new(), vec![]));
 }
 
 #[test]
@@ -231,6 +320,8 @@ fn real_package_managers_install_servers_that_answer() {
         let said = sandbox.tool("lsp", &ask).ok();
         assert!(said.contains("greet()"), "{said}");
     }
+    // Both are in a path with a space, which is that of the sandbox.
+    assert!(managed(&sandbox).to_string_lossy().contains(' '));
     // Again from the lock, every package with its hash.
     fs::remove_dir_all(managed(&sandbox).join("ty")).expect("it goes");
     let said = sandbox.run(&["adapters", "install", "ty", "--yes"]).expect(0).all();

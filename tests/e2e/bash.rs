@@ -21,6 +21,30 @@ fn output_status_and_secrets() {
 }
 
 #[test]
+fn a_timeout_is_a_time() {
+    let sandbox = Sandbox::with(&[("a.txt", "a\n")]);
+    for timeout in [-1, 0] {
+        let answer = sandbox.tool("bash", &json!({"command": "echo x", "timeout": timeout}));
+        let text = answer.fails("invalid_arguments");
+        assert!(text.contains("in seconds, 1 at least"), "{text}");
+    }
+    sandbox.tool("bash", &json!({"command": "echo x", "timeout": 1})).ok();
+}
+
+#[test]
+fn a_secret_in_the_name_of_a_point_is_not_kept() {
+    let mut sandbox = Sandbox::with(&[("a.txt", "a\n")]);
+    sandbox.variables.insert("MY_TOKEN".to_owned(), "hunter2-hunter2".to_owned());
+    let mut batch = Batch::start(&sandbox);
+    batch.call("checkpoint", &json!({"name": "hunter2-hunter2"})).ok();
+    batch.call("bash", &json!({"command": "echo new > a.txt"})).ok();
+    let listed = sandbox.run(&["undo", "--list"]).expect(0).all();
+    assert!(listed.contains("[redacted:MY_TOKEN]") && !listed.contains("hunter2"), "{listed}");
+    batch.call("undo", &json!({"checkpoint": "hunter2-hunter2"})).ok();
+    assert_eq!(sandbox.read("a.txt"), "a\n");
+}
+
+#[test]
 fn what_is_dangerous_is_denied_whatever_is_said_with_yes() {
     let mut sandbox = Sandbox::with(&[("a.txt", "a\n")]);
     for (line, class) in [

@@ -41,7 +41,7 @@ fn omp_10701_a_glob_waits_for_each_file_and_what_is_not_known_is_pending() {
         "{said}"
     );
     // They are asked about at once, so the server says of which it is silent.
-    let unknown = said.contains("pending, so not known yet") || said.contains("not asked:");
+    let unknown = said.contains("pending, so not known yet") || said.contains("not known:");
     assert!(unknown && said.matches(".py: basedpyright").count() == 1, "{said}");
 }
 

@@ -49,6 +49,14 @@ fn a_model_is_told_what_the_person_and_a_trusted_project_say() {
     run(told, false);
     let parts = sandbox.run(&["tools", "--budget"]).expect(0).stdout;
     assert!(parts.contains("AGENTS.md") && parts.contains("APPEND_SYSTEM.md"), "{parts}");
+    // What a run from a folder of the project is sent is counted there.
+    sandbox.write("sub/CLAUDE.md", "Only below.\n");
+    let mut below = sandbox.command(&["tools", "--budget"]);
+    let ran = tests::sandbox::finish(
+        below.current_dir(sandbox.project().join("sub")).spawn().expect("it starts"),
+        tests::sandbox::DEADLINE,
+    );
+    assert!(ran.stdout.contains("sub/CLAUDE.md"), "{ran:?}");
 }
 
 #[test]
@@ -109,6 +117,18 @@ fn an_agent_has_its_own_words_tools_and_files() {
         ],
     );
     sandbox.run(&["run", "review", "--agent", "reviewer", "--model", &model]).expect(0);
+    // It is gone on with as that one, and once that is said in the session.
+    let on = json!({"expect": {"system_contains": ["You review;"], "tools_exclude": ["write", "edit"]}, "text": "On."});
+    for _ in 0..2 {
+        let model = script(&sandbox, std::slice::from_ref(&on));
+        let listed = sandbox.run(&["sessions", "list", "--json"]).expect(0).stdout;
+        let listed: Value = serde_json::from_str(listed.trim()).expect("one session");
+        let id = listed["id"].as_str().expect("an id");
+        let ran = sandbox.run(&["sessions", "resume", id, "on", "--model", &model]).expect(0);
+        assert!(ran.stderr.contains("it goes on as the agent `reviewer`"), "{ran:?}");
+        let kept = sandbox.run(&["sessions", "export", id, "--format", "jsonl"]).expect(0).stdout;
+        assert_eq!(kept.matches("\"customType\":\"agent\"").count(), 1, "{kept}");
+    }
     // What it is made of is shown, and an editor can work as it.
     let shown = sandbox.run(&["config", "show", "--agent", "reviewer"]).expect(0).stdout;
     assert!(shown.contains("\"write\",  # ") && shown.contains("tools.toml:1"), "{shown}");
@@ -133,6 +153,17 @@ fn an_agent_has_its_own_words_tools_and_files() {
         let ran = sandbox.run(&["run", "review", "--agent", name, "--model", &model]).expect(2);
         assert!(ran.stderr.contains(part), "{ran:?}");
     }
+    // What no tool is called is said, and where an empty list comes from.
+    put(&person(&sandbox, "agents/reviewer/tools.toml"), "enable = []\ndisable = ['Bash', 'show']\n");
+    let shown = sandbox.run(&["config", "show", "--agent", "reviewer"]).expect(0).stdout;
+    assert!(
+        shown.lines().any(|it| it.starts_with("tools.enable = []") && it.ends_with("tools.toml:1")),
+        "{shown}"
+    );
+    let model = script(&sandbox, &[json!({"text": "Done."})]);
+    let ran = sandbox.run(&["run", "review", "--agent", "reviewer", "--model", &model]).expect(0);
+    let said = "`tools.disable` names `Bash`, and there is no such tool; the nearest is `bash`";
+    assert!(ran.stderr.contains(said) && !ran.stderr.contains("`show`"), "{ran:?}");
     put(&person(&sandbox, "agents/reviewer/tools.toml"), "\ndisabel = ['write']\n");
     let ran = sandbox.run(&["run", "review", "--agent", "reviewer", "--model", &model]).expect(2);
     assert!(
@@ -259,7 +290,24 @@ fn a_conversation_is_put_into_fewer_words_by_hand() {
     let mut editor = Editor::start(&sandbox);
     editor.run("pilcrow.compact", json!({}));
     editor.told("short as it is");
+    // Also in words, as in a shell.
+    let told = |editor: &Editor| {
+        editor.all("window/showMessage").iter().filter(|it| it.to_string().contains("short as")).count()
+    };
+    editor.run("pilcrow.prompt", json!({"text": "/compact keep the names", "resume": id}));
+    editor.wait("the second answer", |editor| told(editor) == 2);
     editor.shut_down();
+    // By the model that it had, and not by the one of the settings.
+    let lines = [json!({"text": long}), json!({"text": "## Goal\nas its own model tells it"})];
+    let model = script(&sandbox, &lines[..1]);
+    sandbox.run(&["sessions", "resume", &id, "and on", "--model", &model]).expect(0);
+    script(&sandbox, &lines[1..]);
+    let mut editor = Editor::start(&sandbox);
+    editor.run("pilcrow.compact", json!({}));
+    editor.told("was put into fewer words");
+    editor.shut_down();
+    let shown = sandbox.run(&["sessions", "show", &id]).expect(0).stdout;
+    assert!(shown.contains("as its own model tells it"), "{shown}");
     // One that goes on is stopped first.
     let mut sandbox = sandbox;
     let waits = json!({"text": long, "wait_for_cancel": true});

@@ -105,6 +105,20 @@ fn a_conversation_goes_on_with_the_model_that_it_had() {
 }
 
 #[test]
+fn a_branch_that_another_model_tells_of_says_so() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    let model = script(&sandbox, "one.jsonl", &[json!({"text": "root answer"})]);
+    sandbox.run(&["run", "hello", "--model", &model]).expect(0);
+    let id = newest(&sandbox);
+    sandbox.run(&["sessions", "resume", &id, "and more"]).expect(0);
+    let root = entry(&sandbox, &id, "root answer");
+    std::fs::remove_file(Path::new(model.strip_prefix("script:").unwrap())).unwrap();
+    let told = sandbox.run(&["sessions", "branch", &id, &root]).expect(0).stderr;
+    assert!(told.contains("one.jsonl answered last"), "{told}");
+    assert!(told.contains("goes on with pilcrow/planner"), "{told}");
+}
+
+#[test]
 fn a_conversation_is_branched_named_forked_and_shown() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     let say = |words: &[&str], prompt: &str, answer: &str| {
@@ -117,7 +131,23 @@ fn a_conversation_is_branched_named_forked_and_shown() {
     let root = entry(&sandbox, &id, "root answer");
     let first = entry(&sandbox, &id, "first end");
     sandbox.run(&["sessions", "label", &id, &first, "the first"]).expect(0);
-    sandbox.run(&["sessions", "branch", &id, &root]).expect(0);
+    // By the session's own model, which hears what is wished for; by an extract where it makes none.
+    let expect = json!({"last_contains": ["first way", "keep the names"]});
+    let lines = [json!({"expect": expect, "text": "## Goal\nas the model tells it"})];
+    let model = script(&sandbox, "tells.jsonl", &lines);
+    let branch = |entry: &str, model: &str| {
+        let words = ["sessions", "branch", &id, entry, "keep the names", "--model", model];
+        sandbox.run(&words).expect(0)
+    };
+    branch(&root, &model);
+    let shown = sandbox.run(&["sessions", "show", &id]).expect(0).stdout;
+    assert!(shown.contains("as the model tells it") && !shown.contains("first way"), "{shown}");
+    // Nothing is left by that, and it goes there all the same.
+    branch(&first, &model);
+    let shown = sandbox.run(&["sessions", "show", &id]).expect(0).stdout;
+    assert!(shown.contains("first end") && !shown.contains("as the model tells it"), "{shown}");
+    let silent = script(&sandbox, "silent.jsonl", &[]);
+    assert!(branch(&root, &silent).stderr.contains("it is an extract"));
     say(&["sessions", "resume", &id], "second way", "second end");
     let told = |id: &str| {
         let shown = sandbox.run(&["sessions", "show", id, "--json"]).expect(0).stdout;
@@ -126,7 +156,7 @@ fn a_conversation_is_branched_named_forked_and_shown() {
         last
     };
     // To another branch: what is told is what was left, and not what both have.
-    sandbox.run(&["sessions", "branch", &id, &first]).expect(0);
+    branch(&first, "planner");
     let last = told(&id);
     assert!(last.contains("second way") && !last.contains("root question"), "{last}");
     assert!(!last.contains("first way"), "{last}");
@@ -159,4 +189,63 @@ fn a_terminal_that_goes_away_disconnects_the_run_and_its_session_goes_on() {
     let id = newest(&sandbox);
     let gone_on = sandbox.run(&["sessions", "resume", &id, "on", "--model", &model]).expect(0).stdout;
     assert!(gone_on.contains("whole"), "{gone_on}");
+}
+
+#[test]
+fn what_a_crash_cut_of_a_session_is_said_by_whoever_opens_it() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    let one = script(&sandbox, "one.jsonl", &[json!({"text": "first answer"})]);
+    sandbox.run(&["run", "begin", "--model", &one]).expect(0);
+    let id = newest(&sandbox);
+    let root = entry(&sandbox, &id, "begin");
+    let cut = "the last line was cut by a crash";
+    // Each command mends the file, or leaves it as it is.
+    let tear = || {
+        let folders = std::fs::read_dir(sandbox.home().join("state/workspaces")).expect("the state");
+        let mut files: Vec<_> = folders
+            .flat_map(|folder| {
+                std::fs::read_dir(folder.expect("a folder").path().join("sessions")).expect("sessions")
+            })
+            .map(|file| file.expect("a file").path())
+            .filter(|path| path.to_string_lossy().contains(&id))
+            .collect();
+        let path = files.pop().expect("the session's file");
+        let whole = std::fs::read_to_string(&path).expect("its text");
+        let whole = whole.lines().filter(|line| line.ends_with('}')).map(|line| format!("{line}\n"));
+        std::fs::write(&path, whole.collect::<String>() + "{\"type\":\"mess").expect("a torn file");
+    };
+    for args in [
+        ["sessions", "resume", &id, "on", "--model", &one].as_slice(),
+        &["sessions", "resume", &id, "on", "--model", &one, "--json"],
+        &["sessions", "label", &id, &root, "good"],
+        &["sessions", "branch", &id, &root],
+        &["sessions", "fork", &id],
+        &["sessions", "fork", &id, "--json"],
+        &["sessions", "show", &id],
+        &["sessions", "compact", &id],
+    ] {
+        tear();
+        let ran = sandbox.run(args).expect(0);
+        assert_eq!(ran.all().matches(cut).count(), 1, "{args:?}: {ran:?}");
+        let in_json = args.contains(&"--json");
+        assert_eq!(ran.stdout.contains(cut), in_json, "{args:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_name_of_an_entry_is_one_line_and_an_empty_one_takes_it_away() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    let one = script(&sandbox, "one.jsonl", &[json!({"text": "first answer"})]);
+    sandbox.run(&["run", "begin", "--model", &one]).expect(0);
+    let id = newest(&sandbox);
+    let root = entry(&sandbox, &id, "begin");
+    let label = |label: &str| sandbox.run(&["sessions", "label", &id, &root, label]);
+    let shown = || sandbox.run(&["sessions", "tree", &id]).expect(0).stdout;
+    label("good").expect(0);
+    assert!(shown().contains("<good>"));
+    label("two\nlines").expect(2);
+    label(" ").expect(0);
+    assert!(!shown().contains('<'), "{}", shown());
+    // None are asked for, and so none can be shown.
+    sandbox.run(&["sessions", "search", "--limit", "0", "begin"]).expect(2);
 }

@@ -142,6 +142,29 @@ fn what_someone_else_changed_after_a_kill_is_left_alone_and_said() {
 }
 
 #[test]
+fn what_a_command_overwrote_before_a_kill_can_be_taken_back() {
+    let sandbox =
+        Sandbox::with(&[("a.txt", "first\n"), ("gone/b.txt", "unsaved b\n"), ("same.txt", "same\n")]);
+    // Of several commands of a process the one that was cut off counts.
+    let mut batch = Batch::start(&sandbox);
+    batch.call("bash", &json!({"command": "echo unsaved > a.txt"})).ok();
+    let line = "echo over > a.txt; rm gone/b.txt; rmdir gone; echo made > made.txt; sleep 60";
+    assert!(batch.send(&json!({"name": "bash", "arguments": {"command": line}}).to_string()));
+    let is_over = || sandbox.project().join("made.txt").exists();
+    assert!(tests::wait_for(Duration::from_secs(60), is_over), "the command never ran");
+    tests::processes::kill(batch.pid(), rustix::process::Signal::KILL);
+    sandbox.mark().none_left(Duration::from_secs(10));
+    let undone = sandbox.run(&["undo"]).expect(0);
+    assert!(undone.all().contains("a command that changed it was cut off"), "{undone:?}");
+    assert_eq!(sandbox.read("a.txt"), "unsaved\n");
+    assert_eq!(sandbox.read("gone/b.txt"), "unsaved b\n");
+    assert_eq!(sandbox.read("same.txt"), "same\n");
+    // It is said once, and the command before it is another run or another commit of this one.
+    let listed = sandbox.run(&["undo", "--list"]).expect(0).all();
+    assert!(listed.contains("(cut off)") && !listed.contains("interrupted"), "{listed}");
+}
+
+#[test]
 fn two_processes_at_once_never_mix() {
     let sandbox = Sandbox::new();
     for name in NAMES {

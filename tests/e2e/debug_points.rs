@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use tests::{Batch, Sandbox};
 
-use crate::debug::{asked, follows, launch, stopped, stops, with_adapter};
+use crate::debug::{asked, follows, launch, peculiar, stopped, stops, with_adapter};
 
 /// One that stops, with more that the adapter can, and commands of its own.
 fn stopping_with(can: &Value, commands: Value) -> Sandbox {
@@ -348,4 +348,140 @@ fn what_an_adapter_fails_at_does_not_hide_the_rest_of_a_snapshot() {
         "{said}"
     );
     assert!(batch.end().0.success());
+}
+
+/// An adapter that answers a set with the value as it was, as debugpy does where it could not set it.
+fn setting(scopes: &Value, evaluated: &Value) -> (Sandbox, Batch) {
+    let sandbox = with_adapter(&json!({}));
+    let variables = json!({"variables": [{"name": "n", "value": "3", "variablesReference": 0}]});
+    let script = json!({"commands": {
+        "configurationDone": [[{"body": {}}, stopped()]],
+        "scopes": [[{"body": {"scopes": scopes}}]],
+        "variables": [[{"body": variables}]],
+        "evaluate": [[evaluated]],
+        "setVariable": [[{"body": {"value": "3"}}]]}});
+    follows(
+        &sandbox,
+        &json!({"supportsConfigurationDoneRequest": true, "supportsSetVariable": true}),
+        &script,
+    );
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    (sandbox, batch)
+}
+
+fn set(name: &str, value: &str) -> Value {
+    json!({"action": "set_variable", "name": name, "value": value})
+}
+
+#[test]
+fn a_variable_that_could_not_be_set_is_told_as_it_is() {
+    let scopes = json!([{"name": "Locals", "variablesReference": 7, "expensive": false}]);
+    let (sandbox, mut batch) = setting(&scopes, &json!({"fail": "NameError: name 'y' is not defined"}));
+    let said = batch.call("debug", &set("n", "y")).fails("not_applied");
+    assert!(said.contains("n was not changed: it is still 3; scripted says of `y`: NameError"), "{said}");
+    assert!(batch.call("debug", &set("n", "3")).ok().contains("n = 3"));
+    let said = batch.call("debug", &set("nosuch", "5")).fails("not_found");
+    assert!(said.contains("there is no variable `nosuch` here; give `variables_reference`"), "{said}");
+    assert!(said.contains("Locals ("), "{said}");
+    assert_eq!(asked(&sandbox, "setVariable").len(), 2, "none is made");
+    batch.end();
+
+    let (_sandbox, mut batch) = setting(&scopes, &json!({"body": {"result": "4", "variablesReference": 0}}));
+    let said = batch.call("debug", &set("n", "m + 1")).ok();
+    assert!(said.contains("n was not changed: it is still 3"), "{said}");
+    batch.end();
+    let (_sandbox, mut batch) = setting(&scopes, &json!({"body": {"result": "3", "variablesReference": 0}}));
+    let said = batch.call("debug", &set("n", "1 + 2")).ok();
+    assert!(said.contains("n = 3") && !said.contains("not changed"), "{said}");
+    batch.end();
+}
+
+#[test]
+fn a_name_is_set_where_an_expression_finds_it() {
+    let sandbox = peculiar("skip_scopes = [\"Globals\"]");
+    let script = json!({"commands": {
+        "configurationDone": [[{"body": {}}, stopped()]],
+        "scopes": [[{"body": {"scopes": [
+            {"name": "Globals", "variablesReference": 8, "expensive": false},
+            {"name": "Locals", "variablesReference": 7, "expensive": false}]}}]],
+        "variables": [[{"body": {"variables": [{"name": "n", "value": "3", "variablesReference": 0}]}}]],
+        "setVariable": [[{"body": {"value": "${arguments.value}"}}]]}});
+    follows(
+        &sandbox,
+        &json!({"supportsConfigurationDoneRequest": true, "supportsSetVariable": true}),
+        &script,
+    );
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    assert!(batch.call("debug", &set("n", "5")).ok().contains("n = 5"));
+    assert_eq!(asked(&sandbox, "setVariable")[0]["variablesReference"], 7);
+    batch.end();
+}
+
+#[test]
+fn a_message_beside_a_line_makes_a_log_point() {
+    let sandbox = with_adapter(&json!({}));
+    let script = json!({"commands": {"configurationDone": [[{"body": {}}, stopped()]]}});
+    let can = json!({"supportsConfigurationDoneRequest": true, "supportsLogPoints": true});
+    follows(&sandbox, &can, &script);
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    let point = json!({"action": "breakpoints", "file": "a.txt", "line": 3, "log": "n is {n}"});
+    assert!(batch.call("debug", &point).ok().contains("a.txt:3 log n is {n}"));
+    let sent = asked(&sandbox, "setBreakpoints");
+    let last = &sent.last().expect("they were sent")["breakpoints"];
+    assert_eq!(last[1], json!({"line": 3, "logMessage": "n is {n}"}), "{last}");
+    let nowhere = json!({"action": "breakpoints", "log": "n is {n}"});
+    let said = batch.call("debug", &nowhere).fails("invalid_arguments");
+    assert!(said.contains("`breakpoints` needs `file` and `line` beside `log`"), "{said}");
+    batch.end();
+}
+
+#[test]
+fn an_env_file_that_may_not_be_read_names_the_rule_that_allows_it() {
+    let sandbox = with_adapter(&json!({}));
+    let folder = sandbox.project().join(".vscode");
+    std::fs::create_dir(&folder).expect("a folder");
+    std::fs::write(sandbox.project().join(".env"), "A=1\n").expect("the file");
+    let configs = json!({"configurations": [{"name": "one", "type": "scripted", "request": "launch",
+        "program": "a.txt", "envFile": "${workspaceFolder}/.env"}]});
+    std::fs::write(folder.join("launch.json"), configs.to_string()).expect("the file");
+    follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &json!({}));
+    let mut batch = Batch::start(&sandbox);
+    let said = batch.call("debug", &json!({"action": "configs"})).ok();
+    assert!(said.contains("like `allow read ./.env` in `policy.rules`"), "{said}");
+    let run = json!({"action": "launch", "config": "one"});
+    let said = batch.call("debug", &run).fails("denied");
+    assert!(said.contains("like `allow read ./.env` in `policy.rules`"), "{said}");
+    batch.end();
+    let config = sandbox.home().join("config/config.toml");
+    std::fs::write(config, "[policy]\nrules = [\"allow read ./.env\"]\n").expect("the rules");
+    let mut batch = Batch::start(&sandbox);
+    let said = batch.call("debug", &json!({"action": "configs"})).ok();
+    assert!(said.contains("one: launch scripted (scripted)\n"), "{said}");
+    batch.end();
+}
+
+#[test]
+fn a_table_of_values_keeps_its_columns() {
+    let sandbox = with_adapter(&json!({}));
+    let output = json!({"event": {"event": "output", "body": {"category": "stdout",
+        "output": "${arguments.breakpoints.0.logMessage}"}}});
+    let script = json!({"commands": {
+        "setBreakpoints": [[{"body": {"breakpoints": [{"id": 1, "verified": true, "line": 2},
+            {"id": 2, "verified": false, "message": "breakpoint.provisionalBreakpoint"}]}}, output]],
+        "configurationDone": [[{"body": {}}, {"event": {"event": "exited", "body": {"exitCode": 0}}},
+            {"event": {"event": "terminated"}}]]}});
+    let can = json!({"supportsConfigurationDoneRequest": true, "supportsLogPoints": true});
+    follows(&sandbox, &can, &script);
+    let mut batch = Batch::start(&sandbox);
+    let point = |line: u64| json!({"file": "a.txt", "line": line, "expressions": ["n | m"]});
+    let probe = json!({"action": "probe", "program": "a.txt", "points": [point(2), point(3)]});
+    let said = batch.call("debug", &probe).ok();
+    assert!(said.contains("| 1 | a.txt:2 | n \\| m = {n \\| m} |"), "{said}");
+    assert!(said.contains("a.txt:3: 0 passes: it was never put in place\n"), "{said}");
+    let folder = batch.call("debug", &json!({"action": "launch", "program": "."})).fails("unsupported");
+    assert!(folder.contains("no debug adapter is known for .;"), "{folder}");
+    batch.end();
 }

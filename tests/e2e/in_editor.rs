@@ -69,8 +69,7 @@ fn a_rename_by_command_goes_through_the_editor_and_back() {
     assert_eq!(editor.text(&file), renamed(A) + "# typed\n");
     assert_eq!((sandbox.read("a.py").as_str(), sandbox.read("b.py")), (A, renamed(B)));
     editor.told("changed and not saved: a.py");
-    let token = format!("pilcrow-{session}");
-    assert_eq!((editor.progress(&token, "begin").len(), editor.progress(&token, "end").len()), (1, 1));
+    assert_eq!((editor.progress(&session, "begin").len(), editor.progress(&session, "end").len()), (1, 1));
     assert_eq!(editor.all("window/workDoneProgress/create").len(), 1);
 
     let undo = editor.run("pilcrow.undo", json!({"session": session}));
@@ -136,6 +135,58 @@ fn what_a_server_wants_shown_is_shown_if_it_is_of_the_project() {
         }
         editor.shut_down();
     }
+}
+
+#[test]
+fn the_agent_shows_a_place_where_the_editor_can() {
+    let call = json!([{"name": "show", "arguments": {"path": "a.py", "line": 2}}]);
+    let outside = json!([{"name": "show", "arguments": {"path": "/etc/hostname"}}]);
+    let lines = [
+        json!({"tool_calls": call}),
+        json!({"expect": {"last_contains": ["a.py is shown"], "last_is_error": false}, "tool_calls": outside}),
+        json!({"expect": {"last_is_error": true}, "text": "There."}),
+        json!({"tool_calls": call}),
+        json!({"expect": {"last_contains": ["Tool show not found"]}, "text": "Not there."}),
+    ];
+    let sandbox = with_script(&[("a.py", A)], &lines[..3]);
+    for (can, rest) in [(true, &lines[..3]), (false, &lines[3..])] {
+        let text: String = rest.iter().map(|line| format!("{line}\n")).collect();
+        std::fs::write(sandbox.beside("script.jsonl"), text).unwrap();
+        let mut editor = Editor::start_with(&sandbox, |params| {
+            trusted(params);
+            params["capabilities"]["window"]["showDocument"]["support"] = json!(can);
+        });
+        let run = editor.run("pilcrow.prompt", json!({"text": "where is greet?"}));
+        assert_eq!(editor.ended(&run), "done");
+        let start = json!({"line": 1, "character": 0});
+        let selection = json!({"start": start, "end": start});
+        let place = json!({"uri": uri(&sandbox, "a.py"), "external": false, "takeFocus": false, "selection": selection});
+        assert_eq!(editor.all("window/showDocument"), if can { vec![place] } else { Vec::new() });
+        editor.told(if can { "There." } else { "Not there." });
+        editor.shut_down();
+    }
+}
+
+/// The agent sees the text without the `¶` line; the person has it.
+#[test]
+fn in_a_request_line_the_agent_shows_the_line_that_the_person_has() {
+    let text = "import os\n# ¶ where is greet?\n\ndef greet():\n    pass\n";
+    let show = |line: u32| json!([{"name": "show", "arguments": {"path": "a.py", "line": line}}]);
+    let lines = [
+        json!({"tool_calls": show(1)}),
+        json!({"tool_calls": show(3)}),
+        json!({"expect": {"last_is_error": false}, "text": "There."}),
+    ];
+    let sandbox = with_script(&[("a.py", text)], &lines);
+    let mut editor = Editor::start_with(&sandbox, trusted);
+    let file = uri(&sandbox, "a.py");
+    editor.open(&file, "python", text);
+    let run = editor.run("pilcrow.request", json!({"uri": file, "line": 1}));
+    assert_eq!(editor.ended(&run), "done");
+    let shown: Vec<Value> = editor.all("window/showDocument");
+    let shown: Vec<&Value> = shown.iter().map(|it| &it["selection"]["start"]["line"]).collect();
+    assert_eq!(shown, [0, 3]);
+    editor.shut_down();
 }
 
 #[test]
@@ -359,6 +410,32 @@ fn a_question_in_a_comment_is_answered_in_its_place() {
 }
 
 #[test]
+fn a_cut_answer_does_not_take_the_requests_place_and_no_answer_shows_a_secret() {
+    const TOKEN: &str = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
+    let text = "# ¶ what is x?\nx = 1\n";
+    for (turn, ended, told, expected) in [
+        (json!({"text": "it is on", "stop_reason": "length"}), "failed", "the answer is cut off", text),
+        (json!({}), "failed", "the model ended without an answer", text),
+        (
+            json!({"text": format!("It is {TOKEN}.")}),
+            "done",
+            "It is [redacted:github-token].",
+            "# It is [redacted:github-token].\nx = 1\n",
+        ),
+    ] {
+        let sandbox = with_script(&[("a.py", text)], &[turn]);
+        let mut editor = Editor::start(&sandbox);
+        let file = uri(&sandbox, "a.py");
+        editor.open(&file, "python", text);
+        let session = editor.run("pilcrow.request", json!({"uri": file, "line": 0}));
+        assert_eq!(editor.ended(&session), ended);
+        editor.told(told);
+        assert_eq!(editor.text(&file), expected);
+        editor.shut_down();
+    }
+}
+
+#[test]
 fn a_request_that_fails_stays() {
     let text = "# ¶ write me a poem\nx = 1\n";
     let sandbox = Sandbox::with(&[("a.py", text)]);
@@ -525,13 +602,13 @@ fn a_server_that_hangs_is_named_while_it_is_waited_for() {
     let file = uri(&sandbox, "a.py");
     editor.open(&file, "python", A);
     let session = rename(&mut editor, &file);
-    let token = format!("pilcrow-{session}");
     editor.wait("the server's name", |editor| {
-        let reports = editor.progress(&token, "report");
+        let reports = editor.progress(&session, "report");
         reports
             .iter()
             .any(|it| it["message"].as_str().is_some_and(|it| it.contains("waiting for basedpyright")))
     });
+    let token = editor.tokens(&session).remove(0);
     editor.notify("window/workDoneProgress/cancel", json!({"token": token}));
     assert_eq!(editor.ended(&session), "stopped");
     assert_eq!(editor.text(&file), A);
@@ -681,6 +758,119 @@ fn our_plugin_is_told_events_and_a_long_answer_can_be_opened() {
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
     assert!(events.iter().any(|event| event["event"]["type"] == "agent_end"));
     assert!(editor.all("window/showMessage").is_empty());
+    editor.shut_down();
+}
+
+/// Who takes events gets no message with the answer; what no event tells comes as one.
+#[test]
+fn who_takes_events_is_told_of_what_no_event_tells() {
+    let waits = json!({"text": "Thinking.", "wait_for_cancel": true});
+    let sandbox = with_script(&[], &[waits]);
+    let mut editor = Editor::start_with(&sandbox, |params| {
+        params["capabilities"]["experimental"] = json!({"pilcrow": {"events": true}});
+    });
+    let has = |editor: &Editor, kind: &str, part: &str| {
+        let mut events = editor.all("pilcrow/event").into_iter().map(|it| it["event"].clone());
+        events.any(|event| event["type"] == kind && event.to_string().contains(part))
+    };
+    let session = editor.run("pilcrow.prompt", json!({"text": "go on"}));
+    editor.wait("the answer's beginning", |editor| has(editor, "message_update", "Thinking"));
+    editor.command("pilcrow.steer", json!({"text": "and mind the names"}));
+    editor.command("pilcrow.stop", json!({}));
+    assert_eq!(editor.ended(&session), "stopped");
+    editor.wait("what was not heard", |editor| has(editor, "notice", "and mind the names"));
+    assert!(editor.all("window/showMessage").is_empty());
+    // It fails before there is a session.
+    std::fs::remove_file(sandbox.beside("script.jsonl")).unwrap();
+    let session = editor.run("pilcrow.prompt", json!({"text": "go on"}));
+    assert_eq!(editor.ended(&session), "failed");
+    editor.told("cannot be read");
+    editor.shut_down();
+}
+
+/// A file outside of all folders, as a library's source, says nothing of where a conversation was.
+#[test]
+fn conversations_are_those_of_the_folder_that_is_worked_in() {
+    let sandbox = with_script(&[("one/a.py", A), ("two/b.py", B)], &[json!({"text": "Answered."})]);
+    let outside = sandbox.beside("c.py");
+    std::fs::write(&outside, "x = 1\n").unwrap();
+    let outside = format!("file://{}", outside.canonicalize().unwrap().display()).replace(' ', "%20");
+    let mut editor = Editor::start_with(&sandbox, |params| {
+        trusted(params);
+        let folder = |name: &str| json!({"uri": uri(&sandbox, name), "name": name});
+        params["workspaceFolders"] = json!([folder("one"), folder("two")]);
+    });
+    let titles = |editor: &mut Editor, argument: Value| -> Vec<Value> {
+        let listed = editor.command("pilcrow.sessions", argument);
+        listed["sessions"].as_array().unwrap().iter().map(|it| it["title"].clone()).collect()
+    };
+    editor.open(&uri(&sandbox, "two/b.py"), "python", B);
+    let session = editor.run("pilcrow.prompt", json!({"text": "in the second"}));
+    assert_eq!(editor.ended(&session), "done");
+    editor.open(&outside, "python", "x = 1\n");
+    assert!(titles(&mut editor, json!({"uri": uri(&sandbox, "one/a.py")})).is_empty());
+    for argument in [json!({"uri": uri(&sandbox, "two/b.py")}), json!({"uri": outside}), json!({})] {
+        assert_eq!(titles(&mut editor, argument), ["in the second"]);
+    }
+    let argument = json!({"text": "and on", "uri": outside, "resume": session});
+    assert_eq!(editor.run("pilcrow.prompt", argument), session);
+    assert_eq!(editor.ended(&session), "done", "{:#?}", editor.all("window/showMessage"));
+    editor.shut_down();
+}
+
+#[test]
+fn a_conversation_of_before_is_gone_on_with() {
+    let waits = json!({"text": "Thinking.", "wait_for_cancel": true});
+    let lines = [json!({"text": "The first answer."}), waits];
+    let sandbox = with_script(&[("a.py", A)], &lines);
+    let mut editor = Editor::start(&sandbox);
+    let session = editor.run("pilcrow.prompt", json!({"text": "the first question"}));
+    editor.ended(&session);
+    editor.shut_down();
+
+    let again = json!({"expect": {"last_contains": ["and now"]}, "text": "The second answer."});
+    std::fs::write(sandbox.beside("script.jsonl"), format!("{again}\n{}\n", lines[1])).unwrap();
+    let mut editor = Editor::start(&sandbox);
+    let listed = editor.command("pilcrow.sessions", json!({}));
+    let known = &listed["sessions"][0];
+    assert_eq!(
+        (&known["session"], &known["title"]),
+        (&json!(session), &json!("the first question")),
+        "{listed}"
+    );
+    let resumed = editor.run("pilcrow.prompt", json!({"text": "and now", "resume": session}));
+    assert_eq!(resumed, session);
+    assert_eq!(editor.ended(&session), "done");
+    editor.told("The second answer.");
+    let listed = editor.command("pilcrow.sessions", json!({}));
+    assert_eq!(
+        (listed["sessions"].as_array().unwrap().len(), &listed["sessions"][0]["messages"]),
+        (1, &json!(4))
+    );
+    // One at a time, and only what is there.
+    let refused = |editor: &mut Editor, resume: &str| {
+        let argument = json!({"text": "x", "resume": resume});
+        let params = json!({"command": "pilcrow.prompt", "arguments": [argument]});
+        editor.request("workspace/executeCommand", params)["error"]["message"].to_string()
+    };
+    assert!(refused(&mut editor, "newest").contains("pilcrow.sessions"));
+    let other =
+        editor.run("pilcrow.prompt", json!({"text": "y", "resume": "0199aaaa-0000-7000-8000-000000000000"}));
+    assert_eq!(editor.ended(&other), "failed");
+    editor.told("there is no session");
+    // Each run reads the script from its beginning.
+    std::fs::write(sandbox.beside("script.jsonl"), format!("{}\n", lines[1])).unwrap();
+    editor.run("pilcrow.prompt", json!({"text": "and now", "resume": session}));
+    assert!(refused(&mut editor, &session).contains("pilcrow.steer"));
+    // The cancel of a progress that is over stops nothing; that of its own does.
+    editor.wait("its progress", |editor| editor.progress(&session, "begin").len() == 2);
+    let tokens = editor.tokens(&session);
+    assert_ne!(tokens[0], tokens[1]);
+    editor.notify("window/workDoneProgress/cancel", json!({"token": tokens[0]}));
+    assert!(refused(&mut editor, &session).contains("pilcrow.steer"));
+    assert_eq!(editor.progress(&session, "end").len(), 1);
+    editor.notify("window/workDoneProgress/cancel", json!({"token": tokens[1]}));
+    assert_eq!(editor.ended(&session), "stopped");
     editor.shut_down();
 }
 

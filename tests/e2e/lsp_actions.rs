@@ -97,6 +97,45 @@ fn an_empty_answer_of_a_loading_server_says_so() {
 }
 
 #[test]
+fn a_column_behind_the_end_of_its_line_is_an_error_that_names_the_length() {
+    let (sandbox, scripted) =
+        project(json!({"hoverProvider": true}), json!({"textDocument/hover": [[{"result": null}]]}));
+    let at = |column: u64| {
+        sandbox.tool("lsp", &json!({"action": "hover", "file": "a.py", "line": 1, "column": column}))
+    };
+    // Behind the last character is a place; what stands nowhere has no name.
+    let said = at(17).ok();
+    assert!(said.contains("basedpyright says nothing about what is at a.py:1"), "{said}");
+    for column in [18, u64::from(u32::MAX) + 5] {
+        let said = at(column).fails("invalid_arguments");
+        assert!(said.contains(&format!("column {column} does not exist: line 1 of")), "{said}");
+        assert!(said.contains("has 16 characters, counted from 1"), "{said}");
+    }
+    assert_eq!(scripted.got("textDocument/hover"), 1);
+}
+
+#[test]
+fn completions_that_are_none_or_not_all_are_told_as_such() {
+    let said = |labels: &[&str], whole: bool, query: Value| {
+        let items: Vec<Value> = labels.iter().map(|label| json!({"label": label})).collect();
+        let turn = json!([{"result": {"isIncomplete": !whole, "items": items}}]);
+        let (sandbox, _) =
+            project(json!({"completionProvider": {}}), json!({"textDocument/completion": [turn]}));
+        let ask = json!({"action": "completion", "file": "a.py", "line": 2, "column": 14, "query": query});
+        sandbox.tool("lsp", &ask).ok().lines().next().unwrap_or_default().to_owned()
+    };
+    let more = "; basedpyright may offer others behind the first letters of a name, so ask there";
+    assert_eq!(said(&[], false, Value::Null), format!("no completion at a.py:2 (basedpyright){more}"));
+    assert_eq!(said(&[], true, Value::Null), "no completion at a.py:2 (basedpyright)");
+    let two = ["one", "two"];
+    assert_eq!(
+        said(&two, false, json!("x")),
+        format!("none of 2 completions holds `x` at a.py:2 (basedpyright){more}")
+    );
+    assert_eq!(said(&two, true, json!("tw")), "1 completion at a.py:2 (basedpyright)");
+}
+
+#[test]
 fn code_actions_are_listed_and_one_is_carried_out() {
     let edit = json!({"changes": {"${root}/a.py": [{"range": range(0, 4, 9), "newText": "hello"}]}});
     let (sandbox, scripted) = project(

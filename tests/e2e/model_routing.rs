@@ -107,6 +107,29 @@ fn a_command_gives_a_key_that_lasts_for_a_time() {
         let used: Vec<String> = keys(server).iter().map(|key| key.replace(' ', "")).collect();
         assert_eq!(used, ["token-1", "token-1"], "it is asked once");
     });
+    // A tool that comes upon it does not show it.
+    const PRINTED: &str = "words-that-a-command-printed";
+    let settings = format!(
+        "[model]\ndefault = 'mine'\n[providers.mine]\napi_key = {{ command = ['/bin/echo', '{PRINTED}'], ttl = '1h' }}\n"
+    );
+    let mut turn = 0;
+    let mind = move |_: &Received| {
+        turn += 1;
+        match turn {
+            1 => Reply::call("c1", "read", &json!({"path": "a.txt"})),
+            _ => Reply::text("read"),
+        }
+    };
+    with(&settings, MINE, mind, |sandbox, server| {
+        sandbox.write("a.txt", format!("it is {PRINTED}\n"));
+        let ran = run(sandbox, &["run", "hi", "--yes", "--json"], &[]).expect(0);
+        assert_eq!(keys(server), [PRINTED; 2]);
+        assert!(!ran.all().contains(PRINTED) && ran.all().contains("[redacted:api-key]"), "{ran:?}");
+        for (path, bytes) in crate::models::files(&sandbox.home()) {
+            let is_ours = !path.ends_with("config.toml");
+            assert!(!is_ours || !String::from_utf8_lossy(&bytes).contains(PRINTED), "{}", path.display());
+        }
+    });
     let settings = "[model]\ndefault = 'mine'\n[providers.mine]\napi_key = { command = ['/bin/sh', '-c', 'echo no login >&2; exit 3'] }\n";
     with(
         settings,
@@ -153,6 +176,154 @@ fn roles_are_chosen_by_name_by_path_and_give_way_to_their_fallbacks() {
 }
 
 #[test]
+fn a_role_with_a_level_has_its_fallbacks_and_who_takes_over_is_named() {
+    let settings = "[model]\ndefault = 'mine/usual'\n[roles.deep]\nmodel = 'mine/deep:low'\nfallbacks = ['mine/spare']\n\
+                    [[roles.paths]]\nglob = 'docs/**'\nrole = 'nowhere'\n";
+    let models_file =
+        format!("{MINE}[providers.mine.models.deep]\nthinking = {{ low = 'low', high = 'high' }}\n");
+    let mind = |received: &Received| match received.body["model"].as_str() {
+        Some("deep") => Reply::status(403).body("{\"error\": {\"message\": \"usage limit reached\"}}"),
+        _ => Reply::text("I am another."),
+    };
+    with(settings, &models_file, mind, |sandbox, server| {
+        let ran = run(sandbox, &["run", "hi", "--model", "deep:OFF"], &[]).expect(0);
+        assert_eq!(models(server), ["deep", "spare"]);
+        for words in [
+            "mine/spare answers from here on",
+            "mine/deep has no level `off` of thinking; `low` is asked for",
+        ] {
+            assert!(ran.stderr.contains(words), "{ran:?}");
+        }
+        let ran = run(sandbox, &["run", "look at docs/b.md"], &[]).expect(2);
+        assert!(ran.stderr.contains("[[roles.paths]] names the role `nowhere` for `docs/**`"), "{ran:?}");
+        let ran = run(sandbox, &["run", "hi", "--model", "mine/deep:"], &[]).expect(2);
+        assert!(ran.stderr.contains("off, minimal, low"), "{ran:?}");
+    });
+}
+
+/// What the person's files and the environment keep, as a server or an address may have it.
+#[test]
+fn nothing_that_goes_wrong_shows_a_secret() {
+    const SECRETS: [&str; 6] = [
+        "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
+        "value-of-my-token",
+        "key%2Bof%2Fmine%3D",
+        "pw-of-an-address",
+        "key-of-an-address",
+        "key-of-a-header",
+    ];
+    let models_file = format!(
+        "{MINE}api_key_env = ['MINE_KEY']\nheaders = {{ X-Api-Key = 'key-of-a-header' }}\n[providers.away]\n\
+         base_url = 'http://me:pw-of-an-address@127.0.0.1:1/v1?key=key-of-an-address'\n"
+    );
+    let mind = |_: &Received| {
+        Reply::status(400).body(json!({"error": {"message": SECRETS.join(" and ")}}).to_string())
+    };
+    with("[model]\ndefault = 'mine'\n", &models_file, mind, |sandbox, _| {
+        let variables = [("MINE_KEY", "key+of/mine="), ("MY_TOKEN", "value-of-my-token")];
+        let shows = |ran: &Ran, what: &str| {
+            for secret in SECRETS.into_iter().chain(["key+of/mine="]) {
+                assert!(!ran.all().contains(secret), "{what} shows {secret}: {ran:?}");
+            }
+        };
+        let ran = run(sandbox, &["run", "hi", "--yes"], &variables).expect(1);
+        assert!(ran.stderr.contains("400 Bad Request") && ran.stderr.contains("[redacted:"), "{ran:?}");
+        shows(&ran, "an answer");
+        let ran = run(sandbox, &["run", "hi", "--yes", "--model", "away/x"], &variables).expect(1);
+        assert!(ran.stderr.contains("cannot reach away at http://127.0.0.1:1/v1"), "{ran:?}");
+        shows(&ran, "an address");
+        for args in [
+            vec!["models", "show", "away/x"],
+            vec!["models", "list", "--json"],
+            vec!["models", "list", "away"],
+        ] {
+            let ran = run(sandbox, &args, &variables).expect(0);
+            assert!(
+                ran.stdout.contains("me:[redacted:url-password]@127.0.0.1:1/v1?key=[redacted:api-key]"),
+                "{ran:?}"
+            );
+            shows(&ran, "the catalogue");
+        }
+        for (path, bytes) in files(&sandbox.home().join("state")) {
+            let text = String::from_utf8_lossy(&bytes);
+            let secret = SECRETS.iter().find(|secret| text.contains(**secret));
+            assert_eq!(secret, None, "{}", path.display());
+        }
+    });
+}
+
+/// Every file below a folder, with what is in it.
+fn files(folder: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match path.is_dir() {
+            true => found.extend(files(&path)),
+            false => found.extend(std::fs::read(&path).ok().map(|bytes| (path, bytes))),
+        }
+    }
+    found
+}
+
+/// Takes one connection as a SOCKS5 proxy does (RFC 1928) and carries it to `port`; the name that was asked for.
+fn socks(port: u16) -> (u16, std::thread::JoinHandle<String>) {
+    use std::io::{Read as _, Write as _};
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = listener.local_addr().expect("an address").port();
+    let carry = |mut from: TcpStream, mut to: TcpStream| {
+        std::io::copy(&mut from, &mut to).ok();
+        to.shutdown(Shutdown::Write).ok();
+    };
+    let serving = std::thread::spawn(move || {
+        let mut client = listener.accept().expect("a client").0;
+        let mut read = |count: usize| {
+            let mut bytes = vec![0; count];
+            client.read_exact(&mut bytes).expect("what a client says");
+            bytes
+        };
+        let methods = read(2)[1];
+        read(methods.into());
+        let mut client_out = client.try_clone().expect("its other side");
+        client_out.write_all(&[5, 0]).expect("no password is needed");
+        let mut read = |count: usize| {
+            let mut bytes = vec![0; count];
+            client.read_exact(&mut bytes).expect("what a client says");
+            bytes
+        };
+        let (kind, length) = (read(4)[3], read(1)[0]);
+        assert_eq!(kind, 3, "a name is asked for");
+        let name = String::from_utf8(read(length.into())).expect("a name");
+        read(2);
+        client_out.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).expect("it is connected");
+        let server = TcpStream::connect(("127.0.0.1", port)).expect("the server");
+        let back = (server.try_clone().expect("its other side"), client_out);
+        let out = std::thread::spawn(move || carry(client, server));
+        carry(back.0, back.1);
+        out.join().ok();
+        name
+    });
+    (at, serving)
+}
+
+#[test]
+fn a_socks_proxy_is_gone_through() {
+    let models_file = "[providers.away]\nbase_url = 'http://models.invalid/v1'\n";
+    with(
+        "",
+        models_file,
+        |_| Reply::text("through it"),
+        |sandbox, server| {
+            let (port, serving) = socks(server.port());
+            let proxy = format!("socks5h://127.0.0.1:{port}");
+            let ran = run(sandbox, &["run", "hi", "--model", "away/x"], &[("http_proxy", &proxy)]).expect(0);
+            assert_eq!(ran.stdout.trim(), "through it");
+            assert_eq!(serving.join().expect("the proxy"), "models.invalid");
+        },
+    );
+}
+
+#[test]
 fn a_model_is_found_by_its_key_and_on_this_machine() {
     let models_file = "[providers.ollama]\nbase_url = '{server}'\n[providers.lmstudio]\nbase_url = 'http://127.0.0.1:1/v1'\n\
                        [providers.llamacpp]\nbase_url = 'http://127.0.0.1:1/v1'\n[providers.anthropic]\nbase_url = '{server}'\n\
@@ -186,6 +357,26 @@ fn a_model_is_found_by_its_key_and_on_this_machine() {
 }
 
 #[test]
+fn a_level_that_a_model_is_not_known_to_have_is_said_to_be_lost() {
+    with(
+        "",
+        MINE,
+        |_| Reply::text("x"),
+        |sandbox, server| {
+            let lost = "no levels of thinking of mine/other are known, so `high` is not asked for";
+            let key = [("MINE_KEY", "the-key-of-mine")];
+            for (model, is_lost) in
+                [("mine/other:high", true), ("mine/other:off", false), ("mine/other", false)]
+            {
+                let ran = run(sandbox, &["run", "hi", "--yes", "--model", model], &key).expect(0);
+                assert_eq!(ran.all().contains(lost), is_lost, "{model}: {ran:?}");
+            }
+            assert!(server.received().iter().all(|it| it.body.get("reasoning_effort").is_none()));
+        },
+    );
+}
+
+#[test]
 fn what_a_run_costs_is_told_and_unknown_is_not_nothing() {
     let priced = format!("{MINE}[providers.mine.models.usual]\nprice = {{ input = 2.0, output = 10.0 }}\n");
     let mind = |_: &Received| {
@@ -212,18 +403,47 @@ fn what_a_run_costs_is_told_and_unknown_is_not_nothing() {
 }
 
 #[test]
+fn tokens_that_were_not_counted_are_not_free() {
+    let priced = format!("{MINE}[providers.mine.models.usual]\nprice = {{ input = 2.0, output = 10.0 }}\n");
+    for (usage, told) in [
+        (json!({"completion_tokens": 5}), "0 tokens in (0 cached), 5 out, cost unknown"),
+        (Value::Null, "the provider counted nothing, cost unknown"),
+    ] {
+        let mind = move |_: &Received| {
+            let choices = json!([{"delta": {"content": "hi"}, "finish_reason": "stop"}]);
+            let chunk = json!({"choices": choices, "usage": usage});
+            Reply::stream(format!("data: {chunk}\n\ndata: [DONE]\n\n"), usize::MAX)
+        };
+        with("[model]\ndefault = 'mine'\n", &priced, mind, |sandbox, _| {
+            let ran = run(sandbox, &["run", "hi"], &[]).expect(0);
+            assert!(ran.stderr.contains(told), "{ran:?}");
+            let listed = sandbox.run(&["sessions", "list"]).expect(0).stdout;
+            assert!(listed.contains("cost unknown"), "{listed}");
+        });
+    }
+}
+
+#[test]
 fn a_proxy_asks_with_its_own_keys() {
     let mind = |received: &Received| {
         let has_result = received.body.to_string().contains("tool_call_id");
         match has_result {
             false => Reply::call("c1", "read", &json!({"path": "a.txt"})),
-            true => Reply::text("It says one."),
+            // A provider that quotes the key.
+            true => {
+                let header = received.headers.iter().find(|(name, _)| name == "authorization");
+                let key = header.map(|(_, value)| value.replace("Bearer ", "")).unwrap_or_default();
+                Reply::text(&format!("It says one, {key}."))
+            }
         }
     };
-    let settings = "[providers.mine]\napi_key = '${MINE_KEY}'\n";
+    let settings = "[providers.mine]\napi_keys = ['${MINE_KEY}', '${MINE_OTHER}']\n";
     with(settings, MINE, mind, |sandbox, server| {
         let mut command = sandbox.command(&["proxy", "--listen", "127.0.0.1:0"]);
-        command.env("MINE_KEY", "the-proxys-own-key").env("PILCROW_PROXY_TOKEN", "a-token-of-the-proxy");
+        command
+            .env("MINE_KEY", "the-proxys-own-key")
+            .env("MINE_OTHER", "the-proxys-other-key")
+            .env("PILCROW_PROXY_TOKEN", "a-token-of-the-proxy");
         let mut proxy = command.spawn().expect("the proxy starts");
         let mut line = String::new();
         BufReader::new(proxy.stdout.take().expect("its output")).read_line(&mut line).expect("its address");
@@ -241,19 +461,44 @@ fn a_proxy_asks_with_its_own_keys() {
         let ran =
             run(&client, &["run", "what does a.txt say?", "--yes"], &[("TOKEN", "a-token-of-the-proxy")])
                 .expect(0);
-        assert_eq!(ran.stdout.trim(), "It says one.");
-        assert_eq!(keys(server), ["the-proxys-own-key"; 2]);
+        assert!(ran.stdout.starts_with("It says one, [redacted:MINE_"), "{ran:?}");
+        for (path, bytes) in files(&client.home()) {
+            let text = String::from_utf8_lossy(&bytes);
+            assert!(!text.contains("the-proxys-"), "the client has it in {}", path.display());
+        }
+        // One session has one key, for which the provider's cache holds.
+        let used = keys(server);
+        assert!(used[0].starts_with("the-proxys-") && used == [used[0].clone(), used[0].clone()], "{used:?}");
         let ran = run(&client, &["run", "hi"], &[("TOKEN", "another-token")]).expect(1);
         assert!(ran.all().contains("401") && !ran.all().contains("another-token"), "{ran:?}");
         let ran = run(&client, &["run", "hi", "--model", "anthropic"], &[("TOKEN", "a-token-of-the-proxy")])
             .expect(1);
         assert!(ran.all().contains("there is no key of anthropic"), "{ran:?}");
         assert_eq!(server.received().len(), 2);
+        let refused = by_hand(&url, "bearer a-token-of-the-proxy", "[]");
+        assert!(refused.starts_with("HTTP/1.1 400") && refused.contains("no JSON object"), "{refused}");
         proxy.kill().expect("it is ended");
         proxy.wait().expect("it has ended");
     });
     let sandbox = Sandbox::with(&[]);
     assert!(sandbox.run(&["proxy"]).expect(2).all().contains("PILCROW_PROXY_TOKEN"));
+}
+
+/// The answer to one request.
+fn by_hand(url: &str, authorization: &str, body: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let address = url.strip_prefix("http://").expect("an address");
+    let mut stream = std::net::TcpStream::connect(address).expect("the proxy");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
+    let length = body.len();
+    let head = format!(
+        "POST /api/stream HTTP/1.1\r\nhost: {address}\r\nauthorization: {authorization}\r\nconnection: close\r\n\
+         content-length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(head.as_bytes()).expect("the request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("the answer");
+    answer
 }
 
 #[test]
@@ -288,4 +533,55 @@ fn without_a_keyring_keys_are_not_kept_and_it_is_said_why() {
     assert!(ran.all().contains("`anthropic`"), "{ran:?}");
     let ran = run(&sandbox, &["auth", "list"], &[("GEMINI_API_KEY", "sk-not-to-be-shown")]).expect(0);
     assert_eq!(ran.stdout.trim(), "google  from the variable GEMINI_API_KEY");
+}
+
+#[test]
+fn it_is_told_whether_the_keys_of_the_settings_are_there() {
+    let sandbox = Sandbox::with(&[]);
+    std::fs::create_dir_all(sandbox.home().join("config")).expect("the configuration's folder");
+    let settings = "[providers.openai]\napi_keys = ['${WORK_ONE}', '${WORK_TWO}']\n";
+    std::fs::write(sandbox.home().join("config/config.toml"), settings).expect("the configuration");
+    let both = [("WORK_ONE", "sk-not-to-be-shown-1"), ("WORK_TWO", "sk-not-to-be-shown-2")];
+    // A variable of the provider's own says nothing where the settings name others.
+    let one = [both[0], ("OPENAI_API_KEY", "sk-not-to-be-shown-3")];
+    let missing = "no key: the settings need WORK_TWO, which is not set";
+    for (variables, kept, found) in
+        [(&both, "from the settings", "key of the settings"), (&one, missing, missing)]
+    {
+        let ran = run(&sandbox, &["auth", "list"], variables).expect(0);
+        assert!(ran.stdout.contains(&format!("openai  {kept}\n")) && !ran.all().contains("sk-"), "{ran:?}");
+        let ran = run(&sandbox, &["models", "list", "openai"], variables).expect(0);
+        let first = ran.stdout.lines().next().expect("the provider");
+        assert!(first.starts_with("openai  ") && first.ends_with(&format!(", {found}")), "{first}");
+        let ran = run(&sandbox, &["models", "list", "openai", "--json"], variables).expect(0);
+        let listed: Value = serde_json::from_str(ran.stdout.trim()).expect("JSON");
+        assert_eq!(listed["key"], kept == "from the settings", "{listed}");
+    }
+}
+
+#[test]
+fn a_terminal_on_which_a_key_was_asked_for_has_its_echo_again_when_it_is_stopped() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::{LocalModes, tcgetattr};
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+
+    let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&near).and_then(|()| unlockpt(&near)).expect("it can be opened");
+    let name = ptsname(&near, Vec::new()).expect("its name");
+    let far = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(rustix::fs::OFlags::NOCTTY.bits() as i32)
+        .open(std::ffi::OsStr::from_bytes(name.to_bytes()))
+        .expect("its other end");
+    let echoes = || tcgetattr(&far).expect("its modes").local_modes.contains(LocalModes::ECHO);
+    assert!(echoes());
+    let sandbox = Sandbox::with(&[]);
+    let mut command = sandbox.command(&["auth", "set", "anthropic"]);
+    let child = command.stdin(far.try_clone().expect("its other end")).spawn().expect("it starts");
+    assert!(tests::processes::wait_for(DEADLINE, || !echoes()), "what is typed is not shown");
+    tests::processes::kill(child.id(), rustix::process::Signal::INT);
+    let ran = tests::sandbox::finish(child, DEADLINE).expect(1);
+    assert!(echoes() && ran.all().contains("no key was kept"), "{ran:?}");
 }

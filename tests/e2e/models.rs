@@ -87,6 +87,28 @@ fn a_server_that_fails_ends_the_run_and_says_why() {
 }
 
 #[test]
+fn an_answer_that_is_cut_off_or_empty_is_not_taken_for_a_whole_one() {
+    let end = |delta: Value, reason: &str| {
+        Reply::stream(format!("{}data: [DONE]\n\n", chunk(delta, json!(reason))), usize::MAX)
+    };
+    for (delta, reason, said, told) in [
+        (json!({"content": "half an ans"}), "length", "half an ans", "the answer is cut off"),
+        (json!({}), "length", "", "the answer is cut off"),
+        (json!({}), "stop", "", "the model ended without an answer"),
+    ] {
+        with_server(vec![end(delta, reason)], |sandbox, _| {
+            let mut command = sandbox.command(&["run", "hello", "--yes"]);
+            command.env("TINY_API_KEY", KEY);
+            let ran =
+                tests::sandbox::finish(command.spawn().expect("pilcrow starts"), tests::sandbox::DEADLINE)
+                    .expect(1);
+            assert_eq!(ran.stdout.trim(), said);
+            assert!(ran.stderr.contains(told), "{ran:?}");
+        });
+    }
+}
+
+#[test]
 fn a_script_edits_what_it_was_shown() {
     let sandbox = Sandbox::with(&[("a.txt", "one\ntwo\n")]);
     let script = sandbox.beside("script.jsonl");
@@ -207,7 +229,7 @@ fn each_protocol_reads_and_answers_through_a_persons_own_provider() {
     }
 }
 
-fn files(folder: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+pub fn files(folder: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut out = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder of ours").map(Result::unwrap) {
         let path = entry.path();

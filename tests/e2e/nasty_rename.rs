@@ -113,6 +113,54 @@ fn a_method_of_the_same_name_is_another_symbol() {
 }
 
 #[test]
+fn a_method_that_overrides_another_is_renamed_with_a_word_about_that_one() {
+    if !slow("a_method_that_overrides_another_is_renamed_with_a_word_about_that_one") {
+        return;
+    }
+    let base = "class Base:\n    def send(self, x: int) -> int:\n        return x\n\n    def go(self) -> int:\n        return self.send(1)\n\n\nclass Lone:\n    def send(self) -> None:\n        pass\n";
+    let child = "from base import Base\n\n\nclass Child(Base):\n    def send(self, x: int) -> int:\n        return x + 1\n";
+    let sandbox = Sandbox::with(&[("pyproject.toml", ""), ("base.py", base), ("child.py", child)]);
+    let ask = json!({"action": "callers", "symbol": "Child.send", "timeout": 100});
+    let said = sandbox.tool("lsp", &ask).ok();
+    assert!(
+        said.contains("it overrides Base.send (base.py:2), whose calls may come here too: base.py:6"),
+        "{said}"
+    );
+    let ask = json!({"action": "rename", "symbol": "Child.send", "new_name": "post", "timeout": 100});
+    let said = sandbox.tool("lsp", &ask).ok();
+    assert!(
+        said.contains(
+            "NOT renamed with it: what it overrides, Base.send (base.py:2); a use of that, base.py:6;"
+        ),
+        "{said}"
+    );
+    assert!(!said.contains("Lone"), "{said}");
+    assert_eq!(sandbox.read("child.py"), child.replace("send", "post"));
+    assert_eq!(sandbox.read("base.py"), base);
+}
+
+#[test]
+fn a_file_that_no_crate_holds_is_told_as_not_checked() {
+    if !slow("a_file_that_no_crate_holds_is_told_as_not_checked") {
+        return;
+    }
+    let sandbox = Sandbox::with(&[
+        (
+            "Cargo.toml",
+            "[package]\nname = \"parts\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[features]\nextra = []\n",
+        ),
+        ("src/lib.rs", "pub struct Kind;\n\n#[cfg(feature = \"extra\")]\nmod extra;\n"),
+        ("src/extra.rs", "pub fn make() -> crate::Kind {\n    crate::Kind\n}\n"),
+    ]);
+    let said =
+        sandbox.tool("lsp", &json!({"action": "diagnostics", "file": "src/extra.rs", "timeout": 100})).ok();
+    assert!(said.contains("takes it for no part of the project"), "{said}");
+    let ask = json!({"action": "rename", "file": "src/lib.rs", "symbol": "Kind", "new_name": "Sort", "timeout": 100});
+    let said = sandbox.tool("lsp", &ask).ok();
+    assert!(said.contains("not checked: src/extra.rs: This file is not included in any crates"), "{said}");
+}
+
+#[test]
 fn every_use_is_found() {
     if !slow("every_use_is_found") {
         return;

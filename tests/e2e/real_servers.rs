@@ -125,15 +125,16 @@ fn python_is_renamed_in_documents_that_are_not_on_the_disk() {
     editor.shut_down();
 }
 
-/// An error that only Cargo finds is not called absent.
+/// An error that only Cargo finds is told by `lsp diagnostics`; an edit says that it was not looked for.
 #[test]
-fn rust_analyzer_does_not_speak_for_cargo() {
-    if !slow("rust_analyzer_does_not_speak_for_cargo") {
+fn rust_analyzer_asks_cargo() {
+    if !slow("rust_analyzer_asks_cargo") {
         return;
     }
     let sandbox = Sandbox::with(&[
         ("Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.0.0\"\nedition = \"2021\"\n"),
         ("src/lib.rs", "pub fn twice(text: String) {\n    drop(text);\n}\n"),
+        ("src/main.rs", "fn main() {\n    x::twice(String::new());\n}\n"),
     ]);
     let mut batch = Batch::start(&sandbox);
     // On a busy machine it loads for minutes.
@@ -142,11 +143,25 @@ fn rust_analyzer_does_not_speak_for_cargo() {
         |answer: tests::Answer| answer.value["details"]["pending"].as_array().is_some_and(Vec::is_empty);
     assert!((0..10).any(|_| known(batch.call("lsp", &ask))), "it never loaded");
     let said = batch.call("lsp", &ask).ok().to_owned();
-    assert!(said.contains("left out: clippy and rustc, which rust-analyzer runs, if at all, when"), "{said}");
+    assert!(said.starts_with("0 errors") && !said.contains("left out"), "{said}");
     let patch = batch.view("src/lib.rs").put("    drop(text);", "    drop((text, text));");
     let answer = batch.edit(&patch);
     let said = answer.ok();
-    assert!(said.contains("left out: clippy and rustc, which rust-analyzer runs, if at all, when"), "{said}");
+    assert!(
+        said.contains("left out: clippy and rustc, for which rust-analyzer looks when it is asked"),
+        "{said}"
+    );
     assert_eq!(answer.value["details"]["diagnostics"]["on_save"], json!(["clippy", "rustc"]), "{said}");
+    let said = batch.call("lsp", &ask).ok().to_owned();
+    assert!(said.starts_with("1 error") && said.contains("E0382") && !said.contains("left out"), "{said}");
+    // Of what depends on that, Cargo says nothing.
+    let main = json!({"action": "diagnostics", "file": "src/main.rs", "timeout": 60});
+    let said = batch.call("lsp", &main).ok().to_owned();
+    assert!(said.contains("left out: clippy and rustc, of which rust-analyzer does not know now"), "{said}");
+    assert!(said.contains("rust-analyzer may not know all, for errors in src/lib.rs"), "{said}");
+    // Of a project that Cargo cannot read, nothing that only Cargo finds is known.
+    sandbox.write("Cargo.toml", "[package]\nname = \"x\"\n[dependencies]\ny = { path = \"../y\" }\n");
+    let said = batch.call("lsp", &ask).ok().to_owned();
+    assert!(said.contains("left out: clippy and rustc, of which rust-analyzer does not know now"), "{said}");
     batch.end();
 }

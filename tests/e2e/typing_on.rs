@@ -149,7 +149,7 @@ fn of_several_folders_the_one_that_is_worked_in_is_meant_and_named() {
     editor.open(&uri(&sandbox, "two/b.py"), "python", "b = 1\n");
     let session = editor.run("pilcrow.prompt", json!({"text": "hello"}));
     editor.ended(&session);
-    let begun = editor.progress(&format!("pilcrow-{session}"), "begin");
+    let begun = editor.progress(&session, "begin");
     assert!(begun[0].to_string().contains("(in two)"), "{begun:?}");
     editor.shut_down();
 }

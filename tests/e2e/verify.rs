@@ -229,13 +229,22 @@ fn tried_with(policy: &str) -> (Sandbox, Scripted, Batch) {
 
 /// The same while no server runs yet, and asked so often about the text as it is.
 fn cold_with(policy: &str, before: usize) -> (Sandbox, Scripted, Batch) {
+    cold_loading(policy, before, None)
+}
+
+/// The same with what the server does when it may begin; without it, it has loaded at once.
+fn cold_loading(policy: &str, before: usize, loads: Option<Value>) -> (Sandbox, Scripted, Batch) {
     let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n")]);
     let place = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
     let broken = json!({"range": place, "severity": 1, "message": "x is bad", "code": "E1"});
     let full = |items: Value| json!([{"result": {"kind": "full", "items": items}}]);
     let mut turns = vec![full(json!([])); before];
     turns.push(full(json!([broken])));
-    let scripted = Scripted::install(&mut sandbox, &[script(json!(turns))]);
+    let mut script = script(json!(turns));
+    if let Some(loads) = loads {
+        script["methods"]["initialized"] = loads;
+    }
+    let scripted = Scripted::install(&mut sandbox, &[script]);
     sandbox.variables.insert("PILCROW_EDIT_VERIFY".to_owned(), "before".to_owned());
     sandbox.variables.insert("PILCROW_EDIT_VERIFY_POLICY".to_owned(), policy.to_owned());
     sandbox.variables.insert("PILCROW_LSP_START".to_owned(), "use".to_owned());
@@ -271,6 +280,22 @@ fn before_a_server_runs_an_edit_says_that_it_was_not_tried_or_has_it_started() {
     let said = batch.call("write", &made).fails("not_applied").to_owned();
     assert!(said.contains("new.py:1: error: x is bad"), "{said}");
     assert!(!sandbox.project().join("new.py").exists());
+}
+
+#[test]
+fn a_server_that_loads_is_waited_for_where_new_errors_are_not_to_be_made() {
+    let loads = json!([[
+        {"wait_for": {"method": "textDocument/documentSymbol", "count": 1}}, {"delay_ms": 2500},
+        {"notify": {"method": "window/logMessage", "params": {"type": 3, "message": "Found 1 source file"}}},
+    ]]);
+    let (sandbox, _, mut batch) = cold_loading("no_new_errors", 1, Some(loads));
+    let symbols = json!({"action": "symbols", "file": "a.py", "timeout": 1});
+    batch.call("lsp", &symbols);
+    batch.call("read", &json!({"path": "a.py"})).ok();
+    let edit = json!({"path": "a.py", "content": "x = 2\n", "overwrite": true});
+    let said = batch.call("write", &edit).fails("not_applied").to_owned();
+    assert!(said.contains("a.py:1: error: x is bad"), "{said}");
+    assert_eq!(sandbox.read("a.py"), "x = 1\n");
 }
 
 #[test]

@@ -34,6 +34,8 @@ pub struct Editor {
     pub settings: Value,
     /// What the adapter of a session of its own answers, by command.
     pub debugged: BTreeMap<String, Value>,
+    /// How many runs were started, by session.
+    runs: BTreeMap<String, usize>,
 }
 
 impl Editor {
@@ -101,6 +103,7 @@ impl Editor {
             takes_progress: true,
             settings: Value::Null,
             debugged: BTreeMap::new(),
+            runs: BTreeMap::new(),
         }
     }
 
@@ -161,7 +164,9 @@ impl Editor {
     /// Runs a command that starts a run; its session.
     #[track_caller]
     pub fn run(&mut self, command: &str, argument: Value) -> String {
-        self.command(command, argument)["session"].as_str().expect("a session").to_owned()
+        let session = self.command(command, argument)["session"].as_str().expect("a session").to_owned();
+        *self.runs.entry(session.clone()).or_default() += 1;
+        session
     }
 
     /// Handles what comes until `done`.
@@ -190,17 +195,25 @@ impl Editor {
         }
     }
 
-    /// Waits until the run of `session` has ended its progress; the message of the end.
+    /// Waits until all runs of `session` have ended their progress; the message of the newest one's end.
     #[track_caller]
     pub fn ended(&mut self, session: &str) -> String {
-        let token = format!("pilcrow-{session}");
-        self.wait("the end of the run", |editor| !editor.progress(&token, "end").is_empty());
-        self.progress(&token, "end")[0]["message"].as_str().unwrap_or_default().to_owned()
+        let runs = self.runs.get(session).copied().unwrap_or(1);
+        self.wait("the end of the run", |editor| editor.progress(session, "end").len() >= runs);
+        self.progress(session, "end")[runs - 1]["message"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Every progress of a kind with this token.
-    pub fn progress(&self, token: &str, kind: &str) -> Vec<Value> {
-        let values = self.all("$/progress").into_iter().filter(|params| params["token"] == token);
+    /// The tokens of the progress of `session`'s runs, in the order in which they were made.
+    pub fn tokens(&self, session: &str) -> Vec<String> {
+        let made = self.all("window/workDoneProgress/create");
+        let tokens = made.iter().filter_map(|params| params["token"].as_str());
+        tokens.filter(|token| is_of(token, session)).map(str::to_owned).collect()
+    }
+
+    /// Every progress of a kind of `session`'s runs.
+    pub fn progress(&self, session: &str, kind: &str) -> Vec<Value> {
+        let values = self.all("$/progress").into_iter();
+        let values = values.filter(|params| is_of(params["token"].as_str().unwrap_or_default(), session));
         values.map(|mut params| params["value"].take()).filter(|value| value["kind"] == kind).collect()
     }
 
@@ -370,6 +383,11 @@ impl Drop for Editor {
         }
         self.child.wait().ok();
     }
+}
+
+/// Whether a token is of a run of this session.
+fn is_of(token: &str, session: &str) -> bool {
+    token.strip_prefix("pilcrow-").is_some_and(|rest| rest.starts_with(session))
 }
 
 /// What the editor says of itself.

@@ -14,12 +14,14 @@ pub mod editors;
 pub mod processes;
 pub mod sandbox;
 pub mod scripted;
+pub mod terminal;
 
 pub use batch::Batch;
 pub use editor::Editor;
 pub use processes::{Mark, wait_for};
 pub use sandbox::{Answer, Ran, Sandbox};
 pub use scripted::Scripted;
+pub use terminal::Terminal;
 
 /// Whether tests in real editors run; one that does not says so.
 #[track_caller]

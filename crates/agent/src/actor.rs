@@ -59,6 +59,8 @@ pub(crate) struct Actor {
     pub resumed_from: Option<String>,
     /// What the session's file says of what it goes on with, until a run has looked at it.
     pub had: Option<Had>,
+    /// What was lost of the session's file, until it is told.
+    pub warnings: Vec<String>,
     pub current: Arc<Mutex<Option<CancellationToken>>>,
     pub disconnected: CancellationToken,
     pub end: CancellationToken,
@@ -66,6 +68,9 @@ pub(crate) struct Actor {
 
 impl Actor {
     pub async fn serve(mut self, mut incoming: mpsc::UnboundedReceiver<Operation>) {
+        for text in std::mem::take(&mut self.warnings) {
+            self.events.send(Event::Notice { level: "warning".to_owned(), text }).await;
+        }
         // Ends when every handle is gone: that also cancels `end`, and so the run that is going on.
         while let Some(operation) = incoming.recv().await {
             // Each reply fails only when the caller has stopped waiting.
@@ -293,7 +298,8 @@ impl Actor {
             // `link` owns nothing; the run is never dropped, since the other branch never ends.
             outcome = run => outcome.unwrap_or_else(|_| {
                 tracing::error!("a run ended by a defect");
-                outcome_without_run(TerminationReason::Error, "the run ended by a defect of pilcrow; see the log")
+                let run = cx.run.clone();
+                RunOutcome { run, ..outcome_without_run(TerminationReason::Error, run::DEFECT) }
             }),
             () = link => outcome_without_run(TerminationReason::Aborted, "cancelled"),
         };

@@ -9,6 +9,8 @@ use serde_json::{Map, Value};
 
 /// The longest part of the received arguments that an error shows, in characters.
 const SHOWN: usize = 2000;
+/// How many parts of a schema are followed into one another: one may name itself.
+const DEEPEST: usize = 64;
 
 /// A schema ready for use.
 pub(crate) struct Schema {
@@ -26,8 +28,12 @@ impl Schema {
 
 /// The arguments as the tool gets them, or a text that says what is wrong with each.
 pub(crate) fn validate(tool: &str, schema: &Schema, mut args: Value) -> Result<Value, String> {
+    if schema.validator.is_valid(&args) {
+        return Ok(args);
+    }
     let received = args.clone();
-    coerce(&schema.schema, &mut args);
+    let root = &schema.schema;
+    coerce(root, root, DEEPEST, &mut args);
     let mut problems = Vec::new();
     for error in schema.validator.iter_errors(&args) {
         let path = error.instance_path().to_string().trim_start_matches('/').replace('/', ".");
@@ -75,7 +81,8 @@ pub(crate) fn failure(tool: &str, problems: &str, received: &Value) -> String {
     format!("Validation failed for tool {tool:?}:{problems}\n\nReceived arguments: {shown}")
 }
 
-fn coerce(schema: &Value, value: &mut Value) {
+fn coerce(root: &Value, schema: &Value, left: usize, value: &mut Value) {
+    let Some(left) = left.checked_sub(1) else { return };
     let types: Vec<&str> = match &schema["type"] {
         Value::String(one) => vec![one.as_str()],
         Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
@@ -88,33 +95,89 @@ fn coerce(schema: &Value, value: &mut Value) {
         *value = coerced;
     }
     match value {
-        Value::Object(members) => coerce_members(schema, members),
+        Value::Object(members) => coerce_members(root, schema, left, members),
         Value::Array(items) if schema["items"].is_object() => {
-            items.iter_mut().for_each(|item| coerce(&schema["items"], item));
+            items.iter_mut().for_each(|item| coerce(root, &schema["items"], left, item));
         }
         _ => {}
     }
-}
-
-fn coerce_members(schema: &Value, members: &mut Map<String, Value>) {
-    let required =
-        |name: &str| schema["required"].as_array().is_some_and(|it| it.iter().any(|it| it == name));
-    let Some(properties) = schema["properties"].as_object() else { return };
-    for (name, property) in properties {
-        if members.get(name).is_some_and(Value::is_null) && !required(name) && !takes_null(property) {
-            members.shift_remove(name);
-        }
-        if let Some(member) = members.get_mut(name) {
-            coerce(property, member);
+    if let Some(named) = named(root, schema) {
+        coerce(root, named, left, value);
+    }
+    // Only the one that is meant: another would take it for something else.
+    for word in ["anyOf", "oneOf"] {
+        let mut schemas = schema[word].as_array().into_iter().flatten();
+        if (value.is_object() || value.is_array())
+            && let Some(meant) = schemas.find(|it| is_meant(root, it, left, value))
+        {
+            coerce(root, meant, left, value);
         }
     }
 }
 
-fn takes_null(schema: &Value) -> bool {
+fn coerce_members(root: &Value, schema: &Value, left: usize, members: &mut Map<String, Value>) {
+    let Some(properties) = schema["properties"].as_object() else { return };
+    for (name, property) in properties {
+        let is_null = members.get(name).is_some_and(Value::is_null);
+        if is_null && !requires(schema, name) && !takes_null(root, property, left) {
+            members.shift_remove(name);
+        }
+        if let Some(member) = members.get_mut(name) {
+            coerce(root, property, left, member);
+        }
+    }
+}
+
+/// The part of the schema that this one stands for.
+fn named<'a>(root: &'a Value, schema: &Value) -> Option<&'a Value> {
+    root.pointer(schema["$ref"].as_str()?.strip_prefix('#')?)
+}
+
+fn requires(schema: &Value, name: &str) -> bool {
+    schema["required"].as_array().is_some_and(|it| it.iter().any(|it| it == name))
+}
+
+/// Whether a list or object is one of these by its kind, what it has to have, and the words that tell it from others.
+fn is_meant(root: &Value, schema: &Value, left: usize, value: &Value) -> bool {
+    let Some(left) = left.checked_sub(1) else { return false };
+    if let Some(named) = named(root, schema) {
+        return is_meant(root, named, left, value);
+    }
+    let kind = if value.is_object() { "object" } else { "array" };
+    let is_kind = match &schema["type"] {
+        Value::String(one) => one == kind,
+        Value::Array(several) => several.iter().any(|it| it == kind),
+        _ => value.is_object() && schema["properties"].is_object(),
+    };
+    let Some(members) = value.as_object().filter(|_| is_kind) else { return is_kind };
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let is_told = |(name, property): (&String, &Value)| {
+        let Some(member) = members.get(name) else { return true };
+        let is_one = property["enum"].as_array().is_none_or(|it| it.contains(member));
+        (is_one && property.get("const").is_none_or(|it| it == member))
+            || member.is_null() && !requires(schema, name)
+    };
+    let is_closed = schema["additionalProperties"] == false;
+    let properties = schema["properties"].as_object();
+    let is_known = |name: &String| properties.is_some_and(|it| it.contains_key(name));
+    required.into_iter().all(|name| members.contains_key(name))
+        && properties.into_iter().flatten().all(is_told)
+        && (!is_closed || members.keys().all(is_known))
+}
+
+fn takes_null(root: &Value, schema: &Value, left: usize) -> bool {
+    let Some(left) = left.checked_sub(1) else { return true };
     match &schema["type"] {
         Value::String(one) => one == "null",
         Value::Array(several) => several.iter().any(|it| it == "null"),
-        _ => true,
+        _ => {
+            let lists = ["anyOf", "oneOf"].into_iter().filter_map(|word| schema[word].as_array());
+            let lists = lists.map(|schemas| schemas.iter().any(|it| takes_null(root, it, left)));
+            let values = schema["enum"].as_array().map(|values| values.contains(&Value::Null));
+            let one = schema.get("const").map(Value::is_null);
+            let named = named(root, schema).map(|it| takes_null(root, it, left));
+            values.into_iter().chain(one).chain(named).chain(lists).all(|takes| takes)
+        }
     }
 }
 
@@ -169,6 +232,9 @@ mod tests {
                 }},
                 "options": {"type": "object"},
                 "kind": {"type": "string", "enum": ["a", "b"]},
+                "mode": {"enum": ["a", "b"]},
+                "either": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+                "maybe": {"anyOf": [{"type": "string"}, {"type": "null"}]},
             },
             "required": ["path"],
         }))
@@ -185,10 +251,51 @@ mod tests {
         check(json!({"path": "42", "line": 3}), json!({"path": "42", "line": 3}));
         check(json!({"path": 42, "line": "3", "all": "true"}), json!({"path": "42", "line": 3, "all": true}));
         check(json!({"path": "a", "line": null, "names": null}), json!({"path": "a"}));
+        check(
+            json!({"path": "a", "mode": null, "either": null, "maybe": null}),
+            json!({"path": "a", "maybe": null}),
+        );
         check(json!({"path": "a", "names": "x"}), json!({"path": "a", "names": ["x"]}));
         check(json!({"path": "a", "names": "[\"x\", 1]"}), json!({"path": "a", "names": ["x", "1"]}));
         check(json!({"path": "a", "edits": {"old": 1}}), json!({"path": "a", "edits": [{"old": "1"}]}));
         check(json!({"path": "a", "options": "{\"n\": 1}"}), json!({"path": "a", "options": {"n": 1}}));
+    }
+
+    #[test]
+    fn null_for_what_may_be_left_out_is_left_out_wherever_it_stands() {
+        let schema = Schema::compile(&json!({
+            "type": "object",
+            "properties": {
+                "at": {"$ref": "#/$defs/place"},
+                "kind": {"const": "a"},
+                "edits": {"type": "array", "items": {"anyOf": [
+                    {"type": "object", "properties": {"do": {"const": "cut"}, "line": {"type": "integer"}},
+                     "required": ["do"]},
+                    {"type": "object", "properties": {"do": {"const": "put"}, "line": {"type": "null"},
+                     "at": {"$ref": "#/$defs/place"}}, "required": ["do"]},
+                ]}},
+            },
+            "$defs": {"place": {"type": "object", "properties": {
+                "line": {"type": "integer"}, "next": {"$ref": "#/$defs/place"}, "mark": {"enum": ["x", null]},
+            }}},
+        }));
+        let schema = schema.unwrap();
+        let check = |args, expected| assert_eq!(validate("t", &schema, args), Ok(expected));
+        check(json!({"at": null, "kind": null, "edits": null}), json!({}));
+        check(
+            json!({"at": {"line": null, "next": {"line": "3", "next": null, "mark": null}}}),
+            json!({"at": {"next": {"line": 3, "mark": null}}}),
+        );
+        check(
+            json!({"edits": [{"do": "cut", "line": null}, {"do": "put", "line": null, "at": {"next": null}}]}),
+            json!({"edits": [{"do": "cut"}, {"do": "put", "line": null, "at": {}}]}),
+        );
+    }
+
+    #[test]
+    fn a_schema_that_is_nothing_but_itself_comes_to_an_end() {
+        let schema = json!({"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}]}}});
+        coerce(&schema, &schema, DEEPEST, &mut json!({"b": null}));
     }
 
     #[test]

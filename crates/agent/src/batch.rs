@@ -332,6 +332,7 @@ async fn answer(
         content,
         details,
         is_error: result.is_error,
+        added_tools: result.added_tools,
         timestamp: llm::now_ms(),
     });
     transcript.note(&cx.gate.notes)?;

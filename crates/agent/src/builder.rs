@@ -246,6 +246,7 @@ impl SessionBuilder {
             tools.take_new();
             thinking_level = thinking_level.or(had.thinking_level);
         }
+        let warnings = self.resume.as_ref().map(|loaded| loaded.warnings.clone()).unwrap_or_default();
         let (parent_session, branch_point) = self.parent.map_or((None, None), |(id, at)| (Some(id), at));
         let file = self.store.map(|store| match &self.resume {
             Some(loaded) => store.reopen(loaded),
@@ -310,6 +311,7 @@ impl SessionBuilder {
             commits: self.commits,
             resumed_from,
             had: Some(had),
+            warnings,
             current: running.clone(),
             disconnected: disconnected.clone(),
             end: end.clone(),

@@ -7,12 +7,45 @@ use llm::StreamEvent;
 use workspace::{Pieces, Redactor};
 
 use crate::event::{Event, MessageRole};
+use crate::redact::redacted;
 
 /// What is held back of the message that streams, for each of its blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Deltas {
     message_id: String,
     open: Vec<Open>,
+}
+
+/// What a model streams, without the secrets that a redactor knows, for one who hears it outside of a session.
+#[derive(Debug)]
+pub struct StreamWithoutSecrets {
+    redactor: Redactor,
+    deltas: Deltas,
+}
+
+impl StreamWithoutSecrets {
+    /// The next stream.
+    pub fn new(redactor: Redactor) -> StreamWithoutSecrets {
+        StreamWithoutSecrets { redactor, deltas: Deltas::default() }
+    }
+
+    /// What can be told now; what may be the beginning of a secret waits.
+    pub fn pass(&mut self, update: StreamEvent) -> Vec<StreamEvent> {
+        let mut told = Vec::new();
+        if matches!(update, StreamEvent::Done { .. } | StreamEvent::Error { .. }) {
+            self.deltas.finish(&self.redactor, |_| true, &mut told);
+        }
+        let event = Event::MessageUpdate { message_id: String::new(), update };
+        let (before, event) = self.deltas.pass(&self.redactor, event);
+        told.extend(before);
+        told.extend(event);
+        let updates = told.into_iter().filter_map(|event| match event {
+            Event::MessageUpdate { update, .. } => Some(update),
+            _ => None,
+        });
+        // Of deltas that are looked at already nothing is found.
+        updates.map(|update| redacted(&self.redactor, &update).unwrap_or(update)).collect()
+    }
 }
 
 #[derive(Debug)]
@@ -100,5 +133,36 @@ impl Deltas {
             };
             told.push(Event::MessageUpdate { message_id: self.message_id.clone(), update });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_streams_has_no_secret_however_it_is_parted() {
+        let redactor = Redactor::new([("A_KEY".to_owned(), "key-of-the-proxy".to_owned())]);
+        let mut stream = StreamWithoutSecrets::new(redactor);
+        let delta = |delta: &str| StreamEvent::TextDelta { index: 0, delta: delta.to_owned() };
+        let mut message = llm::AssistantMessage::empty("a", "p", "key-of-the-proxy");
+        message.content = vec![llm::Content::text("it is key-of-the-proxy")];
+        message.response_id = Some("id-key-of-the-proxy".to_owned());
+        let end = StreamEvent::TextEnd { index: 0, content: message.content[0].clone() };
+        let mut told = Vec::new();
+        let start = StreamEvent::TextStart { index: 0 };
+        for event in [start, delta("it is key-of"), delta("-the-proxy"), end, StreamEvent::end(message)] {
+            told.extend(stream.pass(event));
+        }
+        let text: String = told
+            .iter()
+            .filter_map(|event| match event {
+                StreamEvent::TextDelta { delta, .. } => Some(delta.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(text, "it is [redacted:A_KEY]");
+        assert!(!serde_json::to_string(&told).unwrap().contains("key-of"), "{told:?}");
+        assert!(matches!(told.last(), Some(StreamEvent::Done { .. })));
     }
 }

@@ -226,7 +226,10 @@ impl Flattener {
         }
         if let Some(error) = error {
             // A session can be gone on with after any of them.
-            let (code, recoverable) = (reason_name, reason != TerminationReason::TurnLimit);
+            let recoverable = reason != TerminationReason::TurnLimit;
+            // The run is over as runs are, and what it answered is not.
+            let is_over = reason == TerminationReason::NoToolCalls;
+            let code = if is_over { "incomplete_answer" } else { reason_name };
             out.push(Flat::Error { code, message: error.clone(), context: None, recoverable });
         }
         out.push(Flat::AgentEnd {

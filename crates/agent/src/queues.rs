@@ -99,6 +99,14 @@ impl Queues {
         waiting.messages.drain(..count).collect()
     }
 
+    /// What was taken and not delivered is the oldest again.
+    pub fn put_back(&self, queue: Queue, messages: Vec<Message>) -> (usize, usize) {
+        let mut state = self.lock();
+        let waiting = &mut state.of(queue).messages;
+        messages.into_iter().rev().for_each(|message| waiting.push_front(message));
+        state.lengths()
+    }
+
     pub fn lengths(&self) -> (usize, usize) {
         self.lock().lengths()
     }

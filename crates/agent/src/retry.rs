@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use llm::{AssistantMessage, ErrorKind, StopReason};
+use llm::{AssistantMessage, ErrorKind, StopReason, is_overflow, is_used_up};
 
 /// How often and how patiently a failed turn is tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,13 +46,20 @@ pub(crate) enum Recovery {
     Compact,
 }
 
-/// What is done about `response`, which failed. A request that never streamed was tried again by the model's own edge.
+/// Whether the context filled the window so far that nothing could be answered, which a provider tells by its counts only.
+pub(crate) fn leaves_no_room(response: &AssistantMessage, context_window: Option<u64>) -> bool {
+    response.stop_reason == StopReason::Length && is_overflow(response, context_window)
+}
+
+/// What is done about `response`, which failed. A request that never streamed was tried again by the model's own edge. Of a delay up to
+/// a quarter is taken by `random` (0 to 1), so that many who failed together do not come back together.
 pub(crate) fn recovery(
     response: &AssistantMessage,
     streamed: bool,
     has_fallback: bool,
     episode: Episode,
     retries: &Retries,
+    random: f64,
 ) -> Recovery {
     use ErrorKind::{ContextOverflow, Network, Protocol, RateLimit, Unavailable};
     if response.stop_reason != StopReason::Error {
@@ -64,11 +71,12 @@ pub(crate) fn recovery(
         Some(Network | Protocol | RateLimit | Unavailable) => {
             let doubled = retries.delay.saturating_mul(2_u32.saturating_pow(episode.attempts));
             let delay = doubled.min(retries.max_delay);
-            let spent = !streamed || episode.attempts >= retries.max;
+            let used_up = response.error_message.as_deref().is_some_and(is_used_up);
+            let spent = !streamed || used_up || episode.attempts >= retries.max;
             match (has_fallback, spent) {
                 (true, true) => Recovery::NextModel,
                 (true, false) if delay > retries.patience => Recovery::NextModel,
-                (_, false) => Recovery::Wait(delay),
+                (_, false) => Recovery::Wait(delay.mul_f64(1.0 - 0.25 * random.clamp(0.0, 1.0))),
                 (false, true) => Recovery::GiveUp,
             }
         }
@@ -86,12 +94,25 @@ mod tests {
     }
 
     #[test]
+    fn a_quota_that_is_used_up_is_not_waited_for() {
+        let error_message = Some("insufficient_quota: you are out of credit".to_owned());
+        let response = AssistantMessage { error_message, ..failed(ErrorKind::RateLimit) };
+        let recovered = |has_fallback| {
+            recovery(&response, true, has_fallback, Episode::default(), &Retries::default(), 0.0)
+        };
+        assert_eq!(recovered(true), Recovery::NextModel);
+        assert_eq!(recovered(false), Recovery::GiveUp);
+    }
+
+    #[test]
     fn b89_delays_double_from_2_to_60_seconds_three_times_at_most() {
         let retries = Retries { max: 9, ..Retries::default() };
         let delay = |attempts| {
             let episode = Episode { attempts, compacted: false };
-            recovery(&failed(ErrorKind::Network), true, false, episode, &retries)
+            recovery(&failed(ErrorKind::Network), true, false, episode, &retries, 0.0)
         };
+        let hurried = recovery(&failed(ErrorKind::Network), true, false, Episode::default(), &retries, 1.0);
+        assert_eq!(hurried, Recovery::Wait(Duration::from_millis(1500)));
         let seconds = [2, 4, 8, 16, 32, 60, 60].map(|it| Recovery::Wait(Duration::from_secs(it)));
         assert_eq!([0, 1, 2, 3, 4, 5, 8].map(delay), seconds);
         assert_eq!(delay(9), Recovery::GiveUp);
@@ -102,10 +123,10 @@ mod tests {
     fn b90_what_is_transient_what_overflows_and_what_is_neither() {
         let check = |kind, streamed, has_fallback, compacted, expected| {
             let episode = Episode { attempts: 0, compacted };
-            let found = recovery(&failed(kind), streamed, has_fallback, episode, &Retries::default());
+            let found = recovery(&failed(kind), streamed, has_fallback, episode, &Retries::default(), 0.5);
             assert_eq!(found, expected, "{kind:?} {streamed} {has_fallback} {compacted}");
         };
-        let first = Recovery::Wait(Duration::from_secs(2));
+        let first = Recovery::Wait(Duration::from_millis(1750));
         for kind in [ErrorKind::Network, ErrorKind::Protocol, ErrorKind::RateLimit, ErrorKind::Unavailable] {
             check(kind, true, false, false, first);
             check(kind, false, false, false, Recovery::GiveUp);
@@ -118,8 +139,11 @@ mod tests {
         check(ErrorKind::ContextOverflow, false, false, true, Recovery::GiveUp);
         let patient = Retries::default();
         let third = Episode { attempts: 2, compacted: false };
-        assert_eq!(recovery(&failed(ErrorKind::Network), true, true, third, &patient), Recovery::NextModel);
+        assert_eq!(
+            recovery(&failed(ErrorKind::Network), true, true, third, &patient, 0.0),
+            Recovery::NextModel
+        );
         let aborted = AssistantMessage { stop_reason: StopReason::Aborted, ..failed(ErrorKind::Network) };
-        assert_eq!(recovery(&aborted, true, true, Episode::default(), &patient), Recovery::GiveUp);
+        assert_eq!(recovery(&aborted, true, true, Episode::default(), &patient, 0.0), Recovery::GiveUp);
     }
 }

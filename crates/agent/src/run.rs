@@ -28,7 +28,7 @@ use crate::event::{Event, TerminationReason};
 use crate::hooks::{Finish, Hooks, NextTurn, TurnReport};
 use crate::queues::{Queue, Queues};
 use crate::respond::{Answer, respond};
-use crate::retry::{Episode, Recovery, Retries, recovery};
+use crate::retry::{Episode, Recovery, Retries, leaves_no_room, recovery};
 use crate::settings::{Current, Settings};
 use crate::store::StoreError;
 use crate::surroundings::{Surroundings, look_around};
@@ -36,6 +36,9 @@ use crate::transcript::Transcript;
 
 /// How long a hook is waited for once the run is cancelled.
 const HOOK_GRACE: Duration = Duration::from_millis(100);
+
+/// What is told of a run that panicked.
+pub(crate) const DEFECT: &str = "the run ended by a defect of pilcrow; see the log";
 
 /// The bounds of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,9 +77,10 @@ pub struct RunOutcome {
     pub run: RunId,
     /// Why it ended.
     pub reason: TerminationReason,
-    /// What went wrong, when the reason is an error or a timeout.
+    /// What went wrong, without secrets: where the reason is an error, a timeout or the limit of turns, or where the last answer
+    /// is cut off, or is empty and nothing was done.
     pub error: Option<String>,
-    /// The text of the last assistant message that has any.
+    /// The text of the last assistant message that has any, without secrets.
     pub final_text: String,
     /// The messages of this run in the order of the transcript: prompts, responses, results, and what was queued.
     pub messages: Vec<Message>,
@@ -288,7 +292,7 @@ pub(crate) async fn run(
     let mut reasons = BTreeSet::new();
     let mut error;
     {
-        let body = turns(cx, transcript, opening, &progress);
+        let body = AssertUnwindSafe(turns(cx, transcript, opening, &progress)).catch_unwind();
         let mut body = std::pin::pin!(body);
         let total = sleep(cx.limits().total);
         let mut total = std::pin::pin!(total);
@@ -310,17 +314,22 @@ pub(crate) async fn run(
                 }
                 ended = &mut body => {
                     match ended {
-                        Ok((reason, why)) => {
+                        Ok(Ok((reason, why))) => {
                             // A stream that was cancelled by one of the above says aborted; the cause is known better here.
                             if reason != TerminationReason::Aborted || reasons.is_empty() {
                                 reasons.insert(reason);
                             }
                             error = why;
                         }
-                        Err(failed) => {
+                        Ok(Err(failed)) => {
                             tracing::error!(error = %failed, "a run ended by this");
                             reasons.insert(TerminationReason::Error);
                             error = Some(failed.to_string());
+                        }
+                        Err(_) => {
+                            tracing::error!("a run ended by a defect");
+                            reasons.insert(TerminationReason::Error);
+                            error = Some(DEFECT.to_owned());
                         }
                     }
                     break;
@@ -361,11 +370,13 @@ pub(crate) async fn run(
         Message::Assistant(message) => Some(message.text()).filter(|text| !text.is_empty()),
         _ => None,
     });
+    let told = |text: String| cx.redactor.redact(&text).into_owned();
     RunOutcome {
         run: cx.run.clone(),
         reason,
-        error,
-        final_text: final_text.unwrap_or_default(),
+        // Surfaces show both.
+        error: error.map(told),
+        final_text: final_text.map(told).unwrap_or_default(),
         messages,
         turns,
         usage,
@@ -388,7 +399,7 @@ async fn turns(
         pending.extend(take(cx, Queue::Steering).await);
     }
     let mut episode = Episode::default();
-    let mut turn_index = 0;
+    let (mut turn_index, mut has_worked) = (0, false);
     cx.note_settings(transcript)?;
     loop {
         look_around(cx).await;
@@ -407,6 +418,17 @@ async fn turns(
             progress.usage = progress.usage.plus(response.usage);
         }
         let has_calls = response.tool_calls().next().is_some();
+        let response = match leaves_no_room(&response, cx.current().model.info().context_window) {
+            true if !has_calls => AssistantMessage {
+                stop_reason: StopReason::Error,
+                error_kind: Some(ErrorKind::ContextOverflow),
+                error_message: Some(
+                    "the context fills the model's window, which leaves no room for an answer".to_owned(),
+                ),
+                ..response
+            },
+            _ => response,
+        };
         if response.failed() {
             // What fails after a cancel fails by it.
             let by_cancel = cx.cancel.is_cancelled();
@@ -418,6 +440,7 @@ async fn turns(
                 !cx.settings.get().fallbacks.is_empty(),
                 episode,
                 &cx.limits().retries,
+                llm::random(),
             ) {
                 _ if cx.cancel.is_cancelled() || turn_index >= cx.limits().turns => Recovery::GiveUp,
                 next => next,
@@ -457,6 +480,8 @@ async fn turns(
         } else {
             TerminationReason::NoToolCalls
         };
+        has_worked |= has_calls;
+        let lack = if has_calls { None } else { Lack::of(&response) };
         let done = !wanted && finish == Finish::Leave && cx.queues.lengths() == (0, 0);
         let ended = if finish == Finish::End || done {
             Some(last)
@@ -465,29 +490,70 @@ async fn turns(
         } else {
             None
         };
-        let mut steered = false;
+        let (mut steering, mut follow_up) = (Vec::new(), Vec::new());
         if ended.is_none() {
-            pending = take(cx, Queue::Steering).await;
-            steered = !pending.is_empty();
-            if !steered && !wanted {
-                pending = take(cx, Queue::FollowUp).await;
+            steering = take(cx, Queue::Steering).await;
+            if steering.is_empty() && !wanted {
+                follow_up = take(cx, Queue::FollowUp).await;
             }
+        }
+        // A run that did something may end without a word; one that goes on is not over.
+        let fails = ended.is_some() && (lack == Some(Lack::Cut) || !has_worked);
+        if let Some(lack) = lack.filter(|_| !fails) {
+            cx.emit(Event::Notice { level: "warning".to_owned(), text: lack.words().to_owned() }).await;
         }
         turn_end(cx, turn_index, &batch, has_calls, ended.is_none()).await;
         if let Some(reason) = ended {
-            let error = (reason == TerminationReason::TurnLimit)
-                .then(|| format!("the run had {turn_index} turns, as many as it may"));
+            let error = match reason {
+                TerminationReason::TurnLimit => {
+                    Some(format!("the run had {turn_index} turns, as many as it may"))
+                }
+                _ => lack.filter(|_| fails).map(|lack| lack.words().to_owned()),
+            };
             return Ok((reason, error));
         }
-        let mut prepared = prepare_next_turn(cx, turn_index, &response, &batch.messages).await;
-        if !steered {
+        pending = prepare_next_turn(cx, turn_index, &response, &batch.messages).await;
+        if steering.is_empty() {
             // What came while the hook worked; not a second one where one at a time is delivered.
-            pending.extend(take(cx, Queue::Steering).await);
+            steering = take(cx, Queue::Steering).await;
         }
-        prepared.append(&mut pending);
-        pending = prepared;
         if cx.cancel.is_cancelled() {
+            put_back(cx, steering, follow_up).await;
             return Ok((TerminationReason::Aborted, None));
+        }
+        pending.append(&mut follow_up);
+        pending.append(&mut steering);
+    }
+}
+
+/// What a run that ended well, but without a last word, is told as.
+pub const NO_ANSWER: &str = "the model ended without an answer";
+
+/// What an answer lacks that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lack {
+    /// Its end.
+    Cut,
+    /// Everything.
+    Empty,
+}
+
+impl Lack {
+    /// Of a response without calls.
+    fn of(response: &AssistantMessage) -> Option<Lack> {
+        match response.stop_reason {
+            StopReason::Length => Some(Lack::Cut),
+            _ if response.text().trim().is_empty() => Some(Lack::Empty),
+            _ => None,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Lack::Cut => {
+                "the answer is cut off: it reached the limit of output tokens; ask the model to go on from there"
+            }
+            Lack::Empty => NO_ANSWER,
         }
     }
 }
@@ -539,6 +605,16 @@ async fn take(cx: &RunCx, queue: Queue) -> Vec<Message> {
         cx.emit(Event::QueueUpdate { steering, follow_up }).await;
     }
     taken
+}
+
+/// What was taken for a turn that does not come waits again, before what came since.
+async fn put_back(cx: &RunCx, steering: Vec<Message>, follow_up: Vec<Message>) {
+    if steering.is_empty() && follow_up.is_empty() {
+        return;
+    }
+    cx.queues.put_back(Queue::FollowUp, follow_up);
+    let (steering, follow_up) = cx.queues.put_back(Queue::Steering, steering);
+    cx.emit(Event::QueueUpdate { steering, follow_up }).await;
 }
 
 async fn finish_turn(cx: &RunCx, turn_index: u32, message: &AssistantMessage, results: &[Message]) -> Finish {

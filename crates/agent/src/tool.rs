@@ -95,6 +95,8 @@ pub struct ToolResult {
     pub error: Option<ToolError>,
     /// Whether the run may end after this batch; it does when every result of the batch says so.
     pub terminate: bool,
+    /// Tools that the model came to know by this call, by name.
+    pub added_tools: Vec<String>,
 }
 
 /// A failure for programs.
@@ -116,6 +118,7 @@ impl ToolResult {
             is_error: false,
             error: None,
             terminate: false,
+            added_tools: Vec::new(),
         }
     }
 
@@ -135,6 +138,11 @@ impl ToolResult {
     /// With these details for surfaces.
     pub fn with_details(self, details: Value) -> ToolResult {
         ToolResult { details, ..self }
+    }
+
+    /// With these tools, which [`crate::Toolset::find`] made known.
+    pub fn with_added_tools(self, added_tools: Vec<String>) -> ToolResult {
+        ToolResult { added_tools, ..self }
     }
 
     /// With these facts beside the error's code; nothing when it is no error.

@@ -108,6 +108,11 @@ impl Transcript {
         }
     }
 
+    /// So many messages at the beginning were there at the newest compaction.
+    pub(crate) fn old(&self) -> usize {
+        self.old
+    }
+
     /// Whether a model told the size of what the context begins with.
     pub fn is_measured(&self) -> bool {
         self.measured.is_some()

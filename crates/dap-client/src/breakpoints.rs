@@ -82,6 +82,13 @@ pub struct Placed {
     pub message: Option<String>,
 }
 
+impl Placed {
+    /// Why it is not in place, in words: js-debug tells the name of a sentence instead of it.
+    pub fn sentence(&self) -> Option<&str> {
+        self.message.as_deref().filter(|it| it.contains(' '))
+    }
+}
+
 /// All of a session.
 #[derive(Debug, Clone, Default)]
 pub struct Breakpoints {
@@ -98,6 +105,26 @@ pub fn conditional(text: &str) -> (&str, Option<&str>) {
     match text.split_once(" if ") {
         Some((name, condition)) => (name.trim(), Some(condition.trim()).filter(|it| !it.is_empty())),
         None => (text.trim(), None),
+    }
+}
+
+/// Exceptions to stop at: `NAME`, `NAME mode MODE`, each also with `if CONDITION`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExceptionFilter<'a> {
+    /// Of a filter, or of an exception.
+    pub name: &'a str,
+    /// When it stops.
+    pub mode: Option<&'a str>,
+    /// Stops only where this is true.
+    pub condition: Option<&'a str>,
+}
+
+impl<'a> ExceptionFilter<'a> {
+    /// Takes a text apart.
+    pub fn read(text: &'a str) -> Self {
+        let (rest, condition) = conditional(text);
+        let (name, mode) = rest.split_once(" mode ").map_or((rest, None), |(name, mode)| (name, Some(mode)));
+        Self { name: name.trim(), mode: mode.map(str::trim), condition }
     }
 }
 
@@ -335,6 +362,17 @@ mod tests {
     fn at(line: u64) -> SourceBreakpoint {
         let path = AbsPath::new("/p/a.py").unwrap();
         SourceBreakpoint { path, line, column: None, condition: None, hit: None, log: None }
+    }
+
+    #[test]
+    fn exceptions_are_named_with_a_mode_and_a_condition() {
+        let read = |text| {
+            let ExceptionFilter { name, mode, condition } = ExceptionFilter::read(text);
+            (name, mode, condition)
+        };
+        assert_eq!(read("raised"), ("raised", None, None));
+        assert_eq!(read("a.B mode always if x mode y"), ("a.B", Some("always"), Some("x mode y")));
+        assert_eq!(read(" raised if n == 1"), ("raised", None, Some("n == 1")));
     }
 
     #[test]

@@ -8,7 +8,9 @@ use std::path::Path;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+
+use crate::wrap::Wrap;
 
 /// The newest format that is read.
 pub const FORMAT: u64 = 1;
@@ -118,9 +120,17 @@ pub struct Quirks {
     /// What stands in lines of its own that it tells as the program's.
     #[serde(default)]
     pub own_lines: Vec<String>,
-    /// What stands before the program's exit code in output of its own, where no event tells it.
+    /// What lines of its own begin with that it tells as the program's, also behind what the program wrote without the
+    /// end of a line.
+    #[serde(default)]
+    pub own_endings: Vec<String>,
+    /// What stands before the program's exit code in output of its own, where no event tells it; or all of what
+    /// says it, with `${code}` for the code, from the beginning of a line on.
     #[serde(default)]
     pub exit_says: Vec<String>,
+    /// What is put before what runs the program.
+    #[serde(default)]
+    pub wrap: Option<Wrap>,
     /// Its own standard streams are the program's too.
     #[serde(default)]
     pub output_of_program: bool,
@@ -146,6 +156,9 @@ pub struct Quirks {
     /// How it reads a hit count, where not as a number, a comparison or a multiple.
     #[serde(default)]
     pub hits: Option<Hits>,
+    /// Exceptions can be named themselves, beside its filters.
+    #[serde(default)]
+    pub exception_names: Option<ExceptionNames>,
     /// Functions that a panic of a program runs into: the exception filter `panic` stops there.
     #[serde(default)]
     pub panics: Vec<String>,
@@ -173,7 +186,7 @@ pub struct Quirks {
     /// Names of scopes that are not looked into for a snapshot.
     #[serde(default)]
     pub skip_scopes: Vec<String>,
-    /// Variables whose names match these are left out of a snapshot.
+    /// Variables of these names, or that begin as one with a `*` at its end, are left out of a snapshot.
     #[serde(default)]
     pub skip_variables: Vec<String>,
 }
@@ -200,20 +213,40 @@ impl Hits {
 }
 
 impl Quirks {
-    /// Whether a text that came as the program's is the adapter's own.
-    pub(crate) fn is_own(&self, text: &str) -> bool {
-        let own = |line: &str| self.own_lines.iter().any(|it| line.contains(it.as_str()));
-        !self.own_lines.is_empty() && text.lines().all(own)
+    /// Whether a variable is left out of snapshots.
+    pub fn skips(&self, variable: &str) -> bool {
+        self.skip_variables.iter().any(|it| match it.strip_suffix('*') {
+            Some(beginning) => variable.starts_with(beginning),
+            None => it == variable,
+        })
+    }
+}
+
+/// How an adapter is told of exceptions by name (DAP §ExceptionOptions), which it then takes in place of filters.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExceptionNames {
+    /// The category that all are in.
+    pub category: String,
+    /// What its filters are for the whole category: a filter, and when it stops; the later counts for more.
+    #[serde(default)]
+    pub filters: Vec<(String, String)>,
+}
+
+impl ExceptionNames {
+    /// When an exception may stop a program; DAP §ExceptionBreakMode.
+    pub(crate) const MODES: [&'static str; 4] = ["always", "unhandled", "userUnhandled", "never"];
+
+    /// One exception of the category.
+    pub(crate) fn option(&self, name: &str, mode: &str) -> Value {
+        json!({ "path": [{ "names": [self.category] }, { "names": [name] }], "breakMode": mode })
     }
 
-    /// The exit code that stands in a text of the adapter's own.
-    pub(crate) fn exit_code(&self, text: &str) -> Option<i64> {
-        // A line of its own; what a program writes about others comes with more.
-        let text = text.trim_end();
-        let text = Some(text).filter(|it| it.len() < 100 && !it.contains('\n'))?;
-        let after = self.exit_says.iter().find_map(|it| Some(text.split_once(it.as_str())?.1))?;
-        let end = after.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(after.len());
-        after[..end].parse().ok()
+    /// What stands for these filters.
+    pub(crate) fn options(&self, filters: &[Value]) -> impl Iterator<Item = Value> {
+        let named = |filter: &str| filters.iter().any(|it| it == filter);
+        let on = self.filters.iter().filter(move |(filter, _)| named(filter));
+        on.map(|(_, mode)| json!({ "path": [{ "names": [self.category] }], "breakMode": mode }))
     }
 }
 
@@ -429,6 +462,21 @@ impl AdapterDefinition {
         own.and_then(|it| self.variables.get(it)).unwrap_or(&self.command.candidates)
     }
 
+    /// What runs the program, with its first words: the argument of `launch` that is one of the variables'
+    /// programs, as it is in these arguments.
+    pub(crate) fn interpreter(&self, arguments: &Value) -> Vec<String> {
+        let is_variable = |value: &Value| self.variables.keys().any(|name| *value == format!("${{{name}}}"));
+        let launch = self.launch.as_object().into_iter().flatten();
+        let named = launch.filter(|(_, value)| is_variable(value)).find_map(|(name, _)| arguments.get(name));
+        match named {
+            Some(Value::String(program)) => vec![program.clone()],
+            Some(Value::Array(words)) => {
+                words.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether its `launch` can be given `${name}`.
     pub fn launches(&self, name: &str) -> bool {
         mentions(&self.launch, &format!("${{{name}}}"))
@@ -490,18 +538,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_its_own_are_told_from_the_programs() {
-        let own_lines = vec!["No source file named /".to_owned(), " (-source /".to_owned()];
-        let quirks = Quirks { own_lines, ..Quirks::default() };
-        assert!(
-            quirks
-                .is_own("❌️ No source file named /p/a.c.\nBreakpoint 1 (-source /p/a.c -line 2) pending.\n")
-        );
-        assert!(!quirks.is_own("total 3\n") && !quirks.is_own("No source file named /p/a.c.\ntotal 3\n"));
-        assert!(!Quirks::default().is_own("\n"));
-    }
-
-    #[test]
     fn a_hit_count_is_the_pass_from_which_on_it_stops() {
         assert_eq!(Hits::Number.sent(" 3 ").as_deref(), Some("3"));
         assert_eq!(Hits::Ignored.sent("3").as_deref(), Some("2"));
@@ -510,8 +546,6 @@ mod tests {
             assert_eq!((Hits::Number.sent(odd), Hits::Ignored.sent(odd)), (None, None), "{odd}");
         }
     }
-
-    use serde_json::json;
 
     pub(crate) const SMALL: &str = "format = 1\nname = \"a\"\npatterns = [\"*.x\"]\nverified = false\n\
         [command]\ncandidates = [\"a\"]\n[launch]\nprogram = \"${program}\"\n\
@@ -532,6 +566,20 @@ mod tests {
         let definition = AdapterDefinition::parse(SMALL, "a.toml", false).unwrap();
         assert!(definition.takes(Path::new("/p/q.x")) && !definition.takes(Path::new("/p/q.y")));
         assert!(definition.launches("program") && !definition.launches("module"));
+    }
+
+    /// A folder of the project may be called `bin` too.
+    #[test]
+    fn what_runs_a_module_is_the_variable_of_the_definition_and_what_a_person_names_in_its_place() {
+        let text = SMALL.replace(
+            "program = \"${program}\"\n",
+            "cwd = \"${cwd}\"\nmodule = \"${module}\"\npython = \"${python}\"\n[variables]\npython = [\"python3\"]\n",
+        );
+        let definition = AdapterDefinition::parse(&text, "a.toml", false).unwrap();
+        let runs = |arguments: Value| definition.interpreter(&arguments);
+        assert_eq!(runs(json!({"cwd": "/p/bin/x", "python": "/usr/bin/python3"})), ["/usr/bin/python3"]);
+        assert_eq!(runs(json!({"python": ["/v/python", "-E"]})), ["/v/python", "-E"]);
+        assert!(runs(json!({"cwd": "/p/bin/x"})).is_empty());
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! came; nothing we send holds an explicit `null`; ids may be numbers or strings.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use wire::Id;
 
 /// One message.
@@ -168,7 +168,11 @@ pub(crate) fn request(seq: i64, command: &str, arguments: Value) -> Vec<u8> {
 pub(crate) fn response(seq: i64, to: &Id, command: &str, outcome: Result<Value, String>) -> Vec<u8> {
     let success = Some(outcome.is_ok());
     let message = outcome.as_ref().err().map(String::as_str);
-    let body = outcome.as_ref().ok().cloned().map(without_nulls).filter(|body| !body.is_null());
+    let body = match &outcome {
+        Ok(body) => Some(without_nulls(body.clone())).filter(|body| !body.is_null()),
+        // It is not to be left out (DAP §ErrorResponse).
+        Err(why) => Some(json!({ "error": { "id": 1, "format": why } })),
+    };
     let (kind, request_seq, body) = ("response", Some(to), body.as_ref());
     Outgoing { seq, kind, request_seq, success, command, message, arguments: None, body }.bytes()
 }
@@ -198,7 +202,6 @@ pub(crate) fn without_nulls(value: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[track_caller]
     fn check(body: &str, expected: &str) {
@@ -258,7 +261,7 @@ mod tests {
         let expected = r#"{"seq":3,"type":"request","command":"launch","arguments":{"b":{"d":[null,1]}}}"#;
         assert_eq!(String::from_utf8(sent).unwrap(), expected);
         let sent = response(4, &Id::String("x".into()), "runInTerminal", Err("no".into()));
-        let expected = r#"{"seq":4,"type":"response","request_seq":"x","success":false,"command":"runInTerminal","message":"no"}"#;
+        let expected = r#"{"seq":4,"type":"response","request_seq":"x","success":false,"command":"runInTerminal","message":"no","body":{"error":{"id":1,"format":"no"}}}"#;
         assert_eq!(String::from_utf8(sent).unwrap(), expected);
     }
 }

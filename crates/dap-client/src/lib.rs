@@ -24,15 +24,16 @@ mod state;
 mod theirs;
 mod transport;
 mod tree;
+mod wrap;
 
 pub use breakpoints::{
-    Breakpoints, DataBreakpoint, FunctionBreakpoint, InstructionBreakpoint, Placed, SourceBreakpoint,
-    conditional,
+    Breakpoints, DataBreakpoint, ExceptionFilter, FunctionBreakpoint, InstructionBreakpoint, Placed,
+    SourceBreakpoint, conditional,
 };
 pub use client::{Client, Handler, InFlight, RequestError};
 pub use definition::{
-    AdapterDefinition, CommandRule, DefinitionError, Executable, FORMAT, Hits, How, Install, Quirks,
-    TestRule, Transport, Verified, fill, merge,
+    AdapterDefinition, CommandRule, DefinitionError, ExceptionNames, Executable, FORMAT, Hits, How, Install,
+    Quirks, TestRule, Transport, Verified, fill, merge,
 };
 pub use definitions::Definitions;
 pub use envelope::{AdapterError, Malformed, Message, parse};
@@ -45,3 +46,4 @@ pub use session::{Clock, ExceptionInfo, Frame, GotoTarget, Page, Scope, Session,
 pub use sessions::{LaunchPlan, LaunchSpec, NoPrograms, Programs, Sessions, Target};
 pub use state::{End, Ending, Input, Machine, Need, State, Stop, WrongState, runs_on};
 pub use theirs::{Ask, Started, Theirs};
+pub use wrap::Wrap;

@@ -61,14 +61,6 @@ impl Reverse {
         Arc::new(Self { sessions, session, plan, grant, runs, address, started })
     }
 
-    /// The session that runs what this one launched, where it runs nothing itself: what the program writes is
-    /// told to the launcher by some.
-    pub(crate) fn runs_program(&self) -> Option<Arc<Session>> {
-        let launcher = self.session.get()?.upgrade().filter(|it| it.adapter_launches_only())?;
-        let sessions = self.sessions.upgrade()?.list();
-        sessions.into_iter().find(|it| it.parent.as_ref() == Some(&launcher.id))
-    }
-
     /// Answers one request.
     pub(crate) fn answer(
         self: Arc<Self>,
@@ -134,8 +126,14 @@ impl Reverse {
     pub(crate) async fn end(&self, session: &Session) {
         let started = std::mem::take(&mut *self.started());
         for process in started {
+            // One that ended by itself has an exit code, which no adapter may have told.
+            let ended = tokio::time::timeout(GRACE, process.exited()).await;
             process.end(GRACE).await;
-            session.push_output(Category::Stderr, &process.stderr_tail());
+            let wrote = process.stderr_tail();
+            session.push_output(Category::Stderr, &session.adapter.quirks.without_own(&wrote));
+            if let Ok(status) = ended {
+                session.ended_with(status);
+            }
         }
     }
 

@@ -117,6 +117,10 @@ pub struct Session {
 struct Inner {
     adapter: Arc<AdapterDefinition>,
     core: Mutex<Core>,
+    /// What its program and adapter wrote.
+    output: Arc<Mutex<Output>>,
+    /// That is its parent's: what the programs of a launcher write is told to the launcher, and is one.
+    one_output: bool,
     state: watch::Sender<State>,
     changes: broadcast::Sender<State>,
     /// The last mark that came back.
@@ -130,7 +134,6 @@ struct Inner {
 
 struct Core {
     machine: Machine,
-    output: Output,
     /// The program's number, where the adapter tells it.
     process: Option<i64>,
     capabilities: Value,
@@ -168,6 +171,17 @@ impl Inner {
         }
     }
 
+    fn output(&self) -> MutexGuard<'_, Output> {
+        // As above.
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds to the output.
+    fn write(&self, category: Category, text: &str) {
+        self.output().push(category, text);
+        self.ring();
+    }
+
     fn ring(&self) {
         self.bell.send_modify(|rung| *rung = rung.wrapping_add(1));
     }
@@ -186,7 +200,6 @@ impl Session {
     ) -> Arc<Self> {
         let core = Core {
             machine: Machine::default(),
-            output: Output::default(),
             process: None,
             capabilities: Value::Null,
             breakpoints: plan.breakpoints.clone(),
@@ -196,9 +209,12 @@ impl Session {
             details: HashMap::new(),
             details_epoch: 0,
         };
+        let above = parent.filter(|it| it.adapter_launches_only() || it.inner.one_output);
         let inner = Arc::new(Inner {
             adapter: Arc::clone(&plan.adapter),
             core: Mutex::new(core),
+            output: above.map(|it| Arc::clone(&it.inner.output)).unwrap_or_default(),
+            one_output: above.is_some(),
             state: watch::channel(State::Launching).0,
             changes: broadcast::channel(CHANGES).0,
             marked: watch::channel(0).0,
@@ -210,7 +226,9 @@ impl Session {
         let handler: Arc<dyn Handler> = Arc::<Inner>::clone(&inner);
         let options = Options {
             or: plan.adapter.quirks.or.clone(),
+            exception_names: plan.adapter.quirks.exception_names.clone(),
             marks: plan.adapter.quirks.marks.is_some(),
+            wrap: plan.adapter.quirks.wrap.clone(),
             same: Box::new(shared::real_path),
             about: json!({ "session": id, "title": plan.title, "adapter": plan.adapter.name }),
             former: plan.of_persons.clone(),
@@ -240,8 +258,7 @@ impl Session {
             tracker.spawn(async move {
                 while let Some(text) = stdout.recv().await {
                     let Some(inner) = inner.upgrade() else { break };
-                    inner.core().output.push(Category::Stdout, &text);
-                    inner.ring();
+                    inner.write(Category::Stdout, &text);
                 }
             })
         });
@@ -372,8 +389,7 @@ impl Session {
 
     /// Adds to what its program wrote.
     pub(crate) fn push_output(&self, category: Category, text: &str) {
-        self.inner.core().output.push(category, text);
-        self.inner.ring();
+        self.inner.write(category, text);
     }
 
     /// Every change of state from now on, in order.

@@ -23,7 +23,7 @@ use crate::reverse::{NoRuns, Reverse, Runs};
 use crate::session::{Clock, Session};
 use crate::state::State;
 use crate::transport::{self, Connection};
-use crate::tree::is_over;
+use crate::tree::{is_over, is_stopped};
 
 /// Sessions that are over, kept for a look at what they wrote.
 const KEPT: usize = 16;
@@ -66,6 +66,7 @@ impl Target {
     fn title(&self, root: &AbsPath) -> String {
         match self {
             Self::Program(path) => match path.strip_prefix(root) {
+                Some(relative) if relative.as_os_str().is_empty() => ".".to_owned(),
                 Some(relative) => relative.display().to_string(),
                 None => path.to_string(),
             },
@@ -140,6 +141,8 @@ pub struct Sessions {
     tracker: TaskTracker,
     next: AtomicU64,
     list: Mutex<Vec<Arc<Session>>>,
+    /// Names of sessions in the order in which they were shown last.
+    shown: Mutex<Vec<String>>,
     /// Where sessions can be joined from other processes.
     doors: OnceLock<StateDir>,
 }
@@ -162,6 +165,7 @@ impl Sessions {
             tracker,
             next,
             list,
+            shown: Mutex::default(),
             doors: OnceLock::new(),
         })
     }
@@ -232,6 +236,9 @@ impl Sessions {
         if let Some(over) = &spec.arguments {
             merge(&mut arguments, over.clone());
         }
+        if let Some(wrap) = adapter.quirks.wrap.as_ref().filter(|_| !attaches) {
+            wrap.apply(&mut arguments);
+        }
         let env = adapter.command.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         let mut args = Vec::new();
         for word in &adapter.command.args {
@@ -255,9 +262,10 @@ impl Sessions {
         let program = match &spec.target {
             Target::Program(path) => Some((path.as_path().to_owned(), spec.args.clone())),
             Target::Module(name) => {
-                let runs = variables.values().filter_map(Value::as_str).find(|it| it.contains("/bin/"));
-                let args = ["-m".to_owned(), name.clone()].into_iter().chain(spec.args.clone()).collect();
-                Some((PathBuf::from(runs.unwrap_or("python")), args))
+                let mut runs = adapter.interpreter(&arguments).into_iter();
+                let program = PathBuf::from(runs.next().unwrap_or_else(|| "python".to_owned()));
+                let args = runs.chain(["-m".to_owned(), name.clone()]).chain(spec.args.clone()).collect();
+                Some((program, args))
             }
             Target::Process(_) | Target::Port { .. } => None,
         };
@@ -340,11 +348,22 @@ impl Sessions {
             }
         }
         for (name, candidates) in &adapter.variables {
-            if let Some(path) = self.programs.find(&adapter.name, candidates, &spec.root) {
+            let find = |it: &String| self.nearest(&adapter.name, it, spec);
+            if let Some(path) = candidates.iter().find_map(find) {
                 set(name, json!(path.to_string_lossy()));
             }
         }
         variables
+    }
+
+    /// A program of an adapter's variables: what is in a folder is looked for from where the program runs, since
+    /// a project may hold others.
+    fn nearest(&self, owner: &str, candidate: &String, spec: &LaunchSpec) -> Option<PathBuf> {
+        let names = std::slice::from_ref(candidate);
+        let folders = spec.cwd.as_path().ancestors().take_while(|it| it.starts_with(spec.root.as_path()));
+        let within = folders.filter(|_| candidate.contains('/')).filter_map(AbsPath::new);
+        let mut folders = within.chain([spec.root.clone()]);
+        folders.find_map(|folder| self.programs.find(owner, names, &folder))
     }
 
     /// Starts what was planned, up to where the program runs; programs that the adapter wants run in a
@@ -456,8 +475,32 @@ impl Sessions {
         self.lock().clone()
     }
 
-    /// The session of that name, or what it launched; without a name that of the only live tree, else of
-    /// the last one.
+    /// A session was shown as it is: it is meant from now on where none is named.
+    pub fn show(&self, session: &Session) {
+        let list = self.list();
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.retain(|id| *id != session.id && list.iter().any(|it| it.id == *id));
+        shown.push(session.id.clone());
+    }
+
+    /// Of what was shown the last that lives: itself while it is stopped, else what is meant of its tree.
+    fn shown_last(&self, list: &[Arc<Session>]) -> Option<Arc<Session>> {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let shown = shown.iter().rev().filter_map(|id| list.iter().find(|it| it.id == *id));
+        for session in shown {
+            if is_stopped(session) {
+                return Some(Arc::clone(session));
+            }
+            let root = self.root_of(session);
+            if self.tree(&root).iter().any(|it| !is_over(it)) {
+                return Some(self.focus(&root));
+            }
+        }
+        None
+    }
+
+    /// The session of that name, or what it launched; without a name the one shown last, where that lives, else
+    /// that of the only live tree, else of the last one.
     ///
     /// # Errors
     /// [`DapError::NoSession`], [`DapError::Ambiguous`].
@@ -478,6 +521,9 @@ impl Sessions {
             let found = list.iter().find(|it| it.id == id).ok_or_else(none)?;
             return Ok(if found.adapter_launches_only() { self.focus(found) } else { Arc::clone(found) });
         }
+        if let Some(shown) = self.shown_last(&list) {
+            return Ok(shown);
+        }
         let roots: Vec<_> = list.iter().filter(|it| it.parent.is_none()).collect();
         let lives = |root: &&&Arc<Session>| self.tree(root).iter().any(|it| !is_over(it));
         let live: Vec<_> = roots.iter().filter(lives).copied().collect();
@@ -487,7 +533,13 @@ impl Sessions {
             ([], None) => {
                 Err(DapError::NoSession("there is no debug session; `launch` a program".to_owned()))
             }
-            (many, _) => Err(DapError::Ambiguous(names(many))),
+            (many, _) => {
+                // Those that wait for somebody first.
+                let meant: Vec<_> = many.iter().map(|root| self.focus(root)).collect();
+                let running = meant.iter().filter(|it| !is_stopped(it));
+                let all: Vec<_> = list.iter().filter(|it| is_stopped(it)).chain(running).collect();
+                Err(DapError::Ambiguous(names(&all)))
+            }
         }
     }
 

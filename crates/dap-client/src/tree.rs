@@ -32,7 +32,7 @@ pub(crate) fn is_over(session: &Session) -> bool {
     matches!(session.state(), State::Terminated(_))
 }
 
-fn is_stopped(session: &Session) -> bool {
+pub(crate) fn is_stopped(session: &Session) -> bool {
     matches!(session.state(), State::Stopped(_))
 }
 
@@ -56,6 +56,8 @@ impl Sessions {
             title: configuration["name"].as_str().unwrap_or("a child").to_owned(),
             request,
             breakpoints: parent.breakpoints().unplaced(),
+            // In place from the start too: their clients are asked to join it only later.
+            of_persons: parent.hub().of_persons().await,
             arguments: configuration,
             connect: None,
             ..reverse.plan.clone()
@@ -125,8 +127,14 @@ impl Sessions {
         let stopped = tree.iter().rev().find(|it| is_stopped(it));
         let live = || tree.iter().find(|it| !is_over(it) && !it.adapter_launches_only());
         // Of a program that is over the session that ran it knows most.
-        let last = || tree.iter().rev().find(|it| !it.adapter_launches_only()).filter(|_| is_over(root));
-        Arc::clone(stopped.or_else(live).or_else(last).unwrap_or(root))
+        let last = || Some(self.program_of(root)).filter(|_| is_over(root));
+        stopped.or_else(live).cloned().or_else(last).unwrap_or_else(|| Arc::clone(root))
+    }
+
+    /// The session of a tree that runs the program which was launched: the first that does not launch only.
+    pub fn program_of(&self, of: &Arc<Session>) -> Arc<Session> {
+        let root = self.root_of(of);
+        self.tree(&root).into_iter().find(|it| !it.adapter_launches_only()).unwrap_or(root)
     }
 
     /// Waits until `session`, or another of its tree anew, is stopped, or the program is over, or the
@@ -250,8 +258,14 @@ impl Sessions {
     pub fn end_of(&self, session: &Arc<Session>) -> Option<crate::state::End> {
         let State::Terminated(end) = session.state() else { return None };
         let root = self.root_of(session);
+        // It says nothing of other processes.
+        let is_launched = || self.program_of(&root).id == session.id;
         match root.state() {
-            State::Terminated(more) if root.adapter_launches_only() && end.exit_code.is_none() => Some(more),
+            State::Terminated(more)
+                if root.adapter_launches_only() && end.exit_code.is_none() && is_launched() =>
+            {
+                Some(more)
+            }
             _ => Some(end),
         }
     }

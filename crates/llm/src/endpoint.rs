@@ -42,6 +42,9 @@ pub struct Endpoint {
     pub context_window: Option<u64>,
     /// The most tokens the model answers with, if known.
     pub max_output: Option<u64>,
+    /// Whether it can be told of tools in the middle of a transcript, as its protocol does that; what a server has cached of the
+    /// beginning then holds.
+    pub late_tools: bool,
     /// What its tokens cost, if known.
     pub price: Option<Price>,
     /// How it is told how hard to think.
@@ -74,6 +77,7 @@ impl Endpoint {
             images: false,
             context_window: None,
             max_output: None,
+            late_tools: false,
             price: None,
             thinking: Thinking::default(),
             level: None,
@@ -167,12 +171,25 @@ pub struct Compat {
     /// `openai-completions`: whether an assistant message with tool calls only must have `""` for content
     /// instead of `null`.
     pub non_null_assistant_content: bool,
+    /// `openai-completions`: whether what an assistant said is refused without `reasoning_content`, which there is none of
+    /// where another model said it.
+    pub reasoning_content: bool,
     /// `openai-completions`: the field that says how hard to think.
     pub thinking_field: ThinkingField,
     /// Whether a key for the provider's cache (`prompt_cache_key`) is understood.
     pub prompt_cache_key: bool,
     /// Whether `cache_control` is understood.
     pub cache_control: bool,
+    /// Whether arguments are held to a tool's schema while they are made (`strict`, Google's `VALIDATED`), for each tool whose schema
+    /// can be said so, and of Claude's as many as a request may hold it to.
+    pub strict_tools: bool,
+    /// `anthropic-messages`: whether arguments are asked for as they are made and not when they are whole
+    /// (`eager_input_streaming`).
+    pub eager_input_streaming: bool,
+    /// The most tools that a request may have; a request with more is refused before it is sent.
+    pub most_tools: Option<usize>,
+    /// The most characters of a tool's description; longer ones are cut, and stand whole in the instructions.
+    pub longest_description: Option<usize>,
     /// `azure-openai-responses`: the deployment that serves a model, by the model's id; one that is not here is deployed
     /// under its own name.
     pub deployments: BTreeMap<String, String>,
@@ -210,6 +227,11 @@ impl Default for Compat {
             usage_in_streaming: true,
             finish_reason: true,
             non_null_assistant_content: false,
+            reasoning_content: false,
+            strict_tools: false,
+            eager_input_streaming: false,
+            most_tools: None,
+            longest_description: None,
             thinking_field: ThinkingField::ReasoningEffort,
             prompt_cache_key: false,
             cache_control: true,

@@ -14,18 +14,21 @@ use crate::stream::StreamEvent;
 pub struct MessageFold {
     message: AssistantMessage,
     arguments: HashMap<usize, PartialJson>,
+    /// Whether the provider took the request: from then on it may cost something.
+    is_accepted: bool,
 }
 
 impl MessageFold {
     /// Begins with an empty message.
     pub fn new(empty: AssistantMessage) -> MessageFold {
-        MessageFold { message: empty, arguments: HashMap::new() }
+        MessageFold { message: empty, arguments: HashMap::new(), is_accepted: false }
     }
 
     /// Takes the next event. Deltas of a block that has not begun are dropped.
     pub fn apply(&mut self, event: &StreamEvent) {
         match event {
-            StreamEvent::Retrying { .. } | StreamEvent::Start => {}
+            StreamEvent::Retrying { .. } => {}
+            StreamEvent::Start => self.is_accepted = true,
             StreamEvent::TextStart { index } => self.begin(*index, Content::text("")),
             StreamEvent::ThinkingStart { index } => self.begin(
                 *index,
@@ -92,6 +95,16 @@ impl MessageFold {
                 call.arguments_error = Some("the arguments were cut off".to_owned());
             }
         }
+        // What a provider counts stands at the end of what it sends, with or after its word for the end.
+        if message.raw_stop_reason.is_none() {
+            use ErrorKind::{Internal, Network, Timeout};
+            let is_broken_off = matches!(error, None | Some((Internal | Network | Timeout, _)));
+            // What is refused before anything came of it costs nothing.
+            let has_begun = message.response_id.is_some() || self.is_accepted && is_broken_off;
+            message.note_cut(has_begun);
+        } else {
+            message.note_uncounted();
+        }
         match error {
             Some((kind, error)) => {
                 message.stop_reason = StopReason::Error;
@@ -123,6 +136,32 @@ impl MessageFold {
     fn replace(&mut self, index: usize, content: Content) {
         if let Some(slot) = self.message.content.get_mut(index) {
             *slot = content;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_broken_off_after_it_was_taken_is_not_counted_and_what_is_refused_is_free() {
+        let ended = |events: &[StreamEvent], error: Option<ErrorKind>| {
+            let mut fold = MessageFold::new(AssistantMessage::empty("a", "p", "m"));
+            events.iter().for_each(|event| fold.apply(event));
+            fold.ended(error.map(|kind| (kind, "why".to_owned()))).usage.uncounted
+        };
+        let text = [StreamEvent::Start, StreamEvent::TextStart { index: 0 }];
+        for (kind, taken) in [
+            (None, true),
+            (Some(ErrorKind::Network), true),
+            (Some(ErrorKind::Timeout), true),
+            (Some(ErrorKind::RateLimit), false),
+            (Some(ErrorKind::Unavailable), false),
+        ] {
+            assert!(!ended(&[], kind), "{kind:?}");
+            assert_eq!(ended(&[StreamEvent::Start], kind), taken, "{kind:?}");
+            assert!(ended(&text, kind), "{kind:?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -17,8 +17,10 @@ use crate::keys::{Keys, Refusal, RefusedFor};
 use crate::message::ErrorKind;
 use crate::model::Tap;
 use crate::overflow;
+use crate::partial_json::parse_repaired;
 use crate::protocol::{Decoder, HttpRequest};
 use crate::retry::{RetryHeaders, RetryPolicy, asked_delay, delay, is_retryable, is_used_up};
+use crate::sniff::{self, Form};
 use crate::stream::{StreamEvent, StreamWriter};
 
 /// The most that is read of an answer that is no stream.
@@ -26,6 +28,9 @@ const WHOLE_LIMIT: usize = 64 * 1024 * 1024;
 /// The most that is read of an error's body, and for how long.
 const ERROR_LIMIT: usize = 64 * 1024;
 const ERROR_DEADLINE: Duration = Duration::from_secs(10);
+/// The most that is read of an answer to tell what it is, and the least that is kept of one to tell what it said.
+const HEAD_LIMIT: usize = 64 * 1024;
+const EXCERPT_LIMIT: usize = 4096;
 /// Keys that are tried for one request.
 const MOST_KEYS: u32 = 16;
 
@@ -161,7 +166,7 @@ impl Edge {
             if !refused.retryable || attempt >= self.retry.max_retries {
                 return writer.fail(refused.kind, error);
             }
-            match delay(&self.retry, &refused.headers, attempt, random()) {
+            match delay(&self.retry, &refused.headers, attempt, crate::random()) {
                 Ok(delay) => {
                     attempt += 1;
                     tracing::info!(provider = self.provider, attempt, ?delay, error, "retrying a request");
@@ -184,23 +189,7 @@ impl Edge {
             }
         };
         writer.push(StreamEvent::Start);
-        let outcome = match content_type(&response).as_str() {
-            "application/json" => self.whole(&request, response, first_byte, decoder.as_mut(), &writer).await,
-            "text/html" => {
-                let status = response.status();
-                // Before it is shortened: a part of a key would not be found.
-                let excerpt = excerpt(&self.without_key(&request, read_some(response).await));
-                let provider = &self.provider;
-                Err((
-                    ErrorKind::Protocol,
-                    format!(
-                        "{provider} answered {status} with a web page instead of an event stream: {excerpt}; \
-                         check the base URL and the proxy"
-                    ),
-                ))
-            }
-            _ => self.events(&request, response, first_byte, decoder.as_mut(), &writer).await,
-        };
+        let outcome = self.answer(&request, response, first_byte, decoder.as_mut(), &writer).await;
         let cut = outcome.err().map(|(kind, error)| (kind, self.without_key(&request, error)));
         for event in decoder.finish(cut) {
             writer.push(self.event_without_key(&request, event));
@@ -274,6 +263,7 @@ impl Edge {
 
     fn not_sent(&self, url: &str, error: reqwest::Error) -> Refused {
         if error.is_builder() {
+            let url = shown(url);
             return Refused::fatal(format!(
                 "cannot send a request to {url}: {}",
                 chain(&error.without_url())
@@ -283,7 +273,12 @@ impl Edge {
         let hint = if is_local(url) { "; is the server running?" } else { "" };
         Refused {
             kind,
-            error: format!("cannot reach {} at {url}: {}{hint}", self.provider, chain(&error.without_url())),
+            error: format!(
+                "cannot reach {} at {}: {}{hint}",
+                self.provider,
+                shown(url),
+                chain(&error.without_url())
+            ),
             retryable: true,
             key: None,
             headers: RetryHeaders::default(),
@@ -315,7 +310,7 @@ impl Edge {
         };
         let key = match status {
             _ if is_bad_key(status, &body) => Some(RefusedFor::Unknown),
-            StatusCode::PAYMENT_REQUIRED => Some(RefusedFor::Quota),
+            StatusCode::PAYMENT_REQUIRED | StatusCode::FORBIDDEN => Some(RefusedFor::Quota),
             StatusCode::TOO_MANY_REQUESTS if is_used_up(&body) => Some(RefusedFor::Quota),
             StatusCode::TOO_MANY_REQUESTS => Some(RefusedFor::Rate),
             _ => None,
@@ -323,48 +318,19 @@ impl Edge {
         let colon = if text.is_empty() { "" } else { ": " };
         Refused {
             kind: answer_kind(status, &body),
-            error: format!("{} answered {status}{colon}{text}{request_id}{hint}", self.provider),
+            error: format!(
+                "{} answered {}{colon}{text}{request_id}{hint}",
+                self.provider,
+                status_words(status)
+            ),
             retryable: is_retryable(status.as_u16(), &headers, &body),
             key,
             headers,
         }
     }
 
-    /// Feeds the stream to the decoder until it has ended; an error says why the bytes stopped.
-    async fn events(
-        &self,
-        request: &HttpRequest,
-        mut response: Response,
-        first_byte: Instant,
-        decoder: &mut dyn Decoder,
-        writer: &StreamWriter,
-    ) -> Result<(), (ErrorKind, String)> {
-        let mut deadline = first_byte;
-        let mut waited = self.clocks.first_byte;
-        while !decoder.ended() {
-            let chunk = match timeout_at(deadline, response.chunk()).await {
-                Ok(Ok(Some(chunk))) => chunk,
-                Ok(Ok(None)) => return Ok(()),
-                Ok(Err(error)) => {
-                    let error = chain(&error.without_url());
-                    return Err((
-                        ErrorKind::Network,
-                        format!("the connection to {} broke: {error}", self.provider),
-                    ));
-                }
-                Err(_) => return Err((ErrorKind::Timeout, self.silence("nothing came", waited))),
-            };
-            waited = self.clocks.idle;
-            deadline = Instant::now() + waited;
-            for event in decoder.feed(&chunk) {
-                writer.push(self.event_without_key(request, event));
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads an answer that is one JSON text, from a server that does not stream.
-    async fn whole(
+    /// Reads the answer in the form that it has; an error says why it is none, or why the bytes stopped.
+    async fn answer(
         &self,
         request: &HttpRequest,
         response: Response,
@@ -372,29 +338,108 @@ impl Edge {
         decoder: &mut dyn Decoder,
         writer: &StreamWriter,
     ) -> Result<(), (ErrorKind, String)> {
-        let mut body = Vec::new();
-        let mut response = response;
-        let mut deadline = first_byte;
-        loop {
-            match timeout_at(deadline, response.chunk()).await {
-                Ok(Ok(Some(chunk))) if body.len() + chunk.len() > WHOLE_LIMIT => {
-                    let error = format!("{} sent an answer of more than {WHOLE_LIMIT} bytes", self.provider);
-                    return Err((ErrorKind::Protocol, error));
-                }
-                Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
-                Ok(Ok(None)) => break,
-                Ok(Err(error)) => {
-                    let error = chain(&error.without_url());
-                    return Err((
-                        ErrorKind::Network,
-                        format!("the connection to {} broke: {error}", self.provider),
-                    ));
-                }
-                Err(_) => return Err((ErrorKind::Timeout, self.silence("nothing came", self.clocks.idle))),
-            }
-            deadline = Instant::now() + self.clocks.idle;
+        let (status, content_type) = (response.status(), header(&response, CONTENT_TYPE));
+        let encoding = header(&response, CONTENT_ENCODING);
+        if !matches!(encoding.as_str(), "" | "identity") {
+            let provider = &self.provider;
+            let error = format!("{provider} answered in the encoding {encoding}, which it was not asked for");
+            return Err((ErrorKind::Provider, error));
         }
-        match serde_json::from_slice::<Value>(&body) {
+        let mut body =
+            Body { response, clocks: self.clocks, deadline: first_byte, waited: self.clocks.first_byte };
+        let mut head = Vec::new();
+        while sniff::telling(&head).is_empty() && head.len() < HEAD_LIMIT {
+            match body.next().await.map_err(|stop| self.stopped(stop))? {
+                Some(chunk) => head.extend_from_slice(&chunk),
+                None => break,
+            }
+        }
+        match sniff::form(&content_type, &head) {
+            Form::Events => self.events(request, body, head, decoder, writer).await,
+            Form::Whole => self.whole(request, body, head, decoder, writer).await,
+            Form::Page => {
+                // What came before it broke says enough.
+                while head.len() < ERROR_LIMIT
+                    && let Ok(Ok(Some(chunk))) = timeout(ERROR_DEADLINE, body.next()).await
+                {
+                    head.extend_from_slice(&chunk);
+                }
+                // Before it is shortened: a part of a key would not be found.
+                let excerpt =
+                    excerpt(&self.without_key(request, String::from_utf8_lossy(&head).into_owned()));
+                let provider = &self.provider;
+                Err((
+                    ErrorKind::Protocol,
+                    format!(
+                        "{provider} answered {status} with a web page instead of an event stream: {excerpt}; \
+                         check the base URL and the proxy"
+                    ),
+                ))
+            }
+        }
+    }
+
+    fn stopped(&self, stop: Stop) -> (ErrorKind, String) {
+        match stop {
+            Stop::Broke(error) => {
+                let error = chain(&error.without_url());
+                (ErrorKind::Network, format!("the connection to {} broke: {error}", self.provider))
+            }
+            Stop::Silent(waited) => (ErrorKind::Timeout, self.silence("nothing came", waited)),
+        }
+    }
+
+    /// Feeds the stream, which begins with `head`, to the decoder until it has ended.
+    async fn events(
+        &self,
+        request: &HttpRequest,
+        mut body: Body,
+        head: Vec<u8>,
+        decoder: &mut dyn Decoder,
+        writer: &StreamWriter,
+    ) -> Result<(), (ErrorKind, String)> {
+        let mut start = head.clone();
+        let mut next = head;
+        loop {
+            for event in decoder.feed(&next) {
+                writer.push(self.event_without_key(request, event));
+            }
+            if decoder.ended() {
+                return Ok(());
+            }
+            let Some(chunk) = body.next().await.map_err(|stop| self.stopped(stop))? else { break };
+            if start.len() < EXCERPT_LIMIT {
+                start.extend_from_slice(&chunk);
+            }
+            next = chunk;
+        }
+        let said = String::from_utf8_lossy(&start).into_owned();
+        if sniff::has_events(&start) || said.trim().is_empty() || said.contains('\u{fffd}') {
+            return Ok(());
+        }
+        let excerpt = excerpt(&self.without_key(request, said));
+        Err((ErrorKind::Protocol, format!("{} sent no event stream: {excerpt}", self.provider)))
+    }
+
+    /// Reads an answer that is one JSON text, from a server that does not stream.
+    async fn whole(
+        &self,
+        request: &HttpRequest,
+        mut body: Body,
+        head: Vec<u8>,
+        decoder: &mut dyn Decoder,
+        writer: &StreamWriter,
+    ) -> Result<(), (ErrorKind, String)> {
+        let mut whole = head;
+        while let Some(chunk) = body.next().await.map_err(|stop| self.stopped(stop))? {
+            if whole.len() + chunk.len() > WHOLE_LIMIT {
+                let error = format!("{} sent an answer of more than {WHOLE_LIMIT} bytes", self.provider);
+                return Err((ErrorKind::Protocol, error));
+            }
+            whole.extend_from_slice(&chunk);
+        }
+        let text = String::from_utf8_lossy(&whole);
+        match parse_repaired(text.trim_start_matches('\u{feff}')) {
             Ok(answer) => {
                 for event in decoder.feed_whole(&answer) {
                     writer.push(self.event_without_key(request, event));
@@ -420,6 +465,25 @@ impl Refused {
     }
 }
 
+/// The status with its words, where it has any.
+fn status_words(status: StatusCode) -> String {
+    match (status.as_u16(), status.canonical_reason()) {
+        (_, Some(_)) => status.to_string(),
+        // Anthropic's.
+        (529, None) => "529 (overloaded)".to_owned(),
+        (number, None) => number.to_string(),
+    }
+}
+
+/// An address without what may be secret: who asks, and parameters.
+fn shown(url: &str) -> String {
+    let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or(authority);
+    format!("{scheme}://{host}{path}")
+}
+
 /// A server that cannot be connected to in time is not reached; only one that was reached can be silent.
 fn not_sent_kind(is_timeout: bool, is_connect: bool) -> ErrorKind {
     if is_timeout && !is_connect { ErrorKind::Timeout } else { ErrorKind::Network }
@@ -428,7 +492,9 @@ fn not_sent_kind(is_timeout: bool, is_connect: bool) -> ErrorKind {
 /// Whether an answer says that the key is wrong or not allowed to do this.
 fn is_bad_key(status: StatusCode, body: &str) -> bool {
     match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => true,
+        StatusCode::UNAUTHORIZED => true,
+        // Some say it of a quota.
+        StatusCode::FORBIDDEN => !is_used_up(body),
         // Google's word for a key that it does not know.
         StatusCode::BAD_REQUEST => body.contains("API_KEY_INVALID"),
         _ => false,
@@ -440,7 +506,9 @@ fn answer_kind(status: StatusCode, body: &str) -> ErrorKind {
     match status {
         _ if overflow::says_so(status.as_u16(), body) => ErrorKind::ContextOverflow,
         _ if is_bad_key(status, body) => ErrorKind::Authentication,
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYMENT_REQUIRED => ErrorKind::RateLimit,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYMENT_REQUIRED | StatusCode::FORBIDDEN => {
+            ErrorKind::RateLimit
+        }
         // They are worth another attempt, so when those are used up it is the server that is not able to.
         StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT => ErrorKind::Unavailable,
         status if status.is_server_error() => ErrorKind::Unavailable,
@@ -487,10 +555,38 @@ fn headers(request: &HttpRequest, body: &[u8]) -> Result<HeaderMap, Refused> {
     Ok(headers)
 }
 
-fn content_type(response: &Response) -> String {
-    let value =
-        response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+/// A header's value in lower case, without its parameters.
+fn header(response: &Response, name: HeaderName) -> String {
+    let value = response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// The bytes of an answer, with the clocks that they are waited for by.
+struct Body {
+    response: Response,
+    clocks: Clocks,
+    deadline: Instant,
+    waited: Duration,
+}
+
+/// Why no more bytes came.
+enum Stop {
+    Broke(reqwest::Error),
+    /// For so long.
+    Silent(Duration),
+}
+
+impl Body {
+    /// The next bytes; `None` at the end.
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, Stop> {
+        let chunk = match timeout_at(self.deadline, self.response.chunk()).await {
+            Ok(chunk) => chunk.map_err(Stop::Broke)?,
+            Err(_) => return Err(Stop::Silent(self.waited)),
+        };
+        self.waited = self.clocks.idle;
+        self.deadline = Instant::now() + self.waited;
+        Ok(chunk.map(Vec::from))
+    }
 }
 
 /// The start of a body, as far as it comes within the deadline.
@@ -558,13 +654,6 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = error.source();
     }
     text
-}
-
-/// From 0 to 1; enough to keep many clients from asking again at the same moment.
-fn random() -> f64 {
-    let nanos =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |it| it.subsec_nanos());
-    f64::from(nanos % 1000) / 1000.0
 }
 
 #[cfg(test)]
@@ -642,6 +731,7 @@ mod tests {
             (StatusCode::BAD_REQUEST, google, ErrorKind::Authentication),
             (StatusCode::BAD_REQUEST, "no", ErrorKind::Provider),
             (StatusCode::FORBIDDEN, "", ErrorKind::Authentication),
+            (StatusCode::FORBIDDEN, "usage limit reached", ErrorKind::RateLimit),
             (StatusCode::REQUEST_TIMEOUT, "", ErrorKind::Unavailable),
             (StatusCode::CONFLICT, "", ErrorKind::Unavailable),
             (StatusCode::BAD_GATEWAY, "", ErrorKind::Unavailable),
@@ -650,6 +740,15 @@ mod tests {
             assert_eq!(answer_kind(status, body), expected, "{status} {body}");
         }
         assert!(is_bad_key(StatusCode::BAD_REQUEST, google), "another key is tried");
+    }
+
+    #[test]
+    fn an_address_is_told_without_who_asks_and_parameters() {
+        assert_eq!(shown("http://me:pw@host:80/v1/chat?key=k#x"), "http://host:80/v1/chat");
+        assert_eq!(shown("https://host/@cf/a"), "https://host/@cf/a");
+        assert_eq!(shown("me:pw?key=k"), "me:pw");
+        let words = [404, 529, 599].map(|it| status_words(StatusCode::from_u16(it).unwrap()));
+        assert_eq!(words, ["404 Not Found", "529 (overloaded)", "599"]);
     }
 
     #[test]

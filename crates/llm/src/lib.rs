@@ -19,9 +19,11 @@ mod remote;
 mod script;
 mod secret;
 mod sigv4;
+mod sniff;
 mod stream;
 pub mod transcript;
 
+mod halves;
 mod http;
 mod retry;
 
@@ -40,7 +42,7 @@ pub use overflow::is_overflow;
 pub use partial_json::{PartialJson, parse_arguments};
 pub use price::{Above, Cost, Price};
 pub use remote::RemoteModel;
-pub use retry::RetryPolicy;
+pub use retry::{RetryPolicy, is_used_up, random};
 pub use script::{ScriptError, ScriptModel};
 pub use secret::ApiKey;
 pub use sigv4::{AwsKeys, Signing};

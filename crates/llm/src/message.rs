@@ -103,6 +103,9 @@ pub struct ToolResultMessage {
     /// Whether the call failed.
     #[serde(default)]
     pub is_error: bool,
+    /// Tools that the model knows from here on, by name. A provider that can be told so here is not told of them before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added_tools: Vec<String>,
     /// Milliseconds since the Unix epoch.
     #[serde(default)]
     pub timestamp: u64,
@@ -218,6 +221,9 @@ pub struct Usage {
     pub cache_read: u64,
     /// Input tokens that the provider's cache stored.
     pub cache_write: u64,
+    /// Of `cache_write` what is stored for an hour, which costs more.
+    #[serde(rename = "cacheWrite1h", skip_serializing_if = "is_zero")]
+    pub cache_write_1h: u64,
     /// Output tokens spent on reasoning, where the provider says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
@@ -226,6 +232,14 @@ pub struct Usage {
     /// What they cost, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
+    /// Something was answered and not all of it counted: the cost is not known, however much is added.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub uncounted: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl ErrorKind {
@@ -233,10 +247,21 @@ impl ErrorKind {
     /// digits, or a word. [`ErrorKind::Provider`] where it says nothing. Pure.
     pub(crate) fn of_code(code: &Value) -> ErrorKind {
         let status = code.as_u64().or_else(|| code.as_str()?.parse().ok());
-        match (status, code.as_str()) {
-            (Some(429), _) => ErrorKind::RateLimit,
-            (Some(401 | 403), _) => ErrorKind::Authentication,
-            (Some(408 | 500..=599), _) | (_, Some("server_error")) => ErrorKind::Unavailable,
+        match (status, code.as_str().unwrap_or_default()) {
+            (Some(402 | 429), _)
+            | (
+                _,
+                "rate_limit_exceeded"
+                | "rate_limit_error"
+                | "too_many_requests"
+                | "insufficient_quota"
+                | "RESOURCE_EXHAUSTED",
+            ) => ErrorKind::RateLimit,
+            (Some(401 | 403), _) | (_, "invalid_api_key") => ErrorKind::Authentication,
+            (Some(408 | 500..=599), _) | (_, "server_error" | "overloaded_error" | "UNAVAILABLE") => {
+                ErrorKind::Unavailable
+            }
+            (_, "context_length_exceeded") => ErrorKind::ContextOverflow,
             _ => ErrorKind::Provider,
         }
     }
@@ -274,7 +299,7 @@ impl Usage {
 
     /// The two added up; a sum of reasoning is known when either is, a cost only when both are. No tokens cost nothing.
     pub fn plus(self, other: Usage) -> Usage {
-        let is_free = |usage: &Usage| usage.total_tokens == 0 && usage.cost.is_none();
+        let is_free = |usage: &Usage| usage.total_tokens == 0 && usage.cost.is_none() && !usage.uncounted;
         let cost = match (self.cost, other.cost) {
             (Some(a), Some(b)) => Some(a.plus(b)),
             (Some(cost), None) if is_free(&other) => Some(cost),
@@ -286,12 +311,14 @@ impl Usage {
             output: self.output.saturating_add(other.output),
             cache_read: self.cache_read.saturating_add(other.cache_read),
             cache_write: self.cache_write.saturating_add(other.cache_write),
+            cache_write_1h: self.cache_write_1h.saturating_add(other.cache_write_1h),
             reasoning: match (self.reasoning, other.reasoning) {
                 (None, None) => None,
                 (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
             },
             total_tokens: self.total_tokens.saturating_add(other.total_tokens),
             cost,
+            uncounted: self.uncounted || other.uncounted,
         }
     }
 }
@@ -334,6 +361,20 @@ impl Content {
 }
 
 impl AssistantMessage {
+    /// Takes note of an answer whose tokens were not told, or those of what was asked: there is no request without any.
+    pub(crate) fn note_uncounted(&mut self) {
+        let Usage { input, cache_read, cache_write, total_tokens, cost, .. } = self.usage;
+        let was_answered = !self.content.is_empty() || total_tokens > 0;
+        self.usage.uncounted |=
+            cost.is_none() && was_answered && (input, cache_read, cache_write) == (0, 0, 0);
+    }
+
+    /// Takes note of an answer that is cut before its tokens could be told; `has_begun` where it was on its way, though
+    /// nothing of it may be seen.
+    pub(crate) fn note_cut(&mut self, has_begun: bool) {
+        self.usage.uncounted = self.usage.cost.is_none() && (has_begun || !self.content.is_empty());
+    }
+
     /// An empty message of this model, made now, that ends normally.
     pub fn empty(api: &str, provider: &str, model: &str) -> AssistantMessage {
         AssistantMessage {
@@ -440,6 +481,10 @@ mod tests {
             (json!(408), ErrorKind::Unavailable),
             (json!(502), ErrorKind::Unavailable),
             (json!("server_error"), ErrorKind::Unavailable),
+            (json!("rate_limit_exceeded"), ErrorKind::RateLimit),
+            (json!("insufficient_quota"), ErrorKind::RateLimit),
+            (json!(402), ErrorKind::RateLimit),
+            (json!("context_length_exceeded"), ErrorKind::ContextOverflow),
             (json!(400), ErrorKind::Provider),
             (json!("invalid_prompt"), ErrorKind::Provider),
             (Value::Null, ErrorKind::Provider),
@@ -449,6 +494,22 @@ mod tests {
         let words = "the request exceeds the available context size";
         assert_eq!(ErrorKind::Unavailable.refined(words), ErrorKind::ContextOverflow);
         assert_eq!(ErrorKind::Unavailable.refined("it broke"), ErrorKind::Unavailable);
+    }
+
+    #[test]
+    fn an_answer_to_nothing_is_not_counted() {
+        let usage =
+            |input, cache_read, output| Usage { input, cache_read, output, ..Usage::default() }.summed();
+        for (usage, uncounted) in [
+            (usage(0, 0, 5), true),
+            (usage(1, 0, 5), false),
+            (usage(0, 1, 0), false),
+            (usage(0, 0, 0), false),
+        ] {
+            let mut message = AssistantMessage { usage, ..AssistantMessage::empty("a", "p", "m") };
+            message.note_uncounted();
+            assert_eq!(message.usage.uncounted, uncounted, "{usage:?}");
+        }
     }
 
     #[test]

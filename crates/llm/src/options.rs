@@ -50,10 +50,10 @@ impl ThinkingLevel {
         }
     }
 
-    /// The level of this name (`none` is `off`); `None` for any other.
+    /// The level of this name in any case (`none` is `off`); `None` for any other.
     pub fn named(name: &str) -> Option<ThinkingLevel> {
-        let name = if name == "none" { "off" } else { name };
-        ThinkingLevel::ALL.into_iter().find(|level| level.name() == name)
+        let name = if name.eq_ignore_ascii_case("none") { "off" } else { name };
+        ThinkingLevel::ALL.into_iter().find(|level| level.name().eq_ignore_ascii_case(name))
     }
 }
 

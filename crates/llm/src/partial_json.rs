@@ -9,6 +9,8 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
+use crate::halves;
+
 /// Depth beyond which nothing more is added; the strict parse refuses it as well.
 const MAX_DEPTH: usize = 128;
 
@@ -239,7 +241,16 @@ pub fn parse_arguments(text: &str) -> Result<Map<String, Value>, String> {
 
 /// Parses JSON, and once more with its strings repaired if that fails; the first error is returned.
 pub(crate) fn parse_repaired(text: &str) -> Result<Value, serde_json::Error> {
-    serde_json::from_str(text).or_else(|error| match repair_strings(text) {
+    parse(text, false)
+}
+
+/// The same, with half a character at an edge of a string kept as a mark ([`crate::halves`]).
+pub(crate) fn parse_piece(text: &str) -> Result<Value, serde_json::Error> {
+    parse(text, true)
+}
+
+fn parse(text: &str, marks: bool) -> Result<Value, serde_json::Error> {
+    serde_json::from_str(text).or_else(|error| match repair_strings(text, marks) {
         Cow::Owned(repaired) => serde_json::from_str(&repaired).map_err(|_| error),
         Cow::Borrowed(_) => Err(error),
     })
@@ -256,7 +267,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-fn repair_strings(text: &str) -> Cow<'_, str> {
+fn repair_strings(text: &str, marks: bool) -> Cow<'_, str> {
     let mut out = String::with_capacity(text.len() + 8);
     let mut changed = false;
     let mut in_string = false;
@@ -275,7 +286,7 @@ fn repair_strings(text: &str) -> Cow<'_, str> {
                 out.push('"');
                 rest = after;
             }
-            '\\' => rest = repair_escape(after, &mut out, &mut changed),
+            '\\' => rest = repair_escape(after, &mut out, &mut changed, marks),
             control if control < ' ' => {
                 changed = true;
                 out.push_str(&format!("\\u{:04x}", u32::from(control)));
@@ -291,7 +302,7 @@ fn repair_strings(text: &str) -> Cow<'_, str> {
 }
 
 /// Copies the escape whose backslash has been read, repaired if need be; returns what follows it.
-fn repair_escape<'a>(after: &'a str, out: &mut String, changed: &mut bool) -> &'a str {
+fn repair_escape<'a>(after: &'a str, out: &mut String, changed: &mut bool, marks: bool) -> &'a str {
     let hex = |text: &str| {
         let digits = text.strip_prefix('u')?.get(..4)?;
         u16::from_str_radix(digits, 16).ok().filter(|_| digits.bytes().all(|it| it.is_ascii_hexdigit()))
@@ -312,7 +323,9 @@ fn repair_escape<'a>(after: &'a str, out: &mut String, changed: &mut bool) -> &'
                 }
                 (0xd800..0xe000, _) => {
                     *changed = true;
-                    out.push_str("\\ufffd");
+                    let at_edge =
+                        if unit < 0xdc00 { after[5..].starts_with('"') } else { out.ends_with('"') };
+                    out.push_str(&if marks && at_edge { halves::mark(unit) } else { "\\ufffd".to_owned() });
                     &after[5..]
                 }
                 _ => {

@@ -24,6 +24,9 @@ pub struct Price {
     /// Of input that the provider's cache stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<f64>,
+    /// Of input that the provider's cache stores for an hour; not known, where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write_1h: Option<f64>,
     /// What all tokens of a request cost that has more input than so many tokens, for providers that ask more then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub above: Vec<Above>,
@@ -35,16 +38,21 @@ pub struct Price {
 pub struct Above {
     /// For requests with more input than this, cached input included.
     pub tokens: u64,
-    /// As in [`Price`].
-    pub input: f64,
-    /// As in [`Price`].
-    pub output: f64,
+    /// As in [`Price`], where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<f64>,
+    /// As in [`Price`], where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<f64>,
     /// As in [`Price`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<f64>,
     /// As in [`Price`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<f64>,
+    /// As in [`Price`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write_1h: Option<f64>,
 }
 
 impl Price {
@@ -52,15 +60,18 @@ impl Price {
     pub fn of(&self, usage: &Usage) -> Option<Cost> {
         let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
         let above = self.above.iter().filter(|it| input > it.tokens).max_by_key(|it| it.tokens);
-        let (input, output, cache_read, cache_write) = match above {
-            Some(it) => (it.input, it.output, it.cache_read, it.cache_write),
-            None => (self.input, self.output, self.cache_read, self.cache_write),
+        let (input, output, cache_read, cache_write, for_an_hour) = match above {
+            Some(it) => (it.input, it.output, it.cache_read, it.cache_write, it.cache_write_1h),
+            None => {
+                (Some(self.input), Some(self.output), self.cache_read, self.cache_write, self.cache_write_1h)
+            }
         };
         let parts = [
-            (usage.input, Some(input)),
-            (usage.output, Some(output)),
+            (usage.input, input),
+            (usage.output, output),
             (usage.cache_read, cache_read),
-            (usage.cache_write, cache_write),
+            (usage.cache_write.saturating_sub(usage.cache_write_1h), cache_write),
+            (usage.cache_write_1h, for_an_hour),
         ];
         let mut dollars = 0.0;
         for (tokens, price) in parts {
@@ -141,7 +152,8 @@ impl Priced {
         if let Some(StreamEvent::Done { message } | StreamEvent::Error { message }) = events.last_mut() {
             let message: &mut AssistantMessage = std::sync::Arc::make_mut(message);
             // A provider that says what it asked knows better.
-            if message.usage.cost.is_none() && message.usage.total_tokens > 0 {
+            let usage = &message.usage;
+            if usage.cost.is_none() && usage.total_tokens > 0 && !usage.uncounted {
                 message.usage.cost = self.price.of(&message.usage);
             }
         }
@@ -184,15 +196,22 @@ mod tests {
             input: 4.0,
             output: 20.0,
             cache_read: None,
-            cache_write: None,
+            cache_write: Some(5.0),
+            cache_write_1h: None,
             above: vec![Above {
                 tokens: 200_000,
-                input: 8.0,
-                output: 30.0,
+                input: Some(8.0),
+                output: Some(30.0),
                 cache_read: Some(0.8),
                 cache_write: None,
+                cache_write_1h: None,
             }],
         };
+        let stored = |hour| Usage { cache_write: 100, cache_write_1h: hour, ..usage(0, 0, 0) };
+        assert_eq!(price.of(&stored(0)), Some(Cost::dollars(0.0005)));
+        assert_eq!(price.of(&stored(1)), None, "an hour costs more, and how much is not known");
+        let hourly = Price { cache_write_1h: Some(8.0), ..price.clone() };
+        assert_eq!(hourly.of(&stored(100)), Some(Cost::dollars(0.0008)));
         assert_eq!(price.of(&usage(1000, 100, 0)), Some(Cost::dollars(0.006)));
         assert_eq!(price.of(&usage(1000, 100, 1)), None, "cached input has no price");
         assert_eq!(price.of(&usage(1000, 100, 200_000)), Some(Cost::dollars(0.008 + 0.003 + 0.16)));
@@ -208,6 +227,8 @@ mod tests {
         assert_eq!(known.plus(unknown).plus(known).cost, None, "it stays unknown");
         assert_eq!(Usage::default().plus(known).cost, Some(Cost::dollars(0.5)), "nothing costs nothing");
         assert_eq!(Usage::default().plus(Usage::default()).cost, None);
+        let uncounted = Usage { uncounted: true, ..Usage::default() };
+        assert_eq!(known.plus(uncounted).plus(known).cost, None, "what was not counted was not free");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! When a request that does not stream yet is made again, and after how long. Pure.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -17,6 +19,14 @@ impl Default for RetryPolicy {
     fn default() -> RetryPolicy {
         RetryPolicy { max_retries: 2, max_delay: Duration::from_secs(60) }
     }
+}
+
+/// From 0 to 1; enough to keep many clients from asking again at the same moment. Not from the clock, which ticks in
+/// microseconds or slower on some systems.
+#[must_use]
+pub fn random() -> f64 {
+    let bits = RandomState::new().hash_one(0_u8);
+    f64::from((bits >> 32) as u32) / f64::from(u32::MAX)
 }
 
 /// What the headers of a refused request say about another attempt.
@@ -65,11 +75,11 @@ pub(crate) fn is_retryable(status: u16, headers: &RetryHeaders, body: &str) -> b
     (matches!(status, 408 | 409 | 429) || status >= 500) && !is_used_up(body)
 }
 
-/// Whether a refusal says that a quota is used up, which waiting does not mend.
-pub(crate) fn is_used_up(body: &str) -> bool {
+/// Whether a refusal says that a quota is used up, which waiting does not mend. Pure.
+pub fn is_used_up(body: &str) -> bool {
     // A limit by the minute passes by itself, whatever is said of plans and billing beside it.
     const PASSES: [&str; 4] = ["perminute", "per minute", "rate_limit_exceeded", "rate limit reached"];
-    const USED_UP: [&str; 10] = [
+    const USED_UP: [&str; 12] = [
         "insufficient_quota",
         "exceeded your current quota",
         "monthly quota",
@@ -78,11 +88,16 @@ pub(crate) fn is_used_up(body: &str) -> bool {
         "billing_not_active",
         "out of budget",
         "usage limit reached",
+        "usage limit exceeded",
+        "reached your usage limit",
         "insufficient balance",
         "available balance",
     ];
     let body = body.to_ascii_lowercase();
-    !PASSES.iter().any(|words| body.contains(words)) && USED_UP.iter().any(|words| body.contains(words))
+    // Gemini names every limit that is reached; the day's outlasts the minute's.
+    body.contains("perday")
+        || !PASSES.iter().any(|words| body.contains(words))
+            && USED_UP.iter().any(|words| body.contains(words))
 }
 
 /// The delay before the attempt after `attempt` (0 for the first): what the server asked for, else half a second
@@ -106,6 +121,13 @@ pub(crate) fn delay(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_drawn_lies_between_0_and_1_and_is_not_always_the_same() {
+        let drawn: Vec<f64> = (0..50).map(|_| random()).collect();
+        assert!(drawn.iter().all(|it| (0.0..=1.0).contains(it)), "{drawn:?}");
+        assert!(drawn.iter().any(|it| *it < 0.5) && drawn.iter().any(|it| *it >= 0.5), "{drawn:?}");
+    }
 
     fn headers(pairs: &[(&str, &'static str)]) -> RetryHeaders {
         let now = "2026-01-02T03:04:05Z".parse().unwrap();
@@ -164,6 +186,9 @@ mod tests {
         for body in [asked, "billing_not_active", "Billing hard limit has been reached", "monthly quota"] {
             assert!(is_used_up(body), "{body}");
         }
+        let both = gemini
+            .replace("RequestsPerMinute", "RequestsPerDayPerProject\"},{\"quotaId\":\"RequestsPerMinute");
+        assert!(is_used_up(&both) && !is_retryable(429, &RetryHeaders::default(), &both), "{both}");
         assert_eq!(asked_delay(&gemini), Some(Duration::from_secs(26)));
         let listed = format!("[{}]", gemini.replace("26s", "1.5s"));
         assert_eq!(asked_delay(&listed), Some(Duration::from_millis(1500)));

@@ -3,6 +3,11 @@
 
 use std::fmt;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// What is written as `%XX` (RFC 3986 §2.3).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// An API key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
@@ -21,7 +26,17 @@ impl ApiKey {
 
     /// `text` with every occurrence of the key replaced, for messages that quote a server.
     pub(crate) fn redact(&self, text: &str) -> String {
-        text.replace(&self.0, "[redacted:api-key]")
+        const REDACTED: &str = "[redacted:api-key]";
+        let text = text.replace(&self.0, REDACTED);
+        // As it stands in an address.
+        let upper: String = utf8_percent_encode(&self.0, RESERVED).collect();
+        if upper == self.0 {
+            return text;
+        }
+        let lower: String = utf8_percent_encode(&self.0, RESERVED)
+            .map(|piece| if piece.starts_with('%') { piece.to_ascii_lowercase() } else { piece.to_owned() })
+            .collect();
+        text.replace(&upper, REDACTED).replace(&lower, REDACTED)
     }
 }
 
@@ -35,12 +50,16 @@ impl fmt::Debug for ApiKey {
 mod tests {
     use super::*;
 
+    const REDACTED: &str = "[redacted:api-key]";
+
     #[test]
     fn a_key_does_not_print() {
         let key = ApiKey::new(" sk-123 \n").unwrap();
         assert_eq!(format!("{key:?} {:?}", Some(&key)), "ApiKey(..) Some(ApiKey(..))");
         assert_eq!(key.reveal(), "sk-123");
         assert_eq!(key.redact("bad key sk-123"), "bad key [redacted:api-key]");
+        let key = ApiKey::new("a+b/C=").unwrap();
+        assert_eq!(key.redact("a%2Bb%2FC%3D a%2bb%2fC%3d a+b/C="), [REDACTED; 3].join(" "));
         assert_eq!(ApiKey::new(" "), None);
     }
 }

@@ -70,6 +70,7 @@ fn answer<'a>(
                 content: vec![Content::text(NO_RESULT)],
                 details: serde_json::Value::Null,
                 is_error: true,
+                added_tools: Vec::new(),
                 timestamp: 0,
             })
         }));
@@ -105,6 +106,7 @@ mod tests {
             content: vec![Content::text(format!("result {id}"))],
             details: serde_json::Value::Null,
             is_error: false,
+            added_tools: Vec::new(),
             timestamp: 0,
         })
     }

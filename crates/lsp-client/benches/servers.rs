@@ -34,6 +34,7 @@ use workspace::{
 const REQUESTS: usize = 1000;
 const CHANGES: usize = 300;
 const FILES: usize = 1000;
+const PACKAGES: usize = 100;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -46,6 +47,7 @@ fn main() {
         overhead().await;
         change().await;
         opening().await;
+        monorepo().await;
         diagnostics().await;
     });
 }
@@ -109,6 +111,11 @@ struct Rig {
 impl Rig {
     /// Servers `0..count`, of which the n-th speaks `*.tn`.
     fn new(count: usize, script: &Script) -> Self {
+        Self::with(count, script, "")
+    }
+
+    /// The same, with more in their definitions.
+    fn with(count: usize, script: &Script, more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         let root = base.join("project");
@@ -117,8 +124,8 @@ impl Rig {
         let mut definitions = Definitions::empty();
         for number in 0..count {
             let text = format!(
-                "name = \"s{number}\"\n[command]\ncandidates = [{:?}]\nargs = [{:?}]\n[install]\nhow = \"page\"\n\
-                 command = \"x\"\n[[languages]]\nid = \"words\"\npatterns = [\"*.t{number}\"]\n",
+                "name = \"s{number}\"\n[ready]\n[diagnostics]\n[command]\ncandidates = [{:?}]\nargs = [{:?}]\n[install]\nhow = \"page\"\n\
+                 command = \"x\"\n[[languages]]\nid = \"words\"\npatterns = [\"*.t{number}\"]\n{more}",
                 executable(),
                 base.join("script.json")
             );
@@ -341,6 +348,41 @@ async fn opening() {
         "not rising",
         "median of those from 100 to 200, and of the last 100",
     );
+    rig.end().await;
+}
+
+/// Every package's root is found from its file upward, with nothing open.
+async fn monorepo() {
+    let mut script = script();
+    script.capabilities["workspace"] =
+        json!({"workspaceFolders": {"supported": true, "changeNotifications": true}});
+    let rig = Rig::with(1, &script, "[root]\nmarkers = [\"mark\", \"other.*\"]\nfolders = true\n");
+    let package = |number: usize| format!("group{}/package{number}", number / 10);
+    let file = |number: usize, name: &str| format!("{}/src/deep/{name}", package(number));
+    for number in 0..PACKAGES {
+        let mark = format!("{}/mark", package(number));
+        for name in [mark, file(number, "a.t0"), file(number, "b.t0")] {
+            let path = rig.path(&name);
+            std::fs::create_dir_all(path.as_path().parent().unwrap()).unwrap();
+            std::fs::write(path, "word\n").unwrap();
+        }
+    }
+    let (mut first, mut again) = (Vec::new(), Vec::new());
+    for (times, name) in [(&mut first, "a.t0"), (&mut again, "b.t0")] {
+        for number in 0..PACKAGES {
+            let started = Instant::now();
+            rig.hover(&file(number, name)).await;
+            times.push(started.elapsed());
+        }
+    }
+    let places = rig.pool.status().await;
+    assert_eq!(places.len(), PACKAGES, "a place for each package");
+    let pids: std::collections::BTreeSet<_> = places.iter().filter_map(|it| it.pid).collect();
+    assert_eq!(pids.len(), 1, "one server has them all");
+    // The first one of all starts the server.
+    let shown = format!("{:.2} {:.2}", percentiles(first.split_off(1)).0, percentiles(again).0);
+    let meaning = "median of the first question in each of 100 packages of one server, and of the next in each, about a file not open";
+    row("monorepo, a package's questions (ms)", shown, "", meaning);
     rig.end().await;
 }
 

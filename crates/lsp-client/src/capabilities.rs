@@ -237,7 +237,9 @@ impl Capabilities {
 
     /// Whether requests of `feature` can be sent. Diagnostics need no capability: they are pushed.
     pub fn offers(&self, feature: Feature) -> bool {
-        asked_by(feature).is_none_or(|(key, method)| self.provider(key, method).is_some())
+        asked_by(feature).is_none_or(|(key, method)| {
+            self.provider(key, method).is_some_and(|options| is_of_its_kinds(options, feature))
+        })
     }
 
     /// Whether folders can be added while it runs.
@@ -304,6 +306,23 @@ fn asked_by(feature: Feature) -> Option<(&'static str, &'static str)> {
     })
 }
 
+/// Whether a feature that is some kind of code action is among those that a server lists; one that lists none
+/// may have any.
+fn is_of_its_kinds(options: &Value, feature: Feature) -> bool {
+    let wanted: &[&str] = match feature {
+        Feature::OrganizeImports => &["source.organizeImports"],
+        Feature::FixAll => &["source.fixAll", "quickfix"],
+        _ => return true,
+    };
+    let kinds = options["codeActionKinds"].as_array().into_iter().flatten();
+    // The empty kind, beside others, says nothing of any (rust-analyzer 1.96).
+    let kinds: Vec<&str> = kinds.filter_map(Value::as_str).filter(|kind| !kind.is_empty()).collect();
+    let below = |kind: &str, outer: &str| {
+        kind.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    kinds.is_empty() || kinds.iter().any(|kind| wanted.iter().any(|it| below(kind, it) || below(it, kind)))
+}
+
 /// The feature that a method alone asks one server for; `None` where all servers of a file may have
 /// something to say.
 pub(crate) fn feature_of(method: &str) -> Option<Feature> {
@@ -356,6 +375,23 @@ mod tests {
         assert_eq!((capabilities.sync(), capabilities.save()), ((true, false), None));
         capabilities.initialized(json!({}));
         assert_eq!(capabilities.sync(), (false, false));
+    }
+
+    #[test]
+    fn imports_are_organized_by_who_lists_that_among_its_actions_or_lists_none() {
+        let offers = |provider: Value| {
+            let mut capabilities = Capabilities::default();
+            capabilities.initialized(json!({"codeActionProvider": provider}));
+            [Feature::CodeAction, Feature::OrganizeImports, Feature::FixAll].map(|it| capabilities.offers(it))
+        };
+        let kinds = |kinds: &[&str]| json!({"codeActionKinds": kinds});
+        assert_eq!(offers(json!(true)), [true, true, true]);
+        assert_eq!(offers(json!(false)), [false, false, false]);
+        assert_eq!(offers(kinds(&[])), [true, true, true]);
+        assert_eq!(offers(kinds(&["", "refactor"])), [true, false, false]);
+        assert_eq!(offers(kinds(&["quickfix", "source.organizeImports.ts"])), [true, true, true]);
+        assert_eq!(offers(kinds(&["source"])), [true, true, true]);
+        assert_eq!(offers(kinds(&["source.organizeImportsNot"])), [true, false, false]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use globset::Glob;
 use serde_json::{Value, json};
-use workspace::{AbsPath, ChangeKind, Commit, Owner, path_to_uri};
+use workspace::{AbsPath, ChangeKind, Commit, Document, Owner, path_to_uri};
 
 use crate::file_filter::wanted;
 use crate::pool::ServerPool;
@@ -55,9 +55,19 @@ struct Told {
 async fn tell(server: &Server, events: &[(AbsPath, u8)], closed: &[AbsPath], told: &Told) {
     let mut messages = Vec::new();
     server.moves(events.iter().map(|(path, _)| path));
+    server.core.diagnostics.hears(events.iter().map(|(path, _)| path));
     server.core.sweep.knows(&server.core.definition, events.iter().map(|(path, _)| path));
     server.core.sweep.changed(events.iter().map(|(path, _)| path).filter(|path| server.is_below(path)));
-    let watched = watched(server, events);
+    server.core.sweep.happened(&server.core.definition, events);
+    server.went(events.iter().filter(|(_, kind)| *kind == DELETED).map(|(path, _)| path));
+    let mut all = events.to_vec();
+    if server.core.definition.watch.by_marker {
+        // One may have been shown to it before it was there, by an editor or in a trial.
+        let came = events.iter().filter(|(_, kind)| *kind == CREATED);
+        all.extend(came.filter_map(|(path, _)| server.marker(path)));
+        all.dedup();
+    }
+    let watched = watched(server, &all);
     let (from, to) = &told.renamed;
     for (operation, method, files) in [
         ("didCreate", "workspace/didCreateFiles", &told.created),
@@ -81,18 +91,23 @@ async fn tell(server: &Server, events: &[(AbsPath, u8)], closed: &[AbsPath], tol
             messages.extend(saved(server, path).map(|params| ("textDocument/didSave", params)));
         }
     }
-    server.refresh(closed, &watched, &messages).await;
+    server.refresh(events, closed, &watched, &messages).await;
 }
 
 /// What a server that wants to hear of it is told of a file that it has open and that the commit wrote;
 /// one that an editor has open is not saved by it.
 fn saved(server: &Server, path: &AbsPath) -> Option<Value> {
-    let options = server.core.capabilities().save()?;
-    if !server.core.documents().paths().contains(path) {
+    if !server.core.documents().holds(path) {
         return None;
     }
     let document = server.core.workspace.document(path).ok().filter(|it| it.owner == Owner::Disk)?;
-    let mut params = json!({"textDocument": {"uri": path_to_uri(path.as_path())}});
+    did_save(server, &document)
+}
+
+/// `DidSaveTextDocumentParams`; `None` to a server that does not want to hear of it.
+pub(crate) fn did_save(server: &Server, document: &Document) -> Option<Value> {
+    let options = server.core.capabilities().save()?;
+    let mut params = json!({"textDocument": {"uri": path_to_uri(document.path.as_path())}});
     if options["includeText"] == true {
         params["text"] = json!(&*document.text);
     }

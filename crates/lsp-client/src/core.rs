@@ -14,9 +14,11 @@ use crate::diagnostics::PushedDiagnostics;
 use crate::discovery;
 use crate::documents::{OpenDocuments, SyncRule};
 use crate::features::Inbox;
+use crate::gone::Gone;
 use crate::host::{Host, MessageType};
 use crate::loading::Loading;
 use crate::reports::Reports;
+use crate::saved::Saved;
 use crate::sweep::Sweep;
 use crate::traffic::Traffic;
 
@@ -37,8 +39,11 @@ pub(crate) struct Core {
     said: Mutex<VecDeque<String>>,
     pub loading: Loading,
     pub diagnostics: PushedDiagnostics,
+    /// What it finds in saved files, when it is asked.
+    pub saved: Saved,
     pub traffic: Arc<Traffic>,
     pub sweep: Sweep,
+    pub gone: Gone,
     /// One permit: who holds it may cause edits by the server.
     pub commanding: Semaphore,
     /// One permit: who holds it looks at a text. One after the other, so that some are known in time.
@@ -60,9 +65,11 @@ impl Core {
     ) -> Self {
         Self {
             loading: Loading::new(definition.ready.clone()),
-            diagnostics: PushedDiagnostics::new(definition.diagnostics.clone()),
+            diagnostics: PushedDiagnostics::new(definition.diagnostics.clone(), definition.longest_silence()),
+            saved: Saved::new(definition.diagnostics.check.clone()),
             traffic: Arc::new(Traffic::new()),
             sweep: Sweep::default(),
+            gone: Gone::default(),
             commanding: Semaphore::new(1),
             looking: Semaphore::new(1),
             edits: Mutex::default(),

@@ -59,6 +59,8 @@ fn may_match(pattern: &str, path: &Path) -> bool {
 #[derive(Clone, Default)]
 pub struct Definitions {
     by_name: BTreeMap<Cow<'static, str>, Entry>,
+    /// Files that could not be used.
+    refused: Vec<DefinitionError>,
 }
 
 #[derive(Clone)]
@@ -93,7 +95,7 @@ impl Definitions {
     /// The definitions that come with the program.
     pub fn built_in() -> Self {
         let entries = BUILT_IN.iter().map(|it| (Cow::Borrowed(it.name), Entry::BuiltIn(it)));
-        Self { by_name: entries.collect() }
+        Self { by_name: entries.collect(), refused: Vec::new() }
     }
 
     /// The built-in definitions with those of two folders laid over them. Give the project's folder
@@ -115,7 +117,18 @@ impl Definitions {
                 }
             }
         }
+        definitions.refused.clone_from(&problems);
         (definitions, problems)
+    }
+
+    /// A clause about the files that could not be used, one of which may be for the language in question;
+    /// empty where there are none.
+    pub(crate) fn refused(&self) -> String {
+        let each: Vec<String> = self.refused.iter().map(|it| it.to_string().trim_end().to_owned()).collect();
+        match each.is_empty() {
+            true => String::new(),
+            false => format!("; refused, so not asked: {}", each.join("; ")),
+        }
     }
 
     /// Adds a definition, or replaces that of the same name.

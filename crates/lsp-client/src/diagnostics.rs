@@ -3,7 +3,7 @@
 //! What must stay true: nothing that is about another text is ever given out; what is pushed because of
 //! a trial reaches nobody but the trial.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use workspace::AbsPath;
 
 use crate::answer::RawJson;
 use crate::definition::DiagnosticsRule;
-use crate::documents::Synced;
+use crate::documents::{Sent, Synced};
 
 /// After a trial that was answered, how long no push may come before what came is believed …
 const QUIET: Duration = Duration::from_millis(500);
@@ -21,6 +21,9 @@ const QUIET: Duration = Duration::from_millis(500);
 const LONG_QUIET: Duration = Duration::from_secs(2);
 /// How long an empty list may turn out to be the one that says of a file that it was closed.
 const CLEARING: Duration = Duration::from_secs(2);
+
+/// How long work that was announced may take to begin.
+const ANNOUNCED: Duration = Duration::from_secs(5);
 
 /// To whom pushes are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +41,8 @@ const LIMIT: usize = 4096;
 
 pub(crate) struct PushedDiagnostics {
     rule: DiagnosticsRule,
+    /// How long work may go on in silence.
+    silent: Duration,
     state: Mutex<State>,
     changed: watch::Sender<()>,
 }
@@ -46,8 +51,9 @@ pub(crate) struct PushedDiagnostics {
 struct State {
     count: u64,
     files: HashMap<AbsPath, Push>,
-    /// Tokens of work that was announced and has not ended.
-    work: HashSet<String>,
+    /// Tokens of work that was announced and has not ended, and from when on it counts no more unless something
+    /// is said of it.
+    work: HashMap<String, Work>,
     work_ended: Option<Instant>,
     /// What it says that it does with files.
     busy: HashMap<AbsPath, Busy>,
@@ -58,6 +64,18 @@ struct State {
     trial: Option<HashMap<AbsPath, Push>>,
     after: Option<After>,
     moved: Moved,
+    heard: Heard,
+}
+
+/// When the server last heard of files on the disk.
+#[derive(Default)]
+struct Heard {
+    /// How often that was.
+    count: u64,
+    /// With the file, where it was one alone.
+    last: (Option<AbsPath>, Sent),
+    /// The last before it that was not of the same one alone.
+    before: Sent,
 }
 
 /// When the server was last told that a file changed: that file, and how many pushes had come. What it
@@ -80,6 +98,12 @@ struct After {
     held: HashMap<AbsPath, Push>,
 }
 
+struct Work {
+    begun: bool,
+    /// From then on it counts no more.
+    until: Instant,
+}
+
 /// What a server says that it does with a file.
 #[derive(Clone, Copy, PartialEq)]
 enum Busy {
@@ -91,6 +115,8 @@ enum Busy {
 #[derive(Clone)]
 struct Push {
     number: u64,
+    /// The number of the first about the same version of the file.
+    first: u64,
     at: Instant,
     /// When the one before it about the same file came.
     previous: Option<Instant>,
@@ -99,17 +125,47 @@ struct Push {
 }
 
 impl PushedDiagnostics {
-    pub fn new(rule: DiagnosticsRule) -> Self {
-        Self { rule, state: Mutex::default(), changed: watch::channel(()).0 }
+    pub fn new(rule: DiagnosticsRule, silent: Duration) -> Self {
+        Self { rule, silent, state: Mutex::default(), changed: watch::channel(()).0 }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many pushes have come.
-    pub fn count(&self) -> u64 {
-        self.state().count
+    /// What has come, and what the server has heard of, by now.
+    pub fn now(&self) -> Sent {
+        let state = self.state();
+        Sent { pushes: state.count, heard: state.heard.count }
+    }
+
+    /// The server is told that these files on the disk changed, came or went, by what is sent next.
+    pub fn hears<'a>(&self, mut paths: impl Iterator<Item = &'a AbsPath>) {
+        let Some(first) = paths.next() else { return };
+        let one = paths.all(|path| path == first).then(|| first.clone());
+        let mut state = self.state();
+        let pushes = state.count;
+        let heard = &mut state.heard;
+        heard.count += 1;
+        if one.is_none() || heard.last.0 != one {
+            heard.before = heard.last.1;
+        }
+        heard.last = (one, Sent { pushes, heard: heard.count });
+    }
+
+    /// Whether what is told of a text first may have been found before the server heard of other files last: it was
+    /// sent before that, and nothing was told of it by then. Of who
+    /// names no versions that is not known.
+    pub fn may_be_late(&self, path: &AbsPath, synced: &Synced) -> bool {
+        let state = self.state();
+        let heard = match &state.heard.last {
+            (Some(last), _) if last == path => state.heard.before,
+            (_, last) => *last,
+        };
+        let told = state.files.get(path).filter(|push| push.version == Some(synced.number));
+        (state.versioned || state.count == 0)
+            && synced.sent.heard < heard.heard
+            && told.is_none_or(|push| push.first > heard.pushes)
     }
 
     /// The server is about to be told that a file changed; `pushes` had come by then.
@@ -138,7 +194,7 @@ impl PushedDiagnostics {
         self.state().files.get(path).is_some_and(|push| {
             let of_it = match push.version {
                 Some(version) => version == synced.number,
-                None => push.number > synced.pushes_before,
+                None => push.number > synced.sent.pushes,
             };
             of_it && push.number <= pushes
         })
@@ -152,7 +208,13 @@ impl PushedDiagnostics {
     /// Whether work that was announced goes on, or work on a file.
     pub fn is_working(&self, path: &AbsPath) -> bool {
         let state = self.state();
-        !state.work.is_empty() || state.busy.get(path) == Some(&Busy::Working)
+        let now = Instant::now();
+        state.work.values().any(|work| now < work.until) || state.busy.get(path) == Some(&Busy::Working)
+    }
+
+    /// Whether nothing was ever pushed, and no work goes on that could end with that.
+    pub fn is_mute(&self, path: &AbsPath) -> bool {
+        self.state().count == 0 && !self.is_working(path)
     }
 
     /// Any notification that is not known otherwise.
@@ -180,8 +242,11 @@ impl PushedDiagnostics {
             let mut state = self.state();
             state.settle();
             state.count += 1;
-            let previous = state.files.get(&path).map(|push| push.at);
-            let push = Push { number: state.count, at: Instant::now(), previous, version, items };
+            let known = state.files.get(&path);
+            let previous = known.map(|push| push.at);
+            let same = known.filter(|push| version.is_some() && push.version == version);
+            let first = same.map_or(state.count, |push| push.first);
+            let push = Push { number: state.count, first, at: Instant::now(), previous, version, items };
             state.take(path, push);
         }
         self.changed.send_replace(());
@@ -228,7 +293,14 @@ impl PushedDiagnostics {
 
     /// `window/workDoneProgress/create`: work is about to begin.
     pub fn announced(&self, token: &Value) {
-        self.state().work.insert(token.to_string());
+        let until = Instant::now() + self.silent.min(ANNOUNCED);
+        self.state().work(token.to_string(), Work { begun: false, until });
+    }
+
+    /// Whether work that it began has been silent for so long that it is not waited for.
+    pub fn is_stuck(&self) -> bool {
+        let now = Instant::now();
+        self.state().work.values().any(|work| work.begun && now >= work.until)
     }
 
     /// `$/progress`.
@@ -238,7 +310,12 @@ impl PushedDiagnostics {
             let token = params["token"].to_string();
             match params["value"]["kind"].as_str() {
                 Some("begin") => {
-                    state.work.insert(token);
+                    let until = Instant::now() + self.silent;
+                    state.work(token, Work { begun: true, until });
+                }
+                Some("report") => {
+                    let Some(work) = state.work.get_mut(&token) else { return };
+                    work.until = Instant::now() + self.silent;
                 }
                 Some("end") => {
                     state.work.remove(&token);
@@ -250,7 +327,7 @@ impl PushedDiagnostics {
         self.changed.send_replace(());
     }
 
-    /// When a push may be taken for the whole: `None` while the server still works.
+    /// When a push may be taken for the whole, if nothing else comes: `None` while the server works on the file.
     fn settled(&self, state: &State, path: &AbsPath, push: &Push) -> Option<Instant> {
         match state.busy.get(path) {
             Some(Busy::Working) => return None,
@@ -259,10 +336,9 @@ impl PushedDiagnostics {
             _ => {}
         }
         let last = if self.rule.progress {
-            if !state.work.is_empty() {
-                return None;
-            }
-            state.work_ended.map_or(push.at, |ended| push.at.max(ended))
+            // While work goes on, that is when it would have been silent for too long.
+            let work = state.work.values().map(|work| work.until);
+            work.chain(state.work_ended).chain([push.at]).max().unwrap_or(push.at)
         } else {
             push.at
         };
@@ -306,7 +382,7 @@ impl PushedDiagnostics {
                     None if self.rule.refuse_unversioned => None,
                     // What came after our change may still be about the text before it, or be a part;
                     // what follows within the settle time replaces it.
-                    None => (push.number > synced.pushes_before).then_some(true),
+                    None => (push.number > synced.sent.pushes).then_some(true),
                 };
                 // Of a file that was closed before it was opened some say that nothing is wrong with it, and
                 // that may come now.
@@ -341,6 +417,14 @@ impl PushedDiagnostics {
 }
 
 impl State {
+    fn work(&mut self, token: String, work: Work) {
+        if self.work.len() >= LIMIT {
+            let now = Instant::now();
+            self.work.retain(|_, work| now < work.until);
+        }
+        self.work.insert(token, work);
+    }
+
     /// Puts a push where it belongs.
     fn take(&mut self, path: AbsPath, push: Push) {
         self.versioned |= push.version.is_some();
@@ -390,5 +474,58 @@ impl State {
         for (path, push) in after.held {
             self.keep(path, push);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::View;
+    use serde_json::json;
+
+    /// How long a push is held back after what was said of work, where `silent` is the longest silence.
+    async fn held(
+        silent: Duration,
+        until: Duration,
+        said: impl FnOnce(&PushedDiagnostics),
+    ) -> Option<Duration> {
+        let rule = DiagnosticsRule { progress: true, settle_ms: 10, ..DiagnosticsRule::default() };
+        let told = PushedDiagnostics::new(rule, silent);
+        let path = AbsPath::new("/p/a.txt").unwrap();
+        let synced = Synced {
+            uri: String::new(),
+            number: 1,
+            version: workspace::Version { hash: workspace::ContentHash::of(b""), editor: None },
+            view: std::sync::Arc::new(View::new("".into())),
+            sent: Sent::default(),
+            closed: None,
+        };
+        said(&told);
+        told.push(path.clone(), None, RawJson::empty_list());
+        let started = Instant::now();
+        let items = told.wait(&path, &synced, started + until, Told::All).await;
+        items.map(|_| started.elapsed())
+    }
+
+    #[tokio::test]
+    async fn work_that_never_begins_or_ends_does_not_withhold_for_good() {
+        let (short, long) = (Duration::from_millis(100), Duration::from_secs(20));
+        let begin = |told: &PushedDiagnostics| {
+            told.progress(&json!({"token": "t", "value": {"kind": "begin"}}));
+        };
+        let end = |told: &PushedDiagnostics| {
+            begin(told);
+            told.progress(&json!({"token": "t", "value": {"kind": "end"}}));
+            assert!(!told.is_stuck());
+        };
+        assert_eq!(held(long, short, begin).await, None);
+        assert!(held(short, long, begin).await.unwrap() >= short);
+        assert!(held(short, long, |told| told.announced(&json!("t"))).await.unwrap() >= short);
+        assert!(held(long, long, end).await.unwrap() < long);
+        let told = PushedDiagnostics::new(DiagnosticsRule::default(), Duration::ZERO);
+        told.announced(&json!("t"));
+        assert!(!told.is_stuck());
+        begin(&told);
+        assert!(told.is_stuck());
     }
 }

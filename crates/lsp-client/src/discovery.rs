@@ -10,7 +10,7 @@ use globset::Glob;
 use workspace::AbsPath;
 
 use crate::definition::{Prefer, RootRule, ServerDefinition};
-use crate::install::COMPLETE;
+use crate::install::{COMPLETE, InstallLock};
 
 /// Folders of a project that hold programs.
 const PROJECT_BIN: &[&str] = &["node_modules/.bin", ".venv/bin", "venv/bin"];
@@ -60,7 +60,9 @@ impl SearchPath {
                 found.extend(Some(PathBuf::from(candidate)).filter(|path| is_program(path)));
                 continue;
             }
-            found.extend(folders.iter().map(|folder| folder.join(candidate)).filter(|path| is_program(path)));
+            found.extend(
+                folders.iter().map(|folder| below(folder, candidate)).filter(|path| is_program(path)),
+            );
         }
         let mut seen = std::collections::HashSet::new();
         found.retain(|path| seen.insert(path.clone()));
@@ -104,7 +106,8 @@ impl SearchPath {
     /// The first of `programs` in a folder that something was installed into. Blocking.
     pub(crate) fn in_folder(programs: &[String], folder: &Path) -> Option<PathBuf> {
         let bins = TOOLS_BIN.iter().map(|bin| folder.join(bin));
-        let mut places = programs.iter().flat_map(|program| bins.clone().map(move |bin| bin.join(program)));
+        let mut places =
+            programs.iter().flat_map(|program| bins.clone().map(move |bin| below(&bin, program)));
         // A script is run by another program.
         let is_script =
             |path: &Path| path.extension().is_some_and(|it| it == "cjs" || it == "js") && path.is_file();
@@ -117,7 +120,7 @@ impl SearchPath {
             folders.extend(PROJECT_BIN.iter().map(|bin| folder.as_path().join(bin)));
         }
         if let Some(managed) = &self.managed {
-            for version in installed(&managed.join(owner)) {
+            for version in installed(managed, owner) {
                 folders.extend(TOOLS_BIN.iter().map(|bin| version.join(bin)));
             }
         }
@@ -172,6 +175,14 @@ pub(crate) fn modules_of(program: &Path) -> Option<PathBuf> {
     file.ancestors().find(|folder| folder.ends_with("node_modules")).map(Path::to_path_buf)
 }
 
+/// A name in a folder, or a path from there.
+fn below(folder: &Path, name: &str) -> PathBuf {
+    match name.strip_prefix("../") {
+        Some(rest) => folder.parent().map_or_else(|| folder.join(name), |parent| below(parent, rest)),
+        None => folder.join(name),
+    }
+}
+
 fn is_program(path: &Path) -> bool {
     let Ok(metadata) = std::fs::metadata(path) else { return false };
     #[cfg(unix)]
@@ -190,15 +201,17 @@ fn sorted(folder: &Path) -> Vec<PathBuf> {
     entries
 }
 
-/// The versions that were installed to the end, newest first.
-fn installed(versions: &Path) -> Vec<PathBuf> {
-    let mut found = sorted(versions);
+/// The versions that were installed to the end: the one that was installed last, as the lock says, then the
+/// newest first.
+fn installed(managed: &Path, owner: &str) -> Vec<PathBuf> {
+    let mut found = sorted(&managed.join(owner));
     found.retain(|version| version.join(COMPLETE).exists());
+    let last = if found.len() > 1 { InstallLock::version_in(managed, owner) } else { None };
     // 1.10 is newer than 1.9.
-    let key = |path: &PathBuf| -> Vec<(u64, String)> {
+    let key = |path: &PathBuf| -> (bool, Vec<(u64, String)>) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let parts = name.split(['.', '-', '+']).map(|part| (part.parse().unwrap_or(0), part.to_owned()));
-        parts.collect()
+        (last.as_ref() == Some(&name), parts.collect())
     };
     found.sort_by_key(|path| std::cmp::Reverse(key(path)));
     found
@@ -343,9 +356,37 @@ mod tests {
         .into();
         assert_eq!(find("[\"s\"]"), expected);
         assert_eq!(find("[\"README\"]"), [PathBuf::from("w/venv/bin/README")]);
+        // An older one that was installed last is the one that is wanted.
+        let lock = |version: &str| {
+            let text = format!(
+                "{{\"format\": 1, \"adapters\": {{\"s\": {{\"version\": {version:?}, \"how\": \"npm\", \"packages\": [], \"installed_at\": 1}}}}}}"
+            );
+            std::fs::write(tree.at("managed/lock.json").as_path(), text).unwrap();
+        };
+        lock("1.9");
+        assert_eq!(
+            find("[\"s\"]")[2..4],
+            [PathBuf::from("managed/s/1.9/bin/s"), "managed/s/1.10/bin/s".into()]
+        );
+        lock("2");
+        assert_eq!(find("[\"s\"]"), expected, "what is not there to the end is not wanted");
         let absolute = tree.at("tools/bin/t").to_string();
         assert_eq!(find(&format!("[{absolute:?}, \"t\"]")), [PathBuf::from("tools/bin/t")]);
         assert!(find("[\"/no/such\", \"none\"]").is_empty());
+    }
+
+    #[test]
+    fn a_compiler_of_the_same_name_is_not_the_server_of_typescript_7() {
+        let tree = Tree::new(&["w/node_modules/.bin/tsc", "path/bin/tsc"]);
+        let search = SearchPath { path: vec![tree.at("path/bin").into()], ..SearchPath::default() };
+        let definitions = crate::Definitions::built_in();
+        let definition = definitions.get("typescript-native").unwrap();
+        let find = || search.find(definition, &tree.at("w"), &tree.at("w"));
+        assert!(find().is_empty(), "{:?}", find());
+        let own = tree.at("w/node_modules/@typescript/typescript-linux-x64/lib/tsc");
+        std::fs::create_dir_all(own.parent().unwrap().as_path()).unwrap();
+        std::fs::copy(tree.at("path/bin/tsc").as_path(), own.as_path()).unwrap();
+        assert_eq!(find(), [PathBuf::from(own)]);
     }
 
     #[test]

@@ -22,8 +22,8 @@ const LIMIT: usize = 48;
 const REMEMBERED: usize = 4096;
 /// What differs in at most so many bytes at one place is sent as one change.
 const ONE_PLACE: usize = 1024;
-/// Bytes compared at once.
-const BLOCK: usize = 1024;
+/// Bytes compared at once: many, and near where texts differ few.
+const BLOCKS: [usize; 2] = [4096, 256];
 
 #[derive(Default)]
 pub(crate) struct OpenDocuments {
@@ -54,10 +54,19 @@ pub(crate) struct Synced {
     /// The version of the document it was made from.
     pub version: workspace::Version,
     pub view: Arc<View>,
-    /// How many diagnostics had been pushed when this text was sent; later ones may be about it.
-    pub pushes_before: u64,
+    /// When this text was sent: what is pushed later may be about it.
+    pub sent: Sent,
     /// When it was closed, before it was opened as it is open now.
     pub closed: Option<Instant>,
+}
+
+/// A moment in what a server told and was told.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sent {
+    /// How many diagnostics had been pushed.
+    pub pushes: u64,
+    /// How often it had heard that files on the disk changed, came or went.
+    pub heard: u64,
 }
 
 /// How a server wants to be told.
@@ -113,7 +122,7 @@ impl OpenDocuments {
         rule: SyncRule,
         document: &Document,
         language: &str,
-        pushes: u64,
+        sent: Sent,
     ) -> Result<Synced, Closed> {
         self.clock += 1;
         let used = self.clock;
@@ -133,7 +142,7 @@ impl OpenDocuments {
                 let changes = changes(rule, &open.state.view, &document.text, edits);
                 open.state.number += 1;
                 follow(&mut open.state.view, &document.text, edit.as_ref());
-                open.state.pushes_before = pushes;
+                open.state.sent = sent;
                 let params = json!({
                     "textDocument": {"uri": open.state.uri, "version": open.state.number},
                     "contentChanges": changes,
@@ -151,7 +160,7 @@ impl OpenDocuments {
             number: self.floor + 1,
             version: document.version,
             view: Arc::new(View::new(Arc::clone(&document.text))),
-            pushes_before: pushes,
+            sent,
             closed: self.closed.remove(&document.path),
         };
         self.open.insert(document.path.clone(), Open { state: state.clone(), used, unsaved });
@@ -177,11 +186,11 @@ impl OpenDocuments {
         room: &Room,
         rule: SyncRule,
         path: &AbsPath,
-        pushes: u64,
+        sent: Sent,
     ) -> Result<Option<Synced>, Closed> {
         let Some(Open { state, .. }) = self.open.get_mut(path) else { return Ok(None) };
         state.number += 1;
-        state.pushes_before = pushes;
+        state.sent = sent;
         if rule.open {
             let params = json!({
                 "textDocument": {"uri": state.uri, "version": state.number},
@@ -297,15 +306,22 @@ fn differ(old: &str, new: &str) -> Differ {
 
 /// How many bytes are the same at the start: whole blocks first, which are compared at once.
 fn common(a: &[u8], b: &[u8]) -> usize {
-    let blocks = a.chunks_exact(BLOCK).zip(b.chunks_exact(BLOCK)).take_while(|(a, b)| a == b).count();
-    let at = blocks * BLOCK;
+    let mut at = 0;
+    for block in BLOCKS {
+        let (a, b) = (a[at..].chunks_exact(block), b[at..].chunks_exact(block));
+        at += block * a.zip(b).take_while(|(a, b)| a == b).count();
+    }
     at + a[at..].iter().zip(&b[at..]).take_while(|(a, b)| a == b).count()
 }
 
 fn common_end(a: &[u8], b: &[u8]) -> usize {
-    let blocks = a.rchunks_exact(BLOCK).zip(b.rchunks_exact(BLOCK)).take_while(|(a, b)| a == b).count();
-    let (a, b) = (&a[..a.len() - blocks * BLOCK], &b[..b.len() - blocks * BLOCK]);
-    blocks * BLOCK + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
+    let (mut a, mut b, mut same) = (a, b, 0);
+    for block in BLOCKS {
+        let blocks = a.rchunks_exact(block).zip(b.rchunks_exact(block)).take_while(|(a, b)| a == b).count();
+        (a, b) = (&a[..a.len() - blocks * block], &b[..b.len() - blocks * block]);
+        same += blocks * block;
+    }
+    same + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
 }
 
 fn whole_line_ends(text: &str, edit: &TextEdit) -> (usize, usize, String) {

@@ -231,8 +231,10 @@ impl Converter<'_> {
         let crlf = view.text.contains("\r\n") && !view.text.replace("\r\n", "").contains('\n');
         let mut out: Vec<TextEdit> = Vec::new();
         for edit in edits {
-            let range = view.range(edit.range, self.encoding).ok_or_else(|| {
-                let start = edit.range.start;
+            let start = edit.range.start;
+            // Ends behind the text are usual, and so is the line after the last as a start.
+            let behind = start.line as usize > view.index.line_count();
+            let range = view.range(edit.range, self.encoding).filter(|_| !behind).ok_or_else(|| {
                 bad(format!("there is no place {}:{}", start.line + 1, start.character + 1))
             })?;
             let mut new_text = edit.text();

@@ -20,10 +20,12 @@ pub enum ServerError {
         detail: String,
     },
     /// No definition speaks the language of the file.
-    #[error("no language server is defined for {path}")]
+    #[error("no language server is defined for {path}{refused}")]
     NoServer {
         /// The file.
         path: String,
+        /// Which definitions were refused and why, as a clause; may be empty.
+        refused: String,
     },
     /// The server may not be started.
     #[error("{server} may not be started: {denied}")]

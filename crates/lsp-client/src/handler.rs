@@ -40,6 +40,7 @@ impl Handler for ServerHandler {
             "$/progress" => {
                 core.loading.progress(&params);
                 core.diagnostics.progress(&params);
+                core.saved.progress(&params);
             }
             "window/logMessage" | "window/showMessage" => {
                 let text = params["message"].as_str().unwrap_or_default();
@@ -145,7 +146,9 @@ fn published(core: &Core, params: Option<&RawValue>) {
     };
     let Some(path) = workspace::uri_to_path(&uri).and_then(AbsPath::new) else { return };
     let version = version.and_then(|version| version.as_i64()).map(|version| version as i32);
-    core.diagnostics.push(path, version, diagnostics.map_or_else(RawJson::empty_list, RawJson::new));
+    let items = diagnostics.map_or_else(RawJson::empty_list, RawJson::new);
+    core.saved.push(&path, &items);
+    core.diagnostics.push(path, version, items);
 }
 
 fn configuration(core: &Core, params: &Value) -> Value {

@@ -19,13 +19,16 @@ mod error;
 mod features;
 mod file_filter;
 mod gate;
+mod gone;
 mod handler;
 mod host;
 mod install;
 mod loading;
+mod news;
 mod pool;
 mod protocol;
 mod reports;
+mod saved;
 mod server;
 mod snippet;
 mod sweep;
@@ -36,15 +39,16 @@ mod view;
 
 pub use answer::{Answer, Diagnostic, Diagnostics, Location, RawJson, Related, Severity, Symbol};
 pub use definition::{
-    CleanRule, CommandRule, DefinitionError, DiagnosticsRule, FORMAT, Feature, Language, MoveRule, Prefer,
-    ReadyRule, RootRule, ServerDefinition, Verified,
+    CheckRule, CleanRule, CommandRule, DefinitionError, DiagnosticsRule, FORMAT, Feature, Language, MoveRule,
+    Prefer, ReadyRule, RootRule, ServerDefinition, Verified,
 };
 pub use definitions::Definitions;
 pub use discovery::{SearchPath, find_root};
 pub use error::ServerError;
 pub use features::{
-    ActionQuery, Call, Calls, Checked, CodeAction, CommandEdits, Completion, Highlight, InlayHint, Look,
-    Navigate, Offered, Ran, RawAnswer, Reported, Resolved, ServerCommand, Signature, Tried, Types, Wishes,
+    ActionQuery, Call, Calls, Checked, CodeAction, CommandEdits, Completion, FoundSaved, Highlight,
+    InlayHint, Look, Navigate, Offered, Ran, RawAnswer, Reported, Resolved, SavedProblems, ServerCommand,
+    Signature, Tried, Types, Wishes,
 };
 pub use host::{Host, MessageType, NoHost, ShowDocument};
 pub use install::{

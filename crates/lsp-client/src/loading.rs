@@ -158,6 +158,11 @@ impl Loading {
         self.state().trouble.clone()
     }
 
+    /// Why it has not got the project at all, in its words.
+    pub fn failure(&self) -> Option<String> {
+        self.trouble().filter(|trouble| trouble.severe).map(|trouble| trouble.text)
+    }
+
     fn ready(&self) -> Ready {
         let state = self.state();
         let now = Instant::now();
@@ -216,7 +221,9 @@ impl Loading {
         if let Some(message) = &work.message {
             text.push_str(&format!(": {message}"));
         }
-        Some(text)
+        // basedpyright 1.40 begins without a title.
+        let text = text.trim_start_matches(':').trim();
+        (!text.is_empty()).then(|| text.to_owned())
     }
 }
 
@@ -241,6 +248,10 @@ mod tests {
         progress(&loading, json!({"kind": "begin", "title": "indexing", "percentage": 0}));
         progress(&loading, json!({"kind": "report", "message": "3/7", "percentage": 43}));
         assert_eq!(loading.describe().unwrap(), "indexing 43%: 3/7");
+        progress(&loading, json!({"kind": "begin", "title": "", "message": "13 files"}));
+        assert_eq!(loading.describe().unwrap(), "13 files");
+        progress(&loading, json!({"kind": "begin", "title": ""}));
+        assert_eq!(loading.describe(), None);
         let waiting = loading.wait(Instant::now() + LONG);
         let ending = async { progress(&loading, json!({"kind": "end"})) };
         assert!(tokio::join!(waiting, ending).0);

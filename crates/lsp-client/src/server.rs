@@ -4,7 +4,7 @@
 //! request is sent the server has the texts as they are now, and nothing is sent between those and the
 //! request.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,13 +25,13 @@ use crate::documents::Synced;
 use crate::error::ServerError;
 use crate::gate::{Entered, Gate};
 use crate::handler::ServerHandler;
-use crate::sweep::Look;
+use crate::sweep::{Look, wanted};
 use crate::usage::Usage;
 
 /// The pause before a question is asked again, for the first time; it doubles each time …
-const PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 /// … up to this.
-const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// How long the process of a closed stream may take to end before its last words are read.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -48,6 +48,11 @@ impl Clock<'_> {
         self.until.saturating_duration_since(Instant::now())
     }
 
+    /// The same with `part` percent of what is left.
+    pub fn part(self, part: u32) -> Self {
+        Self { until: self.until - self.left() * (100 - part) / 100, ..self }
+    }
+
     /// The point at which `part` percent of the whole time are gone.
     pub fn at(&self, part: u32) -> Instant {
         self.until - self.total * (100 - part) / 100
@@ -61,6 +66,8 @@ pub(crate) struct Server {
     pub started: Instant,
     pub usage: Usage,
     pub gate: Gate,
+    /// What goes on for it when nobody waits for it any more.
+    pub tracker: TaskTracker,
     shutting_down: CancellationToken,
 }
 
@@ -102,6 +109,7 @@ impl Server {
             started: Instant::now(),
             usage: Usage::default(),
             gate: Gate::default(),
+            tracker: tracker.clone(),
             shutting_down: CancellationToken::new(),
             core,
         });
@@ -173,6 +181,18 @@ impl Server {
     /// Says why an answer may be incomplete; `None` once the server has loaded its project.
     pub fn note(&self) -> Option<String> {
         if self.core.loading.is_ready() {
+            if self.core.sweep.unread().is_some() {
+                let said = "files came or went, and it is still reading its projects anew";
+                return Some(format!("{}: {said}", self.name()));
+            }
+            if let Some(path) = self.core.gone.unseen() {
+                let path = self.core.workspace.relative(&path);
+                return Some(format!("{}: it has not shown that it saw that {path} is gone", self.name()));
+            }
+            if self.core.diagnostics.is_stuck() {
+                let said = "work that it began has not ended in time, so what it tells may not be all";
+                return Some(format!("{}: {said}", self.name()));
+            }
             let trouble = self.core.loading.trouble()?;
             return Some(format!("{} says: {}", self.name(), trouble.text));
         }
@@ -299,8 +319,8 @@ impl Server {
         let open = self.open_entered(entered, document, clock).await?;
         let room = self.room("textDocument/didChange", clock).await?;
         let rule = self.core.sync_rule();
-        let pushes = self.core.diagnostics.count();
-        match self.core.documents().send_again(&room, rule, &document.path, pushes) {
+        let now = self.core.diagnostics.now();
+        match self.core.documents().send_again(&room, rule, &document.path, now) {
             Ok(again) => return Ok(again.unwrap_or(open)),
             Err(closed) => tracing::debug!(server = self.name(), %closed, "not shown again"),
         }
@@ -410,18 +430,17 @@ impl Server {
     ) -> Result<Asked, ServerError> {
         self.usage.begin();
         let _used = EndOfUse(&self.usage);
-        tokio::select! {
-            biased;
-            () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
-            () = self.sweep(Look::IfDue) => {}
-        }
+        let unheard = self.hear_news(clock).await?;
         // A question about one place is soon answered by a server that has loaded the project, or never.
         let total = if capabilities::QUICK.contains(&method) { clock.total / 3 } else { clock.total };
-        let clock = Clock { until: clock.until.min(Instant::now() + total), total, ..clock };
+        // It may be one of several of a call, with less time than that: so much is told when it is over.
+        let total = total.min(clock.left());
+        let clock = Clock { until: Instant::now() + total, total, ..clock };
         let _entered = self.enter(method, clock).await?;
+        self.see_gone(method, clock).await?;
         let encoding = self.core.capabilities().encoding();
         // One that finished loading while it answered may have answered before.
-        let note = self.note();
+        let note = self.note().or(unheard);
         let mut pause = PAUSE;
         loop {
             let fresh = self.read_open(document.map(|document| &document.path));
@@ -469,31 +488,9 @@ impl Server {
         Asked { method: method.to_owned(), raw, snapshot, encoding, note: self.note() }
     }
 
-    /// Tells the server which files changed on disk since the last look.
-    pub async fn sweep(&self, how: Look) {
-        if !self.core.sweep.is_due() && how == Look::IfDue {
-            return;
-        }
-        let core = Arc::clone(&self.core);
-        let look = move || crate::sweep::look(&core.workspace, &core.root, &core.definition);
-        let Ok(seen) = tokio::task::spawn_blocking(look).await else { return };
-        let events = self.core.sweep.changes(seen, how == Look::First);
-        // A server that did not ask to hear of it may watch files itself.
-        // What it has open it is shown as it is, and that counts when it is.
-        let open: HashSet<AbsPath> = self.core.documents().paths().into_iter().collect();
-        let news: Vec<&AbsPath> =
-            events.iter().map(|(path, _)| path).filter(|it| !open.contains(*it)).collect();
-        self.moves(news.iter().copied());
-        self.core.sweep.changed(news.into_iter().filter(|path| self.is_below(path)));
-        let events = crate::commit::watched(self, &events);
-        if !events.is_empty() {
-            self.tell(&[("workspace/didChangeWatchedFiles", json!({"changes": events}))]).await;
-        }
-    }
-
     /// What is known of other files than these, which the server is about to hear of, may be wrong.
     pub fn moves<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
-        let pushes = self.core.diagnostics.count();
+        let pushes = self.core.diagnostics.now().pushes;
         paths.for_each(|path| self.core.diagnostics.moves(path, pushes));
     }
 
@@ -556,7 +553,7 @@ impl Server {
     }
 
     /// Whether the server, which reads files from the disk, cannot see what an editor has of this one.
-    fn hides(&self, document: &Document) -> bool {
+    pub fn hides(&self, document: &Document) -> bool {
         document.owner == Owner::Editor { dirty: true }
             && self.core.definition.language_id(document.path.as_path()).is_some()
             && self.is_below(&document.path)
@@ -567,7 +564,13 @@ impl Server {
         path.starts_with(&self.core.root) || self.core.folders().iter().any(|it| path.starts_with(it))
     }
 
-    fn sync(
+    /// Whether what it says of its project depends on a file.
+    pub fn reads(&self, path: &AbsPath) -> bool {
+        let definition = &self.core.definition;
+        (definition.watch.workspace || self.is_below(path)) && wanted(definition, path)
+    }
+
+    pub fn sync(
         &self,
         room: &Room,
         fresh: &[(AbsPath, Option<Document>)],
@@ -586,7 +589,7 @@ impl Server {
         fresh: &[(AbsPath, Option<Document>)],
         document: Option<&Document>,
     ) -> Result<Option<Synced>, wire::Closed> {
-        let pushes = self.core.diagnostics.count();
+        let now = self.core.diagnostics.now();
         let mut sync = |document: &Document| {
             let language = self.core.definition.language_id(document.path.as_path()).unwrap_or("plaintext");
             // One that is opened has the text on the disk, as far as the server knows.
@@ -597,11 +600,11 @@ impl Server {
                 && self.core.definition.opens_saved
                 && let Ok(saved) = self.core.workspace.saved(&document.path)
             {
-                documents.sync(room, rule, &saved, language, pushes)?;
+                documents.sync(room, rule, &saved, language, now)?;
             }
-            let synced = documents.sync(room, rule, document, language, pushes)?;
+            let synced = documents.sync(room, rule, document, language, now)?;
             if before.map_or(unsaved, |before| before != synced.number) {
-                self.core.diagnostics.moves(&document.path, pushes);
+                self.core.diagnostics.moves(&document.path, now.pushes);
             }
             Ok(synced)
         };
@@ -617,7 +620,7 @@ impl Server {
         let target = document.map(&mut sync).transpose()?;
         self.core.sweep.showed(fresh.iter().map(|(path, _)| path).chain(document.map(|it| &it.path)));
         for path in gone {
-            self.core.diagnostics.moves(path, pushes);
+            self.core.diagnostics.moves(path, now.pushes);
             documents.close(room, rule, path)?;
         }
         Ok(target)
@@ -626,7 +629,13 @@ impl Server {
     /// Closes `closed`, tells of what happened to files, brings all open documents up to date, and tells
     /// the rest; for after a commit. In this order: of a file that is open already a server may not look
     /// whether it is new (tsserver 5.9).
-    pub async fn refresh(&self, closed: &[AbsPath], watched: &[Value], messages: &[(&str, Value)]) {
+    pub async fn refresh(
+        &self,
+        events: &[(AbsPath, u8)],
+        closed: &[AbsPath],
+        watched: &[Value],
+        messages: &[(&str, Value)],
+    ) {
         let _entered = self.gate.enter_to_change().await;
         let fresh = self.read_open(None);
         let told = async {
@@ -638,6 +647,7 @@ impl Server {
                     documents.close(&room, rule, path)?;
                 }
             }
+            self.core.diagnostics.hears(events.iter().map(|(path, _)| path));
             if !watched.is_empty() {
                 room.notify("workspace/didChangeWatchedFiles", &json!({"changes": watched}))?;
             }
@@ -664,6 +674,10 @@ impl Server {
 
     pub fn timeout(&self, method: &str, after: Duration) -> ServerError {
         let detail = self.core.loading.describe().unwrap_or_default();
+        // Of what was meant, a moment is gone before it is asked.
+        let step = if after < Duration::from_secs(1) { 10 } else { 100 };
+        let steps = (after + Duration::from_millis(step / 2)).as_millis() / u128::from(step);
+        let after = Duration::from_millis(step.saturating_mul(u64::try_from(steps).unwrap_or(u64::MAX)));
         ServerError::Timeout { server: self.name().to_owned(), method: method.to_owned(), after, detail }
     }
 

@@ -10,9 +10,12 @@
 //! stay true: no file that is there is called deleted, and none new that may have been there.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use workspace::{AbsPath, Workspace};
 
 use crate::definition::ServerDefinition;
@@ -50,14 +53,73 @@ pub(crate) struct Seen {
     at: Option<SystemTime>,
 }
 
-#[derive(Default)]
 pub(crate) struct Sweep {
+    /// One permit: who holds it looks. Who waits for it may find that it was looked meanwhile.
+    pub looking: Semaphore,
+    /// When the last look began that has ended.
+    looked: Mutex<Option<Instant>>,
+    /// How often something happened for which a server's projects are to be read anew, and after how many of
+    /// these they were.
+    happened: AtomicU64,
+    reread: AtomicU64,
     /// Changed, and not shown since; the newest last.
     unshown: Mutex<Vec<AbsPath>>,
+    /// Closed so that the server sees that they came, and to be opened again before it is asked.
+    again: Mutex<Vec<AbsPath>>,
+    /// Fires when the reading that is on has ended.
+    pub reading: Mutex<Option<CancellationToken>>,
     state: Mutex<(Option<Instant>, Seen)>,
 }
 
+impl Default for Sweep {
+    fn default() -> Self {
+        Self {
+            looking: Semaphore::new(1),
+            looked: Mutex::default(),
+            happened: AtomicU64::new(0),
+            reread: AtomicU64::new(0),
+            unshown: Mutex::default(),
+            again: Mutex::default(),
+            reading: Mutex::default(),
+            state: Mutex::default(),
+        }
+    }
+}
+
 impl Sweep {
+    /// Whether it was looked, from the start to the end, since then.
+    pub fn looked_since(&self, asked: Instant) -> bool {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|began| began >= asked)
+    }
+
+    /// A look that began then has ended, and what it found was told.
+    pub fn looked(&self, began: Instant) {
+        *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(began);
+    }
+
+    /// What happened to files: some that came or went, what is no source, or more than are shown, is not seen
+    /// by a server that is not told.
+    pub fn happened(&self, definition: &ServerDefinition, events: &[(AbsPath, u8)]) {
+        let is_seen = |(path, kind): &(AbsPath, u8)| {
+            *kind == CHANGED && definition.language_id(path.as_path()).is_some()
+        };
+        let is_read = definition.watch.command.is_some();
+        if is_read && (events.len() > SHOWN || !events.iter().all(is_seen)) {
+            self.happened.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// What is to be answered for by reading the projects anew; `None`: nothing.
+    pub fn unread(&self) -> Option<u64> {
+        let happened = self.happened.load(Ordering::SeqCst);
+        (happened != self.reread.load(Ordering::SeqCst)).then_some(happened)
+    }
+
+    /// The projects were read after that had happened.
+    pub fn read(&self, happened: u64) {
+        self.reread.store(happened, Ordering::SeqCst);
+    }
+
     fn state(&self) -> std::sync::MutexGuard<'_, (Option<Instant>, Seen)> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,16 +138,35 @@ impl Sweep {
         unshown.drain(..more);
     }
 
-    /// What changed and was not shown since; the newest last.
+    /// What changed and was not shown since, the newest last; and what was closed to be opened again.
     pub fn unshown(&self) -> Vec<AbsPath> {
-        self.unshown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let unshown = self.unshown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paths = self.again.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        paths.retain(|path| !unshown.contains(path));
+        paths.extend(unshown.iter().cloned());
+        paths
+    }
+
+    /// These were open and are closed: a question may be about to be asked that they were opened for.
+    pub fn closed<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
+        let mut again = self.again.lock().unwrap_or_else(PoisonError::into_inner);
+        for path in paths {
+            if !again.contains(path) {
+                again.push(path.clone());
+            }
+        }
     }
 
     /// These were shown.
     pub fn showed<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
         let mut unshown = self.unshown.lock().unwrap_or_else(PoisonError::into_inner);
-        if !unshown.is_empty() {
-            paths.for_each(|path| unshown.retain(|it| it != path));
+        let mut again = self.again.lock().unwrap_or_else(PoisonError::into_inner);
+        if unshown.is_empty() && again.is_empty() {
+            return;
+        }
+        for path in paths {
+            unshown.retain(|it| it != path);
+            again.retain(|it| it != path);
         }
     }
 
@@ -156,7 +237,7 @@ impl Sweep {
 }
 
 /// Whether a file is of a server's language, marks a root of it, or is looked at by its name.
-fn wanted(definition: &ServerDefinition, path: &AbsPath) -> bool {
+pub(crate) fn wanted(definition: &ServerDefinition, path: &AbsPath) -> bool {
     definition.language_id(path.as_path()).is_some()
         || definition.root.markers.contains(&path.file_name())
         || definition.watch.names(path)
@@ -195,6 +276,15 @@ fn ignored(workspace: &Workspace, root: &AbsPath, definition: &ServerDefinition)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_look_that_began_after_the_question_counts_for_it() {
+        let (sweep, began) = (Sweep::default(), Instant::now());
+        assert!(!sweep.looked_since(began));
+        let asked = Instant::now().max(began + Duration::from_nanos(1));
+        sweep.looked(began);
+        assert!(sweep.looked_since(began) && !sweep.looked_since(asked));
+    }
 
     #[test]
     fn a_file_that_is_there_is_never_called_deleted_nor_an_old_one_new() {

@@ -5,7 +5,8 @@
 //! true: after a trial, however it ends, the server has the texts that it had before; while it is on
 //! nobody else is answered by its texts; nothing is saved, and no file is made or removed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -58,8 +59,12 @@ pub(crate) type Findings = Vec<(AbsPath, Result<Vec<Diagnostic>, String>)>;
 /// What is shown to one server.
 pub(crate) struct Trial {
     pub server: Arc<Server>,
+    /// What the edit makes of all that servers of this definition are shown; the new ones first, so that
+    /// what is shown then finds them.
     pub files: Vec<TrialFile>,
-    /// Not changed, but maybe concerned.
+    /// Those of them that it is asked about.
+    pub asked: BTreeSet<AbsPath>,
+    /// Not changed, but maybe concerned; it is asked about them.
     pub dependents: Vec<Document>,
 }
 
@@ -70,6 +75,8 @@ struct Shown {
     was_open: bool,
     /// Opened, or opened anew, by the trial; else changed.
     opened: bool,
+    /// It is not on the disk.
+    created: bool,
     synced: Synced,
 }
 
@@ -137,6 +144,13 @@ impl Trial {
         if let Some(moves) = &mut moves {
             moves.mark_unchanged();
         }
+        // Whoever cancels drops this.
+        let cancel = CancellationToken::new();
+        let clock = Clock { until, total: LIMIT, cancel: &cancel };
+        server.see_gone(METHOD, clock).await.map_err(|error| NotTried::Because(error.to_string()))?;
+        if server.core.gone.is_awaited() {
+            return Err(NotTried::Because(server.note().unwrap_or_default()));
+        }
         let room = match tokio::time::timeout_at(until.into(), server.peer.room()).await {
             Ok(Ok(room)) => room,
             Ok(Err(closed)) => return Err(NotTried::Because(closed.to_string())),
@@ -159,7 +173,11 @@ impl Trial {
         let _room = Extra::new(&server.core, self.files.len() + self.dependents.len());
         self.show(&room, &fresh, shown).map_err(|closed| NotTried::Because(closed.to_string()))?;
         drop(room);
-        let asks = shown.iter().map(|it| self.ask(it, until));
+        let is_asked = |it: &&Shown| {
+            let path = &it.document.path;
+            self.asked.contains(path) || self.dependents.iter().any(|dependent| dependent.path == *path)
+        };
+        let asks = shown.iter().filter(is_asked).map(|it| self.ask(it, until));
         let asking = futures_util::future::join_all(asks);
         tokio::pin!(asking);
         let found = loop {
@@ -212,15 +230,16 @@ impl Trial {
         let mut documents = server.core.documents();
         server.sync_locked(&mut documents, rule, room, fresh, None)?;
         server.core.diagnostics.begin_trial();
-        let count = server.core.diagnostics.count();
+        let now = server.core.diagnostics.now();
         let language = |path: &AbsPath| {
             server.core.definition.language_id(path.as_path()).unwrap_or("plaintext").to_owned()
         };
         for file in &self.files {
             let tried = Document { text: Arc::clone(&file.text), ..file.document.clone() };
             let was_open = documents.holds(&tried.path);
-            let synced = documents.sync(room, rule, &tried, &language(&tried.path), count)?;
-            shown.push(Shown { document: file.document.clone(), was_open, opened: !was_open, synced });
+            let synced = documents.sync(room, rule, &tried, &language(&tried.path), now)?;
+            let (document, created) = (file.document.clone(), file.created);
+            shown.push(Shown { document, was_open, opened: !was_open, created, synced });
         }
         for document in &self.dependents {
             let was_open = documents.holds(&document.path);
@@ -230,12 +249,12 @@ impl Trial {
             if anew && versioned {
                 documents.close(room, rule, &document.path)?;
             }
-            let mut synced = documents.sync(room, rule, document, &language(&document.path), count)?;
+            let mut synced = documents.sync(room, rule, document, &language(&document.path), now)?;
             if anew && !versioned {
-                synced = documents.send_again(room, rule, &document.path, count)?.unwrap_or(synced);
+                synced = documents.send_again(room, rule, &document.path, now)?.unwrap_or(synced);
             }
             let opened = !was_open || anew && versioned;
-            shown.push(Shown { document: document.clone(), was_open, opened, synced });
+            shown.push(Shown { document: document.clone(), was_open, opened, created: false, synced });
         }
         Ok(())
     }
@@ -300,24 +319,33 @@ impl Trial {
         let mut documents = server.core.documents();
         let mut versions = HashMap::new();
         let told = room.and_then(|room| {
-            shown.iter().rev().try_for_each(|it| {
+            // What was edited first: a dependent that is opened again is looked at with the true texts.
+            shown.iter().try_for_each(|it| {
                 let document = &it.document;
                 let language =
                     server.core.definition.language_id(document.path.as_path()).unwrap_or("plaintext");
                 // What is told of it from now on, under whatever number, is not about the trial.
                 versions.insert(document.path.clone(), documents.next_number(&document.path));
                 if it.opened {
+                    // Of one that is closed a server may know the last text until it has read the file again
+                    // (rust-analyzer 1.96).
+                    if !it.created {
+                        let now = server.core.diagnostics.now();
+                        documents.sync(&room, rule, document, language, now)?;
+                    }
                     documents.close(&room, rule, &document.path)?;
                     versions.insert(document.path.clone(), documents.next_number(&document.path));
                 }
                 if it.was_open {
-                    let count = server.core.diagnostics.count();
-                    documents.sync(&room, rule, document, language, count)?;
+                    let now = server.core.diagnostics.now();
+                    documents.sync(&room, rule, document, language, now)?;
                 }
                 Ok::<(), Closed>(())
             })
         });
-        let answered = tried.as_ref().is_ok_and(|found| found.iter().all(|(_, known)| known.is_ok()));
+        let answered = tried
+            .as_ref()
+            .is_ok_and(|found| found.len() == shown.len() && found.iter().all(|(_, known)| known.is_ok()));
         server.core.diagnostics.end_trial(versions, answered);
         if let Err(closed) = told {
             tracing::debug!(server = server.name(), %closed, "nothing to take back");
@@ -325,18 +353,73 @@ impl Trial {
     }
 }
 
-/// What a server that cannot be tried on says to that.
-pub(crate) fn hindrance(server: &Server, files: &[TrialFile]) -> Option<NotTried> {
+impl Trial {
+    /// Leaves out what the server cannot tell exactly, since it looks on the disk for files that are only
+    /// tried; why, if anything is left out.
+    pub fn narrow(&mut self) -> Option<NotTried> {
+        if self.server.core.definition.finds_new_files {
+            return None;
+        }
+        let new: Vec<&TrialFile> = self.files.iter().filter(|file| file.created).collect();
+        let alone = match new[..] {
+            [] => return None,
+            // What it says of one new file holds, unless that is told by way of another that uses it.
+            [one] => (!self.files.iter().any(|it| !it.created && name_each_other(one, it))).then_some(one),
+            _ => None,
+        };
+        let names: Vec<String> =
+            new.iter().map(|it| self.server.core.workspace.relative(&it.document.path)).collect();
+        let alone = alone.map(|it| it.document.path.clone());
+        let all = self.asked.len() + self.dependents.len();
+        self.asked.retain(|path| Some(path) == alone.as_ref());
+        self.dependents.clear();
+        (self.asked.len() < all).then(|| {
+            let (name, names) = (self.server.name(), names.join(", "));
+            NotTried::Because(format!(
+                "{name} looks for {names} on the disk, so it was not asked about what may use that"
+            ))
+        })
+    }
+}
+
+/// Whether each of two files may use the other.
+fn name_each_other(one: &TrialFile, other: &TrialFile) -> bool {
+    names(&one.text, &other.document.path) && names(&other.text, &one.document.path)
+}
+
+/// Whether a text holds the name of a file as a word, without its ending; of a folder's own module
+/// (`__init__.py`) the folder's.
+fn names(text: &str, path: &AbsPath) -> bool {
+    let name = |path: &Path| Some(path.file_stem()?.to_str()?.to_owned());
+    let own = name(path.as_path()).filter(|it| !it.starts_with("__"));
+    let Some(name) = own.or_else(|| name(path.as_path().parent()?)) else { return true };
+    let in_word = |it: char| it.is_alphanumeric() || it == '_';
+    text.match_indices(&name)
+        .any(|(at, found)| !text[..at].ends_with(in_word) && !text[at + found.len()..].starts_with(in_word))
+}
+
+/// What a server that cannot be tried on says to that; of `edited` it may not be shown all.
+pub(crate) fn hindrance(trial: &Trial, edited: &BTreeSet<&AbsPath>) -> Option<NotTried> {
+    let (server, files) = (&trial.server, &trial.files);
     let name = server.name();
     let because = |why: String| Some(NotTried::Because(why));
     if files.iter().any(|file| file.created) && !server.core.definition.tries_new_files {
         return because(format!("{name} is not shown files that are not there yet"));
+    }
+    let is_shown = |path: &AbsPath| files.iter().any(|file| file.document.path == *path);
+    if let Some(path) = edited.iter().find(|path| !is_shown(path) && server.reads(path)) {
+        let path = server.core.workspace.relative(path);
+        return because(format!("{name} reads {path} from the disk, which is changed too"));
     }
     if !server.core.sync_rule().open {
         return because(format!("{name} reads files from the disk only"));
     }
     if !server.core.loading.is_ready() {
         return because(server.note().unwrap_or_else(|| format!("{name} is still loading")));
+    }
+    // It would find nothing wrong with whatever it is shown.
+    if let Some(why) = server.core.loading.failure() {
+        return because(why);
     }
     // It would wait for itself.
     if server.core.edits().is_some() {

@@ -81,8 +81,10 @@ impl Around {
             None => Arc::clone(&project.config),
         };
         let (context, stamps) = Context::load(&sources, None);
+        let mut untold = context.notes.clone();
+        untold.extend(project::unknown_tools(begin.kit, &config));
         let state = State {
-            untold: context.notes.clone(),
+            untold,
             context,
             stamps,
             config,

@@ -1,8 +1,9 @@
 //! What goes on beside a conversation while a run goes on: what language servers and debugged programs do, told to who listens to the
 //! session.
 //!
-//! Only differences are told. Servers are looked at twice a second, since many tell their percents faster than anybody reads; debug
-//! sessions whenever one changes.
+//! Only differences are told. Debug sessions are looked at whenever one changes. Servers are looked at twice a second while a run goes
+//! on, so that a change is told within that time: their state has no bell, as it may change by time alone (a server that says nothing
+//! counts as loaded after a while), and many tell their percents faster than anybody reads. A look takes no request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -328,6 +328,11 @@ pub enum Sessions {
         id: String,
         /// The entry's id, as `tree` shows it
         entry: String,
+        /// What the summary of what is left must not leave out
+        wishes: Option<String>,
+        /// Who makes that summary
+        #[arg(long)]
+        model: Option<String>,
     },
     /// Give an entry a name; take it away without one
     Label {
@@ -380,8 +385,8 @@ pub enum Sessions {
         #[arg(required = true)]
         query: Vec<String>,
         /// The most entries that are shown
-        #[arg(long, default_value_t = 20)]
-        limit: usize,
+        #[arg(long, default_value = "20")]
+        limit: std::num::NonZeroUsize,
         /// In the sessions of every project
         #[arg(long)]
         all: bool,

@@ -9,12 +9,14 @@ mod commands;
 mod config;
 mod dap_front;
 mod doctor;
+mod harmless;
 mod language_server;
 mod logging;
 mod models;
 mod output;
 mod owner;
 mod project;
+mod shown;
 mod stop;
 mod terminal;
 mod unsaved;
@@ -43,10 +45,26 @@ fn status(command: Command) -> u8 {
         command => perform(command),
     };
     let exit = exit.unwrap_or_else(|error| {
-        output::note(&format!("pilcrow: {error:#}"));
+        output::note(&format!("pilcrow: {}", sentence(&error)));
         Exit::Failed
     });
-    exit.code()
+    match exit {
+        Exit::Done if output::is_incomplete() => Exit::Failed.code(),
+        exit => exit.code(),
+    }
+}
+
+/// An error with its causes, but for those that it tells of itself.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 fn perform(command: Command) -> anyhow::Result<Exit> {
@@ -103,6 +121,11 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
             let consent = cli::Consent { yes: false, json };
             block_on(commands::run::run(prompt, Some(id), &project, &carried, &consent, asked))
         }
+        Command::Sessions { command: cli::Sessions::Branch { id, entry, wishes, model }, project, json } => {
+            let (wishes, model) = (wishes.unwrap_or_default(), model.as_deref());
+            let branching = commands::sessions::Branching { id: &id, entry: &entry, wishes: &wishes, model };
+            block_on(commands::sessions::branch(branching, &project, json))
+        }
         Command::Sessions { command, project, json } => {
             within(|| commands::sessions::perform(command, &project, json))
         }
@@ -123,7 +146,9 @@ fn perform(command: Command) -> anyhow::Result<Exit> {
         Command::Models { command: cli::Models::List { provider }, project, json } => {
             block_on(commands::models::list(provider.as_deref(), &project, json))
         }
-        Command::Auth { command, project, json } => commands::auth::perform(command, &project, json),
+        Command::Auth { command, project, json } => {
+            block_on(commands::auth::perform(command, &project, json))
+        }
         Command::Proxy { listen, project } => block_on(commands::proxy::serve(listen, &project)),
         Command::Models { command: cli::Models::Show { name }, project, json } => {
             commands::models::show(&name, &project, json)
@@ -150,4 +175,21 @@ fn block_on(command: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Resu
 /// Runs a command that waits for nothing but opens parts that want a runtime around them.
 fn within(command: impl FnOnce() -> anyhow::Result<Exit>) -> anyhow::Result<Exit> {
     block_on(async { command() })
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = || std::io::Error::other("no such file");
+        let told = |error: anyhow::Error| super::sentence(&error);
+        assert_eq!(
+            told(anyhow::Error::from(cause()).context("x is no folder: no such file")),
+            "x is no folder: no such file"
+        );
+        let error = Err::<(), _>(cause()).context("x cannot be opened").unwrap_err();
+        assert_eq!(told(error), "x cannot be opened: no such file");
+    }
 }

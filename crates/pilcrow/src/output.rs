@@ -1,10 +1,16 @@
-//! Standard output and standard error of the command line. A reader that went away (`| head`) ends
-//! the process quietly; standard output holds answers only.
+//! Standard output and standard error of the command line; standard output holds answers only. A reader that went away
+//! (`| head`) stops a command that can be stopped, and ends any other quietly.
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal as _, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
+
+use crate::harmless::harmless;
+use crate::{shown, stop};
+
+static INCOMPLETE: AtomicBool = AtomicBool::new(false);
 
 /// Writes `text` and a line end to standard output.
 pub fn line(text: &str) {
@@ -16,21 +22,6 @@ pub fn line(text: &str) {
 /// The same for what was said in a conversation: it is to be read, and `| less -R` is a terminal too.
 pub fn said(text: &str) {
     write(std::io::stdout().lock(), &harmless(text));
-}
-
-/// `text` without what would be carried out by a terminal that shows it: what models, files and programs say is not
-/// ours. Line ends and tabs stay; another control character becomes its picture.
-fn harmless(text: &str) -> Cow<'_, str> {
-    let acts = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
-    if !text.contains(acts) {
-        return Cow::Borrowed(text);
-    }
-    let shown = text.chars().filter(|character| *character != '\r').map(|character| match character {
-        _ if !acts(character) => character,
-        '\0'..='\x1f' => char::from_u32(0x2400 + u32::from(character)).unwrap_or('\u{fffd}'),
-        _ => '\u{fffd}',
-    });
-    Cow::Owned(shown.collect())
 }
 
 /// Writes `text` to standard output as it is.
@@ -49,10 +40,11 @@ pub fn json(value: &impl Serialize) {
     }
 }
 
-/// Writes `text` and a line end to standard error.
+/// Writes `text` and a line end to standard error, without secrets: what went wrong may quote anybody.
 pub fn note(text: &str) {
     let stderr = std::io::stderr();
-    let text = if stderr.is_terminal() { harmless(text) } else { Cow::Borrowed(text) };
+    let text = shown::redacted(text);
+    let text = if stderr.is_terminal() { harmless(&text) } else { text };
     write(stderr.lock(), &text);
 }
 
@@ -73,19 +65,18 @@ fn write(mut to: impl Write, text: &str) {
 }
 
 fn ended(written: std::io::Result<()>) {
-    if let Err(error) = written {
-        // Nobody reads any more; what was begun is whole or undone by its own rules.
-        std::process::exit(if error.kind() == ErrorKind::BrokenPipe { 0 } else { 1 });
+    let Err(error) = written else { return };
+    let is_read = error.kind() != ErrorKind::BrokenPipe;
+    if is_read {
+        INCOMPLETE.store(true, Ordering::Relaxed);
+    }
+    // What is stopped in order keeps what it did; the rest changes nothing, or is undone by its own rules.
+    if !stop::went_away() {
+        std::process::exit(i32::from(is_read));
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::harmless;
-
-    #[test]
-    fn what_a_terminal_would_carry_out_is_shown_instead() {
-        assert_eq!(harmless("a\tb\nc é"), "a\tb\nc é");
-        assert_eq!(harmless("\u{1b}]0;title\u{7}x\r\n\u{9b}2J\u{7f}"), "␛]0;title␇x\n\u{fffd}2J\u{fffd}");
-    }
+/// Whether something could not be written that somebody would have read: the disk is full, and not the reader gone.
+pub fn is_incomplete() -> bool {
+    INCOMPLETE.load(Ordering::Relaxed)
 }

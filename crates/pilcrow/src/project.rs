@@ -14,14 +14,13 @@ use lsp_client::{
     DefinitionError, Definitions, Host, MessageType, PoolLimits, PoolOptions, Reread, SearchPath, ServerPool,
     ShowDocument,
 };
-use serde_json::Value;
 use tools::{KeptSnapshots, Kit};
 use workspace::{
     AbsPath, Approver, Editor, Homes, Policy, PolicyOptions, Processes, RecoveryNote, StateDir, TrustStore,
     Workspace,
 };
 
-use crate::config::{Config, ConfigErrors};
+use crate::config::{Config, ConfigErrors, distance};
 use crate::{cli, dap_front, logging, output, terminal};
 
 /// How long servers get to end by themselves.
@@ -56,8 +55,7 @@ pub struct Surface {
     pub show: Option<Show>,
 }
 
-/// Shows a file; whether it is shown.
-pub type Show = Arc<dyn Fn(AbsPath, Value) -> BoxFuture<'static, bool> + Send + Sync>;
+pub use tools::Show;
 
 impl Surface {
     /// The terminal that a command was typed at.
@@ -150,7 +148,12 @@ impl Project {
         };
         // Debug sessions and jobs are the project's, so that a later command finds them.
         let servers_in_use = servers.as_ref().unwrap_or(&self.servers);
-        let kit = kit(&self.workspace, servers_in_use, &self.kit.debug, &self.kit.shell, &self.config, keep)?;
+        let kept = if keep { Some(KeptSnapshots::new(self.workspace.state())?) } else { None };
+        // Who asks sits elsewhere than at this editor.
+        let kit = Arc::new(Kit {
+            kept,
+            ..kit(&self.workspace, servers_in_use, &self.kit.debug, &self.kit.shell, &self.config)
+        });
         let registry = registry(&kit, &self.config)?;
         Ok(Guest { policy, kit, registry, servers })
     }
@@ -201,12 +204,13 @@ impl Project {
                 approver: Arc::clone(&approver),
                 definitions: Arc::new(definitions(homes, workspace.root(), trusted, tell)),
                 reread: Some(reread(homes, workspace.root(), trusted)),
-                host: Arc::new(SurfaceHost { root: workspace.root().clone(), show }),
+                host: Arc::new(SurfaceHost { root: workspace.root().clone(), show: show.clone() }),
             },
         );
         let debug = sessions(homes, &workspace, trusted, &processes, tell);
         let shell = tools::Shell::new(Arc::clone(&processes), &workspace)?;
-        let kit = kit(&workspace, &servers, &debug, &shell, &config, access.keep)?;
+        let kept = if access.keep { Some(KeptSnapshots::new(workspace.state())?) } else { None };
+        let kit = Arc::new(Kit { kept, show, ..kit(&workspace, &servers, &debug, &shell, &config) });
         let registry = registry(&kit, &config)?;
         Ok(Self {
             config: Arc::new(config),
@@ -291,12 +295,35 @@ pub fn registry(kit: &Arc<Kit>, config: &Config) -> anyhow::Result<Registry> {
     Ok(layers(kit, config).build()?.0)
 }
 
-/// The layers they come through.
+/// What is said of names in `tools.enable` and `tools.disable` that no tool has: what was to be off is on.
+pub fn unknown_tools(kit: &Arc<Kit>, config: &Config) -> Vec<String> {
+    // Those of other surfaces and settings.
+    const ELSEWHERE: [&str; 2] = ["show", "search_tools"];
+    let there = tools::builtin(kit).into_iter().chain(tools::surface(kit));
+    let mut known: Vec<String> = there.map(|tool| tool.definition().name.clone()).collect();
+    known.extend(ELSEWHERE.map(str::to_owned));
+    let is_source =
+        |name: &str| matches!(name, "builtin" | "mcp" | "extension" | "custom") || name.starts_with("mcp:");
+    let mut told = Vec::new();
+    for (key, names) in [("enable", config.enabled_tools()), ("disable", config.disabled_tools())] {
+        for name in names.iter().filter(|name| !known.contains(name) && !is_source(name)) {
+            let lower = name.to_lowercase();
+            let nearest = known.iter().min_by_key(|known| distance(known, &lower));
+            let nearest = nearest.map(|it| format!("; the nearest is `{it}`")).unwrap_or_default();
+            told.push(format!("`tools.{key}` names `{name}`, and there is no such tool{nearest}"));
+        }
+    }
+    told
+}
+
+/// The layers they come through. The sixth is empty here: a session's model may change between turns, so each request's protocol writes the
+/// schemas as its provider takes them.
 fn layers(kit: &Arc<Kit>, config: &Config) -> Pipeline {
     let (enable, disable) = (config.enabled_tools(), config.disabled_tools());
     let filter = Filter { enable, disable, ..Filter::default() };
     Pipeline::base(tools::builtin(kit))
         .session(config.searches_tools().then(tools::search_tools))
+        .surface(tools::surface(kit))
         .filter(filter)
 }
 
@@ -307,24 +334,24 @@ fn kit(
     debug: &Arc<dap_client::Sessions>,
     shell: &Arc<tools::Shell>,
     config: &Config,
-    keep: bool,
-) -> anyhow::Result<Arc<Kit>> {
+) -> Kit {
     let limits = Limits {
         paths: config.snapshot_paths(),
         versions: config.snapshot_versions(),
         bytes: config.snapshot_bytes(),
     };
-    Ok(Arc::new(Kit {
+    Kit {
         workspace: workspace.clone(),
         servers: Arc::clone(servers),
         debug: Arc::clone(debug),
         snapshots: Mutex::new(SnapshotStore::new(limits)),
         trees: tools::Trees::default(),
-        kept: if keep { Some(KeptSnapshots::new(workspace.state())?) } else { None },
+        kept: None,
         pending: tools::Pending::default(),
         shell: Arc::clone(shell),
+        show: None,
         settings: tool_settings(config).into(),
-    }))
+    }
 }
 
 /// What the person chose about the tools.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::store::SessionStore;
+use agent::store::{EntryBody, LoadedSession, SessionStore};
 use agent::{
     CompactionLimits, EventSink, Limits, Registry, ReplayModel, RunOutcome, Session, SessionError,
     Standalone, TerminationReason, ToolCx, ToolResult, Toolset, call_tool,
@@ -27,6 +27,9 @@ use crate::unsaved::{self, Unsaved};
 
 /// How long servers of one request get to end.
 const SHUTDOWN: Duration = Duration::from_secs(1);
+
+/// The entry that says as which agent a session goes on.
+const AGENT: &str = "agent";
 
 /// A project and the permission to work on it.
 pub struct Worker {
@@ -119,7 +122,7 @@ impl Worker {
             Some(_) => None,
             None => models::find_local(&project.config, person_file).await,
         };
-        let files = models::files_about(&request.prompt, project);
+        let files = models::files_about(&request.prompt, project, &request.folder);
         let asking = models::Asking {
             project,
             config: &project.config,
@@ -127,7 +130,6 @@ impl Worker {
             found: found.as_deref(),
             files: &files,
         };
-        let choose = |name: Option<&str>| asking.choose(name);
         let store = project.sessions()?;
         let resumed = match &request.resume {
             None => None,
@@ -137,34 +139,30 @@ impl Worker {
                 Err(error) => return Err(error.into()),
             },
         };
-        let mut not_there = None;
-        // The model that answered last, which stays where settings change.
-        let mut stays = None;
-        let had = match (&resumed, &request.model) {
-            (Some(loaded), None) => models::had(loaded).and_then(|name| {
-                let chosen = choose(Some(&name));
-                not_there = chosen.as_ref().err().map(|error| format!("{name} answered last: {error:#}"));
-                stays = chosen.is_ok().then_some(name);
-                chosen.ok()
-            }),
-            _ => None,
+        // The model that answered last stays, also where settings change.
+        let had = resumed.as_ref().filter(|_| request.model.is_none()).and_then(models::had);
+        let chosen = match &request.model {
+            Some(name) => asking.choose(Some(name)),
+            None => asking.go_on(had.as_deref()),
         };
-        let Chosen { model, fallbacks, summarizer, notes } =
-            match had.map_or_else(|| choose(request.model.as_deref()), Ok) {
-                Ok(chosen) => chosen,
-                Err(error) => return Ok(Reply::Usage(format!("{error:#}"))),
-            };
+        let Chosen { model, fallbacks, summarizer, notes } = match chosen {
+            Ok(chosen) => chosen,
+            Err(error) => return Ok(Reply::Usage(format!("{error:#}"))),
+        };
+        // Who a session was begun as has what that one may: it is not gone on with as somebody else unasked.
+        let was = resumed.as_ref().and_then(begun_as);
+        let agent = request.agent.clone().or_else(|| was.clone());
         let begin = Begin {
             policy: &self.policy,
             kit: &self.kit,
-            agent: request.agent.as_deref(),
+            agent: agent.as_deref(),
             choose: request.model.is_none().then(|| {
                 let (folder, project, found) = (request.folder.clone(), Arc::clone(project), found.clone());
-                let (files, stays) = (files.clone(), stays.clone());
+                let (files, had) = (files.clone(), had.clone());
                 Box::new(move |config: &Config| {
                     let (project, folder, found) = (&project, &folder, found.as_deref());
                     let asking = models::Asking { project, config, folder, found, files: &files };
-                    Ok(asking.choose(stays.as_deref())?.model)
+                    Ok(asking.go_on(had.as_deref())?.model)
                 }) as ChooseModel
             }),
             cwd: Some(&request.folder),
@@ -174,12 +172,11 @@ impl Worker {
             Err(error) => return Ok(Reply::Usage(format!("{error:#}"))),
         };
         notes.into_iter().for_each(|note| around.tell(note));
+        if let (Some(was), None) = (&was, &request.agent) {
+            around.tell(format!("it goes on as the agent `{was}`, as it began"));
+        }
         if let Some(name) = found.filter(|name| *name == model.info().name()) {
             around.tell(format!("no model is set; {name} was found on this machine and is asked"));
-        }
-        if let Some(why) = not_there {
-            let info = model.info();
-            around.tell(format!("{why}\nthe session goes on with {}/{}", info.provider, info.id));
         }
         let wishes = compaction(&request.prompt);
         if wishes.is_some() && resumed.is_none() {
@@ -215,6 +212,9 @@ impl Worker {
             Some(loaded) => builder.resume(loaded).build(),
             None => builder.build(),
         };
+        if let Some(name) = agent.filter(|agent| was.as_ref() != Some(agent)) {
+            session.append_custom(AGENT, json!({ "name": name })).await?;
+        }
         let mut unsaved = Unsaved::watch(&project.workspace);
         // Whoever asks for something lets the agent work again.
         project.kit.debug.hand_back().await;
@@ -239,7 +239,7 @@ impl Worker {
         self.tell_others().await;
         let exit = match outcome.reason {
             _ if outcome.denied_for_lack_of_asker => Exit::Denied,
-            TerminationReason::NoToolCalls | TerminationReason::TerminatedByTools => Exit::Done,
+            _ if ended_well(&outcome) => Exit::Done,
             _ => Exit::Failed,
         };
         let why = outcome.error.unwrap_or_else(|| reason(outcome.reason).to_owned());
@@ -309,9 +309,24 @@ impl Stop<'_> {
     }
 }
 
+/// Whether a run came to its end, with an answer that is whole.
+pub fn ended_well(outcome: &RunOutcome) -> bool {
+    matches!(outcome.reason, TerminationReason::NoToolCalls | TerminationReason::TerminatedByTools)
+        && outcome.error.is_none()
+}
+
 /// Whether a run was ended by somebody, and not by itself.
 pub fn was_stopped(reason: TerminationReason) -> bool {
     matches!(reason, TerminationReason::Aborted | TerminationReason::Disconnected)
+}
+
+/// The agent, by name, that a session was begun as.
+fn begun_as(session: &LoadedSession) -> Option<String> {
+    let custom = session.entries.iter().rev().filter(|entry| entry.kind == "custom");
+    custom.filter_map(|entry| session.body(entry).ok()).find_map(|body| match body {
+        EntryBody::Custom { kind, data } if kind == AGENT => data["name"].as_str().map(str::to_owned),
+        _ => None,
+    })
 }
 
 /// What the person said in a session that is played again, where nothing else is to be said.
@@ -334,7 +349,7 @@ pub fn limits(config: &Config) -> Limits {
 }
 
 /// What `/compact WISHES` wishes for the summary; `None` for any other prompt.
-fn compaction(prompt: &str) -> Option<&str> {
+pub fn compaction(prompt: &str) -> Option<&str> {
     let rest = prompt.trim().strip_prefix("/compact")?;
     (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| rest.trim())
 }

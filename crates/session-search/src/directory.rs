@@ -13,6 +13,10 @@ use tantivy::directory::{
 };
 use workspace::{StateDir, StateError};
 
+/// Files of segments end with a footer that ends with this many bytes; of shorter ones tantivy 0.27 panics, and says so on
+/// standard error.
+const SHORTEST: usize = 8;
+
 /// The index's files.
 #[derive(Clone)]
 pub(crate) struct Files(pub StateDir);
@@ -33,7 +37,12 @@ impl Files {
 
 impl tantivy::Directory for Files {
     fn get_file_handle(&self, path: &Path) -> Result<Arc<dyn FileHandle>, OpenReadError> {
-        Ok(Arc::new(OwnedBytes::new(self.read(path)?)))
+        let bytes = self.read(path)?;
+        if bytes.len() < SHORTEST {
+            let error = io::Error::new(io::ErrorKind::InvalidData, "it is cut short");
+            return Err(OpenReadError::wrap_io_error(error, path.to_path_buf()));
+        }
+        Ok(Arc::new(OwnedBytes::new(bytes)))
     }
 
     fn delete(&self, path: &Path) -> Result<(), DeleteError> {

@@ -1,5 +1,7 @@
 //! A few words of a text around those that were looked for, in one line.
 
+use crate::index::{each_run, joined, parts};
+
 const BEFORE: usize = 6;
 const WORDS: usize = 28;
 const CHARS: usize = 200;
@@ -11,10 +13,14 @@ pub(crate) fn of(text: &str, wanted: &[&str]) -> String {
         .iter()
         .map(|word| {
             let mut mark = 0;
-            agent::each_word(word, |token| {
+            let mut look = |token: &str| {
                 if let Some(at) = wanted.iter().position(|it| *it == token) {
                     mark |= 1 << (at % 64);
                 }
+            };
+            each_run(word, |run| {
+                let parts = parts(run);
+                parts.iter().chain(&joined(&parts)).for_each(|token| look(token));
             });
             mark
         })

@@ -17,11 +17,11 @@ use workspace::StateDir;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::directory::Files;
-use crate::query::Query;
+use crate::query::{Part, Query};
 use crate::{Failed, texts};
 
 /// Of what is indexed and how; another one is made again.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 /// Memory of the one thread that indexes.
 const HEAP: usize = 50_000_000;
 const WORDS: &str = "words";
@@ -220,12 +220,20 @@ impl SessionIndex {
         self.known.files.iter().map(|(name, file)| (name.as_str(), count(file))).collect()
     }
 
-    fn part(&self, words: &[String]) -> Box<dyn tantivy::query::Query> {
-        let mut terms: Vec<Term> =
-            words.iter().map(|word| Term::from_field_text(self.fields.text, word)).collect();
-        match terms.len() {
-            1 => Box::new(TermQuery::new(terms.remove(0), IndexRecordOption::WithFreqs)),
-            _ => Box::new(PhraseQuery::new(terms)),
+    fn part(&self, part: &Part) -> Box<dyn tantivy::query::Query> {
+        let term = |word: &String| Term::from_field_text(self.fields.text, word);
+        let single = |word| -> Box<dyn tantivy::query::Query> {
+            Box::new(TermQuery::new(term(word), IndexRecordOption::WithFreqs))
+        };
+        let words: Box<dyn tantivy::query::Query> = match part.words.as_slice() {
+            [word] => single(word),
+            words => Box::new(PhraseQuery::new(words.iter().map(term).collect())),
+        };
+        match &part.joined {
+            None => words,
+            Some(joined) => {
+                Box::new(BooleanQuery::new(vec![(Occur::Should, words), (Occur::Should, single(joined))]))
+            }
         }
     }
 }
@@ -234,7 +242,8 @@ fn hash(text: &str) -> String {
     format!("{:032x}", xxh3_128(text.as_bytes()))
 }
 
-/// The words of the tools' index, so that `parseHeader` is found by `header`.
+/// The words of the tools' index, so that `parseHeader` is found by `header`, and what they are parts of, so that `TypeScript` is
+/// found by `typescript`.
 #[derive(Clone)]
 struct Words;
 
@@ -245,27 +254,51 @@ impl Tokenizer for Words {
     type TokenStream<'a> = BoxTokenStream<'a>;
 
     fn token_stream<'a>(&'a mut self, text: &'a str) -> BoxTokenStream<'a> {
-        let mut words = Vec::new();
-        agent::each_word(text, |word| words.push(word.to_owned()));
+        let (mut words, mut position) = (Vec::new(), 0_usize);
+        each_run(text, |run| {
+            let parts = parts(run);
+            let joined = joined(&parts);
+            // What stands beside each other is looked for by the parts; the whole is where the first is.
+            words.extend(joined.map(|joined| (joined, position)));
+            for part in parts {
+                words.push((part, position));
+                position += 1;
+            }
+        });
+        words.retain(|(word, _)| word.len() <= LONGEST);
         BoxTokenStream::new(Stream { words: words.into_iter(), token: Token::default() })
     }
 }
 
+/// Each piece of `text` that no space and no sign of ASCII divides.
+pub(crate) fn each_run<'a>(text: &'a str, take: impl FnMut(&'a str)) {
+    let divides = |c: char| c.is_whitespace() || c.is_ascii() && !c.is_ascii_alphanumeric();
+    text.split(divides).filter(|run| !run.is_empty()).for_each(take);
+}
+
+/// The words of a piece.
+pub(crate) fn parts(run: &str) -> Vec<String> {
+    let mut parts = Vec::new();
+    agent::each_word(run, |word| parts.push(word.to_owned()));
+    parts
+}
+
+/// What words of one piece are together; none for one word, and for what is no name.
+pub(crate) fn joined(parts: &[String]) -> Option<String> {
+    let length: usize = parts.iter().map(String::len).sum();
+    (parts.len() > 1 && length <= LONGEST).then(|| parts.concat())
+}
+
 struct Stream {
-    words: std::vec::IntoIter<String>,
+    words: std::vec::IntoIter<(String, usize)>,
     token: Token,
 }
 
 impl TokenStream for Stream {
     fn advance(&mut self) -> bool {
-        loop {
-            let Some(word) = self.words.next() else { return false };
-            self.token.position = self.token.position.wrapping_add(1);
-            if word.len() <= LONGEST {
-                self.token.text = word;
-                return true;
-            }
-        }
+        let Some((word, position)) = self.words.next() else { return false };
+        (self.token.text, self.token.position) = (word, position);
+        true
     }
 
     fn token(&self) -> &Token {

@@ -14,6 +14,7 @@ mod texts;
 mod tests;
 
 use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use agent::SessionStore;
@@ -139,7 +140,15 @@ impl<'a> SessionSearch<'a> {
         Ok(Answer { hits, only_some_words: found.only_some_words, warnings })
     }
 
+    /// Over files that are damaged in ways that their checksums do not tell, tantivy panics (0.27: one shorter than its footer); that is
+    /// a damaged index like any other, and must not end the process each time.
     fn ask(&self, query: &Query, limit: usize) -> Result<(Found, Vec<String>), Failed> {
+        // What it leaves is thrown away with the index.
+        std::panic::catch_unwind(AssertUnwindSafe(|| self.ask_index(query, limit)))
+            .unwrap_or_else(|_| Err(Failed::Index("it cannot be read at all".to_owned())))
+    }
+
+    fn ask_index(&self, query: &Query, limit: usize) -> Result<(Found, Vec<String>), Failed> {
         let index = self.dir.child(INDEX).map_err(StoreError::State)?;
         let mut index = SessionIndex::open(index)?;
         let mut warnings = Vec::new();

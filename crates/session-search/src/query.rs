@@ -1,12 +1,21 @@
 //! What somebody looks for. Every text is a query: nothing in it can be wrong.
 
+use crate::index::{each_run, joined, parts};
+
 /// What somebody looks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Query {
-    /// Each a word, or several that stand beside each other.
-    pub wanted: Vec<Vec<String>>,
-    /// The same, of what must not be there.
-    pub unwanted: Vec<Vec<String>>,
+    pub wanted: Vec<Part>,
+    /// What must not be there.
+    pub unwanted: Vec<Part>,
+}
+
+/// A word, or several that stand beside each other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub words: Vec<String>,
+    /// What they are written together, where they are one name.
+    pub joined: Option<String>,
 }
 
 impl Query {
@@ -23,10 +32,15 @@ impl Query {
                 Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
                 None => from.split_at(from.find(char::is_whitespace).unwrap_or(from.len())),
             };
-            let mut words = Vec::new();
-            agent::each_word(part, |word| words.push(word.to_owned()));
+            let (mut words, mut runs) = (Vec::new(), 0);
+            each_run(part, |run| {
+                words.extend(parts(run));
+                runs += 1;
+            });
             if !words.is_empty() {
-                if is_unwanted { &mut query.unwanted } else { &mut query.wanted }.push(words);
+                let joined = joined(&words).filter(|_| runs == 1);
+                let part = Part { words, joined };
+                if is_unwanted { &mut query.unwanted } else { &mut query.wanted }.push(part);
             }
             rest = after.trim_start();
         }
@@ -35,7 +49,11 @@ impl Query {
 
     /// Every word that is wanted.
     pub fn words(&self) -> Vec<&str> {
-        self.wanted.iter().flatten().map(String::as_str).collect()
+        self.wanted
+            .iter()
+            .flat_map(|part| part.words.iter().chain(&part.joined))
+            .map(String::as_str)
+            .collect()
     }
 }
 
@@ -47,8 +65,7 @@ mod tests {
     fn words_names_quotes_and_what_must_not_be_there() {
         let parsed = |text: &str| {
             let Query { wanted, unwanted } = Query::parse(text);
-            let join =
-                |all: Vec<Vec<String>>| all.iter().map(|it| it.join(" ")).collect::<Vec<_>>().join("|");
+            let join = |all: Vec<Part>| all.iter().map(|it| it.words.join(" ")).collect::<Vec<_>>().join("|");
             format!("{} - {}", join(wanted), join(unwanted))
         };
         for (text, expected) in [

@@ -126,6 +126,24 @@ fn what_a_fork_inherited_is_one_hit_and_a_deleted_session_leaves_nothing() {
 }
 
 #[test]
+fn a_name_of_several_words_is_found_as_one() {
+    let place = Place::new();
+    let text = "TypeScript, JavaScript macOS OAuth PostgreSQL (GitHub)";
+    place.session("one", &[text]);
+    place.session("two", &["typescript in lower case, type script apart"]);
+    for word in ["javascript", "macos", "oauth", "postgresql", "github", "GitHub", "script -lower"] {
+        place.check(word, &[("one", text)]);
+    }
+    for word in ["typescript", "TypeScript", "\"type script\""] {
+        assert_eq!(place.answer(word).hits.len(), 2, "{word}");
+    }
+    // What is joined stands nowhere between the others.
+    place.check("\"TypeScript JavaScript macOS\"", &[("one", text)]);
+    assert!(place.answer("scriptjavascript").hits.is_empty());
+    assert!(place.answer("typescriptjava").hits.is_empty());
+}
+
+#[test]
 fn a_lost_or_damaged_index_is_made_again() {
     let place = Place::new();
     let texts: Vec<String> = (0..200).map(|at| format!("word{at} common")).collect();
@@ -139,9 +157,11 @@ fn a_lost_or_damaged_index_is_made_again() {
     assert!(count > 3, "{count}");
     for at in 0..count {
         type Spoil = fn(Vec<u8>) -> Vec<u8>;
-        let spoils: [(&str, Spoil); 4] = [
+        let spoils: [(&str, Spoil); 6] = [
             ("cut", |bytes| bytes[..bytes.len() / 2].to_vec()),
             ("emptied", |_| Vec::new()),
+            ("other", |_| b"garbage".to_vec()),
+            ("other and longer", |_| b"garbage garbage ".to_vec()),
             ("turned", |bytes| bytes.iter().map(|byte| byte ^ 0x55).collect()),
             ("zeroed", |bytes| vec![0; bytes.len()]),
         ];

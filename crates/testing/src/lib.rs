@@ -11,5 +11,6 @@ pub mod editor;
 pub mod language_server;
 pub mod model;
 mod record;
+pub mod spoken;
 
 pub use record::recorded;

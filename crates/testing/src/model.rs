@@ -63,6 +63,8 @@ struct Shared {
     next: usize,
     mind: Option<Mind>,
     received: Vec<Received>,
+    /// Connections that are served.
+    open: usize,
 }
 
 type Mind = Box<dyn FnMut(&Received) -> Reply + Send>;
@@ -172,6 +174,11 @@ impl ModelServer {
         lock(&self.shared).received.clone()
     }
 
+    /// How many connections are open; a client that has its answer leaves none.
+    pub fn open(&self) -> usize {
+        lock(&self.shared).open
+    }
+
     /// How many replies have not been asked for; a test asserts that none is left.
     pub fn unused(&self) -> usize {
         let shared = lock(&self.shared);
@@ -195,8 +202,10 @@ async fn accept(listener: TcpListener, shared: Arc<Mutex<Shared>>) {
     while let Ok((stream, _)) = listener.accept().await {
         let shared = shared.clone();
         connections.spawn(async move {
+            lock(&shared).open += 1;
             // A client that goes away early is the client's affair.
             serve(stream, &shared).await.ok();
+            lock(&shared).open -= 1;
         });
     }
 }

@@ -104,6 +104,41 @@ async fn a_server_that_does_not_stream_is_understood() {
     assert_eq!(failing(broken).await.0, ErrorKind::Protocol);
 }
 
+/// What an answer is stands in its first bytes; servers and gateways give other content types.
+#[tokio::test]
+async fn an_answer_is_read_as_what_it_is() {
+    let typed =
+        |content_type: &str, body: &str| Reply::status(200).header("content-type", content_type).body(body);
+    let stream =
+        "\n: ping\ndata: {\"choices\":[{\"delta\":{\"content\":\"half\"},\"finish_reason\":\"stop\"}]}\n\n";
+    let whole = "{\"choices\": [{\"message\": {\"content\": \"half\"}, \"finish_reason\": \"stop\"}]}";
+    for (content_type, body) in [
+        ("application/json", stream),
+        ("text/html; charset=utf-8", stream),
+        ("text/event-stream", whole),
+        ("text/plain", whole),
+    ] {
+        let (outcome, _) = answer(vec![typed(content_type, body)], |_| ()).await;
+        let message = outcome.message;
+        assert_eq!(
+            (message.text().as_str(), message.stop_reason),
+            ("half", StopReason::Stop),
+            "{content_type}"
+        );
+    }
+    for (content_type, body, expected) in [
+        ("text/event-stream", "{\"error\": {\"message\": \"it sleeps\"}}", "it sleeps"),
+        ("application/json", "{\"message\": \"it sleeps\"}", "the provider sent no answer: it sleeps"),
+        ("application/json", "it sleeps", "scripted sent no event stream: it sleeps"),
+        ("text/event-stream", "event: error\ndata: it sleeps\n\n", "it sleeps"),
+    ] {
+        let (_, error, _) = failing(typed(content_type, body)).await;
+        assert!(error.contains(expected), "{content_type}: {error}");
+    }
+    let packed = typed("text/event-stream", "\u{1f}").header("content-encoding", "gzip");
+    assert!(failing(packed).await.1.contains("in the encoding gzip"));
+}
+
 #[tokio::test]
 async fn connections_that_break_keep_what_came() {
     for step in [Step::Cut, Step::Reset] {

@@ -8,7 +8,9 @@ use agent::{ToolCx, ToolResult};
 use futures_util::future::BoxFuture;
 use lsp_client::RequestCx;
 use serde_json::{Value, json};
-use workspace::{AbsPath, ChangeKind, Commit, CommitError, ErrorCode, Plan, PlanError, WorkspaceEdit};
+use workspace::{
+    AbsPath, ChangeKind, Commit, CommitError, ErrorCode, FileChange, Plan, PlanError, WorkspaceEdit,
+};
 
 use crate::verify::{Baseline, Trial, Verdict, Verify};
 use crate::{Failure, Kit, counted, shown};
@@ -239,22 +241,42 @@ fn summary(kit: &Kit, plan: &Plan, change: &Change<'_>, server: Option<&str>) ->
     let by = server.filter(|it| !it.is_empty()).map(|server| format!(" ({server})")).unwrap_or_default();
     let (files, added, removed) = plan.counts();
     let places: usize = plan.changes().iter().map(|file| file.edits.len()).sum();
-    let amount = if change.places && places == 0 {
-        // A file that moves, and nothing that refers to it.
-        "moved".to_owned()
-    } else if change.places {
-        counted(places, "place")
-    } else {
-        format!("+{added} -{removed} lines")
+    let is_moved = |file: &&FileChange| matches!(file.kind, ChangeKind::Renamed { .. });
+    let moved = plan.changes().iter().filter(is_moved).count();
+    let amount = match (change.places, moved) {
+        (false, _) => format!("+{added} -{removed} lines in {}", counted(files, "file")),
+        (true, 0) => format!("{} in {}", counted(places, "place"), counted(files, "file")),
+        (true, moved) => {
+            let edited = plan.changes().iter().filter(|file| !file.edits.is_empty()).count();
+            let moved = counted(moved, "file");
+            match places {
+                0 => format!("{moved} moved, none edited"),
+                _ => format!(
+                    "{moved} moved, {} edited in {}",
+                    counted(places, "place"),
+                    counted(edited, "file")
+                ),
+            }
+        }
     };
-    let mut out = format!("{}: {amount} in {}{by}", change.label, counted(files, "file"));
-    for file in plan.changes() {
+    let mut out = format!("{}: {amount}{by}", change.label);
+    // What is edited is not to be looked for among all that moves with a folder.
+    let (moved, others): (Vec<_>, Vec<_>) = plan.changes().iter().partition(is_moved);
+    let is_edited = |file: &&FileChange| !file.edits.is_empty();
+    let (moved_and_edited, moved): (Vec<_>, Vec<_>) = moved.into_iter().partition(is_edited);
+    for file in others.into_iter().chain(moved_and_edited).chain(moved) {
         let what = match &file.kind {
             ChangeKind::Modified if change.places => format!("{}", file.edits.len()),
             ChangeKind::Modified => "changed".to_owned(),
             ChangeKind::Created => "created".to_owned(),
             ChangeKind::Deleted => "deleted".to_owned(),
-            ChangeKind::Renamed { from } => format!("moved from {}", kit.shown(from)),
+            ChangeKind::Renamed { from } => {
+                let edited = match file.edits.len() {
+                    0 => String::new(),
+                    count => format!(", {count}"),
+                };
+                format!("moved from {}{edited}", kit.shown(from))
+            }
         };
         out.push_str(&format!("\n  {}: {what}", kit.shown(&file.path)));
     }

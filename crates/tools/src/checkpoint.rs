@@ -69,6 +69,8 @@ impl Checkpoint {
             let message = format!("a name has one line and 1 to {LONGEST} bytes");
             return Err(Failure::new(ErrorCode::InvalidArguments, message));
         }
+        // It is shown, and kept on the disk.
+        let name = self.kit.shell.redactor().redact(&name).into_owned();
         let (workspace, run, point) = (self.kit.workspace.clone(), cx.run.clone(), name.clone());
         let made = tokio::task::spawn_blocking(move || workspace.checkpoint(&run, &point)).await;
         let failed = |error| Failure::new(ErrorCode::Internal, format!("{error}; please report this"));

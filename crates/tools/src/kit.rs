@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use workspace::{AbsPath, Document, Owner, Workspace};
 
 use crate::kept::KeptSnapshots;
-use crate::{Failure, Pending, Shell, Trees, Verify, VerifyPolicy};
+use crate::{Failure, Pending, Shell, Show, Trees, Verify, VerifyPolicy};
 
 /// The workspace, its language servers, and what the model was shown. Shared by all tools of a
 /// session.
@@ -30,6 +30,8 @@ pub struct Kit {
     pub pending: Pending,
     /// Where commands run.
     pub shell: Arc<Shell>,
+    /// The person's editor, for places that they are to see.
+    pub show: Option<Show>,
     /// Settings of the tools; see [`Kit::take_settings`].
     pub settings: RwLock<Settings>,
 }

@@ -23,6 +23,7 @@ mod read;
 mod schemas;
 mod search;
 mod search_tools;
+mod show;
 mod shown;
 mod trees;
 mod undo;
@@ -42,6 +43,7 @@ pub use bash::Shell;
 pub use failure::Failure;
 pub use kept::KeptSnapshots;
 pub use kit::{Kit, Settings, Start};
+pub use show::Show;
 pub use trees::{Grammars, Trees};
 pub use undo::take_back;
 pub use verify::{Pending, Verify, VerifyPolicy};
@@ -51,7 +53,16 @@ pub fn search_tools() -> Arc<dyn Tool> {
     Arc::new(search_tools::SearchTools::new())
 }
 
-/// Every built-in tool, in the order in which a model sees them.
+/// What only a surface can do: ask the person, and show them a place where they have an editor.
+pub fn surface(kit: &Arc<Kit>) -> Vec<Arc<dyn Tool>> {
+    let mut tools: Vec<Arc<dyn Tool>> = vec![Arc::new(ask::Ask::new())];
+    if let Some(show) = &kit.show {
+        tools.push(Arc::new(show::ShowTool::new(Arc::clone(kit), Arc::clone(show))));
+    }
+    telling(kit, tools)
+}
+
+/// Every built-in tool but those of a surface, in the order in which a model sees them.
 pub fn builtin(kit: &Arc<Kit>) -> Vec<Arc<dyn Tool>> {
     let tools: Vec<Arc<dyn Tool>> = vec![
         Arc::new(read::Read::new(kit.clone())),
@@ -65,9 +76,13 @@ pub fn builtin(kit: &Arc<Kit>) -> Vec<Arc<dyn Tool>> {
         Arc::new(debug::Debug::new(kit.clone())),
         Arc::new(undo::UndoTool::new(kit.clone())),
         Arc::new(checkpoint::Checkpoint::new(kit.clone())),
-        Arc::new(ask::Ask::new()),
         Arc::new(plan::Plan::new()),
     ];
+    telling(kit, tools)
+}
+
+/// The same, each of which tells what language servers say late of edits.
+fn telling(kit: &Arc<Kit>, tools: Vec<Arc<dyn Tool>>) -> Vec<Arc<dyn Tool>> {
     let telling = |tool| -> Arc<dyn Tool> { Arc::new(verify::Telling { tool, kit: kit.clone() }) };
     tools.into_iter().map(telling).collect()
 }

@@ -8,7 +8,7 @@ use lsp_client::{Definitions, NoHost, PoolOptions, ServerPool};
 use serde_json::Value;
 use workspace::{AbsPath, Nobody, Policy, PolicyOptions, Processes, StateDir, TrustStore, Workspace};
 
-use crate::{Kit, Pending, Settings, Trees, builtin};
+use crate::{Kit, Pending, Settings, Trees, builtin, surface};
 
 /// Providers understand these words of JSON Schema, and not all of them any others.
 #[track_caller]
@@ -60,10 +60,12 @@ async fn parameters_are_in_words_that_every_provider_understands() {
             kept: None,
             pending: Pending::default(),
             shell: crate::Shell::new(Processes::new(None), &workspace).unwrap(),
+            show: Some(Arc::new(|_, _| Box::pin(std::future::ready(true)))),
             settings: Settings { view: View::of(dialect), ..Settings::default() }.into(),
         };
-        let tools = builtin(&Arc::new(kit));
-        assert!(tools.len() >= 8);
+        let kit = Arc::new(kit);
+        let tools = [builtin(&kit), surface(&kit)].concat();
+        assert!(tools.len() >= 14);
         for tool in tools {
             let definition = tool.definition();
             assert_eq!(definition.parameters["type"], "object", "{}", definition.name);

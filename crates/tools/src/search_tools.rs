@@ -74,7 +74,9 @@ fn run(args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         .iter()
         .map(|found| json!({ "name": found.name, "score": found.score, "active": found.is_active }))
         .collect();
-    Ok(ToolResult::text(told(&args.query, &found)).with_details(json!({ "tools": names })))
+    let added = found.iter().filter(|found| found.is_new).map(|found| found.name.clone()).collect();
+    let result = ToolResult::text(told(&args.query, &found)).with_details(json!({ "tools": names }));
+    Ok(result.with_added_tools(added))
 }
 
 fn told(query: &str, found: &[Found]) -> String {

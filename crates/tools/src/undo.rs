@@ -64,7 +64,8 @@ impl UndoTool {
         let which = match (args.commit, args.checkpoint) {
             (None, None) => Undo::LastRun,
             (Some(id), None) => Undo::Commit(CommitId(id)),
-            (None, Some(name)) => Undo::Since(name),
+            // As it was kept.
+            (None, Some(name)) => Undo::Since(self.kit.shell.redactor().redact(name.trim()).into_owned()),
             (Some(_), Some(_)) => {
                 let message = "give either `commit` or `checkpoint`";
                 return Err(Failure::new(ErrorCode::InvalidArguments, message));

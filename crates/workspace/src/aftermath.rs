@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
 use ignore::{WalkBuilder, WalkState};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::beforehand::{Beforehand, Noted};
 use crate::content::{Content, Image};
 use crate::disk::{self, Found};
 use crate::git_index::{Index, Look};
@@ -46,6 +47,7 @@ const GIT_DEADLINE: Duration = Duration::from_secs(30);
 pub struct Aftermath {
     workspace: Workspace,
     read: Mutex<HashMap<PathBuf, (Stamp, Image)>>,
+    beforehand: OnceLock<Arc<Beforehand>>,
 }
 
 /// By what a change of a file is told.
@@ -79,6 +81,8 @@ pub struct Before {
     kept_by_git: Vec<(PathBuf, Stamp)>,
     /// When the look began, by the clock that stamps files.
     began: SystemTime,
+    /// The images on the disk, until what changed is in the journal.
+    _noted: Option<Noted>,
 }
 
 /// What a command changed.
@@ -144,15 +148,16 @@ struct Seen {
 impl Aftermath {
     /// For the files of `workspace`.
     pub fn new(workspace: Workspace) -> Self {
-        Self { workspace, read: Mutex::default() }
+        Self { workspace, read: Mutex::default(), beforehand: OnceLock::new() }
     }
 
     fn root(&self) -> &AbsPath {
         self.workspace.root()
     }
 
-    /// Notes what is there before the command line `line` runs. Blocks: some 100 ms for 50,000 files.
-    pub fn before(&self, line: &str) -> Before {
+    /// Notes what is there before the command line `line` runs, for `run` and under the label that [`Self::after`] is given. What
+    /// nobody else has is on the disk then. Blocks: some 100 ms for 50,000 files.
+    pub fn before(&self, line: &str, run: &RunId, label: &str) -> Before {
         let began = file_clock();
         let index = Index::of(self.root().as_path());
         let Seen { files, folders, known_folders, special } = look(self.root(), index.as_ref());
@@ -184,6 +189,10 @@ impl Aftermath {
         }
         let kept = images.iter().map(|(path, image)| (path.clone(), (files[path], image.clone())));
         *lock(&self.read) = kept.collect();
+        let noted = self.note(&images, run, label).unwrap_or_else(|error| {
+            tracing::warn!(%error, "what a command overwrites is lost if this process is killed");
+            None
+        });
         Before {
             files,
             folders,
@@ -195,7 +204,29 @@ impl Aftermath {
             told: self.told(line),
             kept_by_git: kept_by_git(self.root()),
             began,
+            _noted: noted,
         }
+    }
+
+    fn note(
+        &self,
+        images: &HashMap<PathBuf, Image>,
+        run: &RunId,
+        label: &str,
+    ) -> Result<Option<Noted>, StateError> {
+        if images.is_empty() {
+            return Ok(None);
+        }
+        let inner = &self.workspace.inner;
+        let beforehand = match self.beforehand.get() {
+            Some(beforehand) => beforehand,
+            None => {
+                inner.describe()?;
+                let new = Beforehand::new(&inner.state)?;
+                self.beforehand.get_or_init(|| new)
+            }
+        };
+        beforehand.note(self.root(), images, run, label).map(Some)
     }
 
     /// What the line says that it writes, as it is now.

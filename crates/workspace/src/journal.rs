@@ -106,6 +106,11 @@ impl Pack {
         });
         Stored { hash: image.hash, at, len, link: image.content.is_link(), mode: image.mode }
     }
+
+    /// All contents, one after the other.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl Stored {
@@ -119,6 +124,11 @@ impl Stored {
 pub(crate) struct Contents(Vec<u8>);
 
 impl Contents {
+    /// Those that a [`Pack`] held.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
     /// The content at a place; `None` when it is damaged or was pruned.
     pub fn get(&self, stored: &Stored) -> Option<Image> {
         let start = usize::try_from(stored.at).ok()?;
@@ -369,7 +379,7 @@ impl Entry {
 }
 
 /// Paths as `file:` URIs, which keep bytes that are not UTF-8.
-mod as_uri {
+pub(crate) mod as_uri {
     use super::AbsPath;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 

@@ -9,6 +9,7 @@
 mod aftermath;
 mod approver;
 mod audit;
+mod beforehand;
 mod commit;
 mod content;
 mod disk;
@@ -82,7 +83,7 @@ pub use search::{
     Bounds, FileHits, Findings, Fit, Form, GlobError, Globs, LineMatch, LookOnly, Name, NamePattern, Names,
     Query, QueryError, QueryOptions, Scope, SearchError, TreeEntry,
 };
-pub use secrets::{Pieces, Redactor, is_secret_name};
+pub use secrets::{Pieces, Redactor, is_secret_name, learn_passing_secret, learn_secret};
 pub use shell::{Tier, may_write};
 pub use state::{Homes, StateDir, StateError, StateLock};
 pub use trust::{TrustStore, trust_command};

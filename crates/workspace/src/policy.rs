@@ -16,20 +16,23 @@
 //! asked and lifts no denial. What was asked or denied is in the audit log. A rule about a command is
 //! about its words; a command line of a shell is looked into (`line`).
 
+mod asking;
+mod judging;
 mod line;
 
 use std::sync::{Arc, Mutex};
 
-use futures_util::future::{Either, select};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use self::asking::Asked;
+use self::judging::Found;
 use crate::audit::{Audit, By, Classified, Decided};
 use crate::memory::{Memory, Term};
 use crate::process::lock;
-use crate::protected::{Protection, protection};
+use crate::protected::protection;
 use crate::rules::{self, ANSWER, Capability, Rule};
-use crate::trust::{canonical, trust_command};
+use crate::trust::canonical;
 use crate::{
     AbsPath, Answer, Approver, ChangeKind, CommandLine, Effects, ErrorCode, Permit, Plan, Question,
     QuestionKind, SpawnGrant, StateDir, Tier, TrustStore, Writes,
@@ -217,6 +220,12 @@ impl Policy {
             || Verdict { decision: Decision::Allow, reason: "nothing that needs permission".into() },
             |judged| Verdict { decision: judged.decision, reason: judged.reason },
         )
+    }
+
+    /// What would be decided about showing the text of `path`, without asking anybody.
+    pub fn judge_read(&self, path: &AbsPath) -> Verdict {
+        let Judged { decision, reason, .. } = self.judge_path(Capability::Read, path);
+        Verdict { decision, reason }
     }
 
     /// What would be decided about talking to `host`.
@@ -522,399 +531,6 @@ impl Policy {
             _ => None,
         })
     }
-
-    /// The error when a rule denies `command`.
-    fn refuse_command(&self, command: &CommandLine) -> Result<(), Denied> {
-        let unruled = || (Decision::Allow, String::new());
-        let found = self.decide(|rules| rules::for_command(rules, command), unruled);
-        if found.decision != Decision::Deny {
-            return Ok(());
-        }
-        Err(self.deny(Capability::Exec, By::Policy, found.reason, vec![command.to_string()]))
-    }
-
-    /// What must be asked before `request` may run.
-    fn lacks(&self, request: &SpawnRequest) -> Option<QuestionKind> {
-        if !self.trusts(&request.root) {
-            return Some(QuestionKind::Trust);
-        }
-        let agreed = !request.from_project
-            || lock(&self.memory).agreed(&request.definition, &request.command)
-            || self.judge_command(&request.command).decision == Decision::Allow;
-        (!agreed).then_some(QuestionKind::Exec)
-    }
-
-    async fn ask_spawn(
-        &self,
-        request: &SpawnRequest,
-        kind: QuestionKind,
-        approver: &dyn Approver,
-        cancel: &CancellationToken,
-    ) -> Result<(), Denied> {
-        let root = &self.options.root;
-        let root = if request.root.starts_with(root) { root } else { &request.root };
-        let name = &request.definition;
-        let is_trust = kind == QuestionKind::Trust;
-        let (code, title, reason, help) = if is_trust {
-            (
-                ErrorCode::Untrusted,
-                format!("Trust {root}? Its tools may run: {name}"),
-                format!("{root} is not trusted, so {name} is not started"),
-                format!("run `{}`, or repeat with --yes", trust_command(root)),
-            )
-        } else {
-            (
-                ErrorCode::Denied,
-                format!("Run {name} as this project defines it?"),
-                format!("the command of {name}, which this project defines, was not agreed to"),
-                "repeat with --yes after reading it, or name it in a rule `allow exec …`".to_owned(),
-            )
-        };
-        if is_trust && lock(&self.memory).refused {
-            let reason = format!("{reason}: you said no when you were asked whether to trust it");
-            return Err(Denied { code, reason, nobody_to_ask: false });
-        }
-        let variables: String =
-            request.command.env.iter().map(|(name, value)| format!("{name}={value} ")).collect();
-        let detail = format!("{variables}{}\nin {}", request.command, request.command.cwd);
-        let question = Question { kind, title, detail, files: Vec::new() };
-        let subject = vec![root.to_string(), request.command.to_string()];
-        let capability = if is_trust { "trust" } else { "exec" };
-        let asked = Asked { capability, code, reason: &reason, help: &help, subject, class: None };
-        let answer = self.ask(question, asked, approver, cancel).await;
-        let mut memory = lock(&self.memory);
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err((denied, said_no)) => {
-                memory.refused |= is_trust && said_no;
-                return Err(denied);
-            }
-        };
-        let term = if answer == Answer::Always { Term::Always } else { Term::Session };
-        if is_trust {
-            memory.trusts.push(canonical(root));
-            if term == Term::Always
-                && let Err(error) = self.options.trust.trust(root)
-            {
-                tracing::warn!(%error, "trust holds for this session only");
-            }
-        }
-        if request.from_project {
-            memory.agree(&request.definition, &request.command, term);
-        }
-        Ok(())
-    }
-
-    /// Decides about `paths` together, with one question.
-    /// Whether the person, or `--yes`, was asked.
-    async fn permit_paths(
-        &self,
-        capability: Capability,
-        paths: &[AbsPath],
-        question: impl Fn() -> Question,
-        approver: &dyn Approver,
-        cancel: &CancellationToken,
-    ) -> Result<bool, Denied> {
-        if self.refuse_denied(capability, paths)?.is_empty() {
-            return Ok(false);
-        }
-        let _turn = self.turn(cancel).await?;
-        // Looked at again: the answer to the question before this one may have settled it.
-        let asked = self.refuse_denied(capability, paths)?;
-        let Some((_, first)) = asked.first() else { return Ok(false) };
-        let rule = format!("allow it with a rule `allow {} …`", capability.name());
-        let trust = format!("run `{}`", trust_command(&self.options.root));
-        let (code, help) = match asked.iter().filter_map(|(_, judged)| judged.untrusted).max() {
-            None => (ErrorCode::Denied, format!("repeat with --yes, or {rule}")),
-            Some(false) => (ErrorCode::Untrusted, format!("repeat with --yes, or {trust}")),
-            Some(true) => (ErrorCode::Untrusted, format!("repeat with --yes, or {trust} and {rule}")),
-        };
-        let subject = asked.iter().map(|(path, _)| self.shown(path)).collect();
-        let capability_name = capability.name();
-        let reason = first.reason.clone();
-        let about =
-            Asked { capability: capability_name, code, reason: &reason, help: &help, subject, class: None };
-        let answer = self.ask(question(), about, approver, cancel).await.map_err(|(denied, _)| denied)?;
-        let term = match answer {
-            Answer::Session => Term::Session,
-            Answer::Always => Term::Always,
-            _ => return Ok(true),
-        };
-        let mut memory = lock(&self.memory);
-        for (path, _) in &asked {
-            let rule = match self.protected(path) {
-                Some(_) => Rule::for_path(Decision::Allow, capability, &self.shown(path), ANSWER),
-                None => match Rule::parse(&format!("allow {capability_name}"), ANSWER) {
-                    Ok(rule) => rule,
-                    Err(_) => continue,
-                },
-            };
-            if !memory.rules.iter().any(|known| known.text() == rule.text()) {
-                memory.add_rule(rule, term);
-            }
-        }
-        Ok(true)
-    }
-
-    /// The paths that must be asked about; the first denied one is the error.
-    fn refuse_denied<'a>(
-        &self,
-        capability: Capability,
-        paths: &'a [AbsPath],
-    ) -> Result<Vec<(&'a AbsPath, Judged)>, Denied> {
-        let mut asked = Vec::new();
-        for path in paths {
-            let judged = self.judge_path(capability, path);
-            match judged.decision {
-                Decision::Allow => {}
-                Decision::Ask => asked.push((path, judged)),
-                Decision::Deny => {
-                    let subject = vec![self.shown(path)];
-                    return Err(self.deny(capability, By::Policy, judged.reason, subject));
-                }
-            }
-        }
-        Ok(asked)
-    }
-
-    /// Puts a question to `--yes` or the person. The error says whether it was the person's no.
-    async fn ask(
-        &self,
-        question: Question,
-        about: Asked<'_>,
-        approver: &dyn Approver,
-        cancel: &CancellationToken,
-    ) -> Result<Answer, (Denied, bool)> {
-        let decided = |by, decision, answer| {
-            let (capability, reason) = (about.capability, about.reason);
-            let subject = about.subject.clone();
-            self.audit.record(Decided {
-                capability,
-                decision,
-                by,
-                answer,
-                reason,
-                subject,
-                class: about.class,
-            });
-        };
-        if self.options.yes {
-            decided(By::Yes, "allow", None);
-            return Ok(Answer::Session);
-        }
-        // The question may be dropped: a surface takes it back when its future goes.
-        let answer = match select(Box::pin(cancel.cancelled()), approver.ask(question, cancel)).await {
-            Either::Left(_) => None,
-            Either::Right((answer, _)) => Some(answer).filter(|_| !cancel.is_cancelled()),
-        };
-        let denied = |code, reason: String, nobody_to_ask| Denied { code, reason, nobody_to_ask };
-        match answer {
-            None => {
-                decided(By::Cancel, "deny", None);
-                Err((denied(ErrorCode::Cancelled, "cancelled before it was answered".into(), false), false))
-            }
-            Some(Answer::Nobody) => {
-                decided(By::Nobody, "deny", None);
-                let reason = format!("{}, and nobody can be asked: {}", about.reason, about.help);
-                Err((denied(about.code, reason, true), false))
-            }
-            Some(Answer::Refused { reason }) => {
-                decided(By::Nobody, "deny", None);
-                Err((denied(about.code, format!("{}: {reason}", about.reason), false), false))
-            }
-            Some(Answer::Dismissed) => {
-                decided(By::Person, "deny", Some("dismissed"));
-                Err((denied(about.code, "the person dismissed the question".into(), false), false))
-            }
-            Some(Answer::No { text }) => {
-                decided(By::Person, "deny", Some("no"));
-                let text = if text.trim().is_empty() { String::new() } else { format!(": {}", text.trim()) };
-                Err((denied(about.code, format!("the person said no{text}"), false), true))
-            }
-            Some(answer) => {
-                let name = match answer {
-                    Answer::Always => "always",
-                    Answer::Session => "session",
-                    _ => "once",
-                };
-                decided(By::Person, "allow", Some(name));
-                Ok(answer)
-            }
-        }
-    }
-
-    /// Waits for the turn to ask.
-    async fn turn(&self, cancel: &CancellationToken) -> Result<tokio::sync::SemaphorePermit<'_>, Denied> {
-        // Dropping either is harmless: no turn is taken then.
-        tokio::select! {
-            biased;
-            () = cancel.cancelled() => {}
-            turn = self.asking.acquire() => if let Ok(turn) = turn {
-                return Ok(turn);
-            }
-        }
-        let reason = "cancelled before it could be asked".into();
-        Err(Denied { code: ErrorCode::Cancelled, reason, nobody_to_ask: false })
-    }
-
-    fn deny(&self, capability: Capability, by: By, reason: String, subject: Vec<String>) -> Denied {
-        let (capability, decision, answer) = (capability.name(), "deny", None);
-        let class = None;
-        self.audit.record(Decided { capability, decision, by, answer, reason: &reason, subject, class });
-        Denied { code: ErrorCode::Denied, reason, nobody_to_ask: false }
-    }
-
-    /// The decision about one path, as spelled and with its links resolved: the stricter.
-    fn judge_path(&self, capability: Capability, path: &AbsPath) -> Judged {
-        let spelled = self.judge_resolved(capability, path);
-        let resolved = canonical(path);
-        if resolved == *path {
-            return spelled;
-        }
-        let resolved = self.judge_resolved(capability, &resolved);
-        if resolved.decision > spelled.decision { resolved } else { spelled }
-    }
-
-    fn judge_resolved(&self, capability: Capability, path: &AbsPath) -> Judged {
-        let root = &self.options.root;
-        let shown = self.shown(path);
-        let protection = protection(path, root);
-        let own = |rule: &&Rule| match &protection {
-            Some(it) => rule.decision == Decision::Deny || rule.spells(it.name.as_deref()),
-            None => true,
-        };
-        let default = || match &protection {
-            Some(protection) => self.protected_default(capability, protection, &shown),
-            None => self.default_for(capability),
-        };
-        let found = self.decide(|rules| rules::for_path(rules.filter(own), capability, path, root), default);
-        self.trusted_only(capability, found)
-    }
-
-    /// What holds for a protected path without a rule of its own; what would be asked is denied by
-    /// the mode `strict`.
-    fn protected_default(
-        &self,
-        capability: Capability,
-        protection: &Protection,
-        shown: &str,
-    ) -> (Decision, String) {
-        let decision = match protection.decision(capability) {
-            Decision::Ask if self.options.mode == Mode::Strict => Decision::Deny,
-            decision => decision,
-        };
-        let name = capability.name();
-        let pattern = if protection.name.is_some() && !shown.starts_with('/') {
-            format!("./{shown}")
-        } else {
-            shown.to_owned()
-        };
-        let reason = format!(
-            "{name}: {shown} is protected ({}); a rule of its own decides otherwise, like `allow {name} {pattern}`",
-            protection.what
-        );
-        (decision, reason)
-    }
-
-    /// The decision about a command: always asked when no rule names it.
-    fn judge_command(&self, command: &CommandLine) -> Judged {
-        if let Some(line) = line::of(command) {
-            return self.judge_line(line).judged;
-        }
-        let default = || self.default_for(Capability::Exec);
-        let found = self.decide(|rules| rules::for_command(rules, command), default);
-        self.trusted_only(Capability::Exec, found)
-    }
-
-    /// The decision where it is not known yet what exactly is done.
-    fn judge_all(&self, capability: Capability) -> Judged {
-        let default = || self.default_for(capability);
-        let found = self.decide(|rules| rules::for_all(rules, capability), default);
-        self.trusted_only(capability, found)
-    }
-
-    /// In an untrusted workspace only reading is allowed unasked, and what the person answered there.
-    fn trusted_only(&self, capability: Capability, found: Found) -> Judged {
-        let Found { decision, reason, answered } = found;
-        let free = capability == Capability::Read || decision == Decision::Deny || answered;
-        if free || self.is_trusted() {
-            return Judged { decision, reason, untrusted: None };
-        }
-        let reason = format!("{}: {} is not trusted", capability.name(), self.options.root);
-        Judged { decision: Decision::Ask, reason, untrusted: Some(decision == Decision::Ask) }
-    }
-
-    fn default_for(&self, capability: Capability) -> (Decision, String) {
-        let name = capability.name();
-        match (capability, self.options.mode) {
-            (Capability::Read, _) => (Decision::Allow, "read: allowed in the workspace".into()),
-            (_, Mode::Strict) => {
-                (Decision::Deny, format!("{name}: no rule allows it and the mode is strict"))
-            }
-            (Capability::Exec, _) => (Decision::Ask, "exec: every command is asked about".into()),
-            (_, Mode::Prompt) => (Decision::Ask, format!("{name}: asked, since no rule names it")),
-            (_, Mode::Permissive) => (Decision::Allow, format!("{name}: allowed by the mode permissive")),
-        }
-    }
-
-    fn protected(&self, path: &AbsPath) -> Option<Protection> {
-        let root = &self.options.root;
-        protection(path, root).or_else(|| protection(&canonical(path), root))
-    }
-
-    /// The decision of the rule that `look` finds, else `default`; then whether a rule that can only
-    /// tighten makes it stricter.
-    fn decide(
-        &self,
-        look: impl for<'a> Fn(&mut dyn Iterator<Item = &'a Rule>) -> Option<&'a Rule>,
-        default: impl FnOnce() -> (Decision, String),
-    ) -> Found {
-        let memory = lock(&self.memory);
-        let rules = || self.options.rules.iter().chain(&memory.rules);
-        let found = look(&mut rules().filter(|rule| !rule.tightens())).map(explain);
-        let found = found.unwrap_or_else(|| default().into());
-        match look(&mut rules().filter(|rule| rule.tightens())) {
-            Some(rule) if rule.decision > found.decision => explain(rule),
-            _ => found,
-        }
-    }
-
-    /// As the person knows it: below the root, or whole.
-    fn shown(&self, path: &AbsPath) -> String {
-        match path.strip_prefix(&self.options.root) {
-            Some(relative) if !relative.as_os_str().is_empty() => relative.display().to_string(),
-            _ => path.to_string(),
-        }
-    }
-}
-
-/// A question's place in the audit log and what is said when it cannot be asked.
-struct Asked<'a> {
-    capability: &'a str,
-    code: ErrorCode,
-    reason: &'a str,
-    help: &'a str,
-    subject: Vec<String>,
-    class: Option<Classified>,
-}
-
-/// A decision that was found, before trust is looked at.
-struct Found {
-    decision: Decision,
-    reason: String,
-    /// By the person, when asked in this workspace.
-    answered: bool,
-}
-
-impl From<(Decision, String)> for Found {
-    fn from((decision, reason): (Decision, String)) -> Self {
-        Self { decision, reason, answered: false }
-    }
-}
-
-fn explain(rule: &Rule) -> Found {
-    let reason = format!("{}: the rule `{}` ({})", rule.capability.name(), rule.text(), rule.source());
-    Found { decision: rule.decision, reason, answered: rule.source() == ANSWER }
 }
 
 /// Every path that a plan touches, sorted.

@@ -5,11 +5,17 @@
 //! a word and stands in no variable is not found. Values that are short or common are left alone,
 //! since replacing them would spoil text and hide nothing.
 
+mod learned;
 mod pieces;
 
 use std::borrow::Cow;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+pub use learned::{learn_passing_secret, learn_secret};
 pub use pieces::Pieces;
+
+use learned::{Learned, learned};
 
 /// Variables that hold secrets although their name's end does not say so.
 const NAMES: &[&str] = &[
@@ -78,6 +84,9 @@ const COMMON: &[&str] = &[
     "your-api-key",
 ];
 
+/// What is written as `%XX` in an address (RFC 3986 §2.3).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// The shortest value of a variable that is looked for.
 const SHORTEST: usize = 8;
 /// The shortest line of a value of several lines that is looked for by itself.
@@ -136,13 +145,17 @@ pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     is_secret_name(name) || !is_proxy && matches!(Redactor::default().redact(value), Cow::Owned(_))
 }
 
-/// Replaces secret values in text. Made once from the environment.
+/// Replaces secret values in text. Made once from the environment; that one also knows what [`learn_secret`] was told.
 #[derive(Clone)]
 pub struct Redactor {
     /// Name and value, longest value first so that one inside another does not leave a rest.
     values: Vec<(String, String)>,
     /// Which bytes a secret can begin with.
     begins: [bool; 256],
+    /// Whether it knows what the process came to know.
+    learns: bool,
+    /// Whether it knows shapes.
+    shapes: bool,
 }
 
 impl std::fmt::Debug for Redactor {
@@ -163,10 +176,17 @@ impl Redactor {
     /// Knows the values of variables whose names look like secrets.
     pub fn from_env() -> Self {
         let variables = std::env::vars_os();
-        Self::new(variables.filter_map(|(name, value)| {
+        let known = Self::new(variables.filter_map(|(name, value)| {
             let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
             is_secret_name(&name).then_some((name, value))
-        }))
+        }));
+        Self { learns: true, ..known }
+    }
+
+    /// Knows the same but no shapes: for what is said to others, whose own secrets are theirs.
+    #[must_use]
+    pub fn without_shapes(self) -> Self {
+        Self { shapes: false, ..self }
     }
 
     /// Knows these secrets, (name, value), and shapes. Values that are short, common, plain numbers
@@ -187,7 +207,7 @@ impl Redactor {
         for byte in firsts.chain(shapes).chain([b'-', b':']) {
             begins[usize::from(byte)] = true;
         }
-        Self { values, begins }
+        Self { values, begins, learns: false, shapes: true }
     }
 
     /// `text` with every known or recognizable secret replaced by `[redacted:NAME]`. One pass; nothing
@@ -198,17 +218,20 @@ impl Redactor {
 
     /// The text redacted up to where what follows decides, and that place: the end if nothing follows.
     fn scan<'a>(&self, piece: Piece<'a>) -> (Cow<'a, str>, usize) {
+        let learned = if self.learns { learned() } else { None };
+        let learned = learned.as_deref();
         let text = piece.text;
         let bytes = text.as_bytes();
         let mut out = String::new();
         let mut copied = 0;
         let mut at = 0;
         while at < bytes.len() {
-            if !self.begins[usize::from(bytes[at])] {
+            let byte = usize::from(bytes[at]);
+            if !self.begins[byte] && !learned.is_some_and(|it| it.begins[byte]) {
                 at += 1;
                 continue;
             }
-            match self.secret_at(piece, at) {
+            match self.secret_at(piece, at, learned) {
                 Found::No => at += 1,
                 Found::Open => break,
                 Found::Secret { name, start, end } => {
@@ -228,9 +251,11 @@ impl Redactor {
     }
 
     /// The secret that begins at `at`, or whose mark (`://`) does.
-    fn secret_at(&self, piece: Piece<'_>, at: usize) -> Found<'_> {
+    fn secret_at(&self, piece: Piece<'_>, at: usize, learned: Option<&Learned>) -> Found<'_> {
         let rest = &piece.text.as_bytes()[at..];
-        for (name, value) in &self.values {
+        let own = self.values.iter().map(|(name, value)| (name.as_str(), value));
+        let learned = learned.into_iter().flat_map(|it| &it.values).map(|value| (learned::NAME, value));
+        for (name, value) in own.chain(learned) {
             if rest.starts_with(value.as_bytes()) {
                 return Found::Secret { name, start: at, end: at + value.len() };
             }
@@ -239,6 +264,7 @@ impl Redactor {
             }
         }
         match rest[0] {
+            _ if !self.shapes => Found::No,
             b':' => url_password(piece, at),
             b'-' => private_key(piece, at),
             _ => key(piece, at),
@@ -267,13 +293,44 @@ enum Found<'a> {
     },
 }
 
-/// The value as it is, as a JSON text has it, and of one of several lines those that look like keys.
+/// A JSON text with what is not ASCII as `\uXXXX`.
+fn ascii(text: &str, upper: bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_ascii() {
+            out.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            let hex = if upper { format!("\\u{unit:04X}") } else { format!("\\u{unit:04x}") };
+            out.push_str(&hex);
+        }
+    }
+    out
+}
+
+/// The value as it is, as a JSON text and an address have it, and of one of several lines those that look like keys.
 fn spellings(value: &str) -> Vec<String> {
     let mut all = vec![value.to_owned()];
     let quoted = serde_json::Value::from(value).to_string();
     let escaped = &quoted[1..quoted.len() - 1];
-    if escaped != value {
-        all.push(escaped.to_owned());
+    let slashes = escaped.replace('/', "\\/");
+    for spelling in [escaped, &slashes, &ascii(escaped, false), &ascii(escaped, true)] {
+        if !all.iter().any(|known| known == spelling) {
+            all.push(spelling.to_owned());
+        }
+    }
+    // What has blanks is no key that stands in an address.
+    if !value.contains(char::is_whitespace) {
+        let encoded: Vec<&str> = utf8_percent_encode(value, RESERVED).collect();
+        let lower = |piece: &&str| {
+            if piece.starts_with('%') { piece.to_ascii_lowercase() } else { (*piece).to_owned() }
+        };
+        for spelling in [encoded.concat(), encoded.iter().map(lower).collect()] {
+            if !all.contains(&spelling) {
+                all.push(spelling);
+            }
+        }
     }
     if value.contains('\n') {
         let is_key = |line: &&str| {
@@ -395,6 +452,25 @@ fn url_password(piece: Piece<'_>, at: usize) -> Found<'static> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn what_the_process_came_to_know_is_kept_out_from_then_on() {
+        let (before, other) = (Redactor::from_env(), Redactor::default());
+        let key = "plain-words-of-a-keyring";
+        assert_eq!(before.redact(key), key);
+        learn_secret(&format!(" {key}\n"));
+        learn_secret("short");
+        for redactor in [before, Redactor::from_env()] {
+            assert_eq!(redactor.redact(&format!("it is {key}, short")), "it is [redacted:api-key], short");
+            let mut pieces = Pieces::default();
+            let mut out = pieces.push(&redactor, "it is plain-words-of").into_owned();
+            assert_eq!(out, "it is ");
+            out.push_str(&pieces.push(&redactor, "-a-keyring"));
+            out.push_str(&pieces.finish(&redactor));
+            assert_eq!(out, "it is [redacted:api-key]");
+        }
+        assert_eq!(other.redact(key), key, "it knows shapes only");
+    }
+
     #[track_caller]
     fn check(text: &str, expected: &str) {
         let secrets = [
@@ -415,6 +491,10 @@ mod tests {
     fn values_of_variables() {
         check("a hunter2-hunter2 b", "a [redacted:MY_TOKEN] b");
         check("hunter2-hunter2-more", "[redacted:LONGER_TOKEN]");
+        check(
+            "p%C3%A4ssw%C3%B6rd-%C3%BC&p%c3%a4ssw%c3%b6rd-%c3%bc",
+            "[redacted:ACCENT_SECRET]&[redacted:ACCENT_SECRET]",
+        );
         check("«pässwörd-ü»hunter2-hunter2", "«[redacted:ACCENT_SECRET]»[redacted:MY_TOKEN]");
         check("abc changeme 1234567890 /etc/passwd", "abc changeme 1234567890 /etc/passwd");
     }
@@ -428,6 +508,14 @@ mod tests {
         assert_eq!(redactor.redact("first line"), "first line");
         let json = serde_json::json!({ "a": value.trim() }).to_string();
         assert_eq!(redactor.redact(&json), "{\"a\":\"[redacted:A_SECRET]\"}");
+        let redactor = Redactor::new([("A_SECRET".to_owned(), "pässwört/\u{1f511}9".to_owned())]);
+        for json in [
+            r"p\u00e4ssw\u00f6rt/\ud83d\udd119",
+            r"p\u00E4ssw\u00F6rt/\uD83D\uDD119",
+            "pässwört\\/\u{1f511}9",
+        ] {
+            assert_eq!(redactor.redact(json), "[redacted:A_SECRET]", "{json}");
+        }
     }
 
     #[test]
@@ -476,6 +564,15 @@ mod tests {
         ] {
             check(harmless, harmless);
         }
+    }
+
+    #[test]
+    fn shapes_may_be_left_to_others() {
+        let redactor = Redactor::new([("A_TOKEN".to_owned(), "hunter2-hunter2".to_owned())]).without_shapes();
+        let text =
+            "https://me:s3cr3t@host/x ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8 -----BEGIN PRIVATE KEY-----";
+        assert_eq!(redactor.redact(text), text);
+        assert_eq!(redactor.redact("hunter2-hunter2"), "[redacted:A_TOKEN]");
     }
 
     #[test]

@@ -360,9 +360,12 @@ impl StateDir {
         write().map_err(|source| StateError::Io { path: path.clone(), source })
     }
 
-    /// Renames one of its files, durably.
-    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), StateError> {
-        let (from, to) = (self.entry(from)?, self.entry(to)?);
+    /// Renames one of its files or folders, durably. A file that is there under the new name is replaced.
+    ///
+    /// # Errors
+    /// [`StateError::BadName`], [`StateError::Io`].
+    pub fn rename(&self, from: &str, to: &str) -> Result<(), StateError> {
+        let (from, to) = (self.entry(from)?, self.prepare(to)?);
         std::fs::rename(&from, &to).map_err(|source| StateError::Io { path: to, source })?;
         self.sync()
     }

@@ -17,7 +17,7 @@ use crate::transaction::LOCK;
 use crate::{
     AbsPath, Commit, CommitError, CommitRecord, ContentHash, Document, Editor, ErrorCode, Operation, Others,
     Owner, Permit, Plan, PlanError, ReadError, RecoveryNote, RunId, StateDir, StateError, Undo, UndoError,
-    UndoPlan, Version, WorkspaceEdit, disk, held, path_to_uri, plan, recovery, resolve, undo,
+    UndoPlan, Version, WorkspaceEdit, beforehand, disk, held, path_to_uri, plan, recovery, resolve, undo,
 };
 
 /// The person's files below one root. Cheap to clone.
@@ -37,17 +37,18 @@ pub(crate) struct Inner {
     pub tasks: TaskTracker,
 }
 
-/// Takes back the commits of processes that died. One that holds the lock lives, and takes back its
-/// own.
+/// Takes back the commits of processes that died, and puts what their commands overwrote where undo finds it. One that holds
+/// the lock lives, and takes back its own.
 fn finish_what_crashed(state: &StateDir) -> Result<Vec<RecoveryNote>, StateError> {
     let journal = Journal::new(state)?;
-    if journal.pending()?.is_empty() {
+    if journal.pending()?.is_empty() && !beforehand::is_any(state)? {
         return Ok(Vec::new());
     }
-    match state.try_lock(LOCK)? {
-        Some(_lock) => recovery::recover(&journal),
-        None => Ok(Vec::new()),
-    }
+    let Some(_lock) = state.try_lock(LOCK)? else { return Ok(Vec::new()) };
+    // First what was half written by us, then what is whole.
+    let mut notes = recovery::recover(&journal)?;
+    notes.extend(beforehand::recover(state, &journal)?);
+    Ok(notes)
 }
 
 /// An entry of a folder.

@@ -28,6 +28,13 @@ pub(crate) fn ensure(tools: &ToolsDir, way: Option<Way>, lock: &Lock, steps: &mu
     debian_packages(items::EDITORS_APT, "500 MB", lock, steps)?;
     npm_item(tools, &items::NODE, lock, steps)?;
     tools.link("node24", &node_folder(tools).join("bin/node"))?;
+    python_item(tools, &items::SMOLLM, way, lock, steps)?;
+    tools.link_lib("smollm2", &tools.item(items::SMOLLM.name, &items::SMOLLM.key()))?;
+    npm_item(tools, &items::LLAMA, lock, steps)?;
+    tools.link_lib(
+        "node-llama-cpp",
+        &tools.item(items::LLAMA.name, &items::LLAMA.key()).join("node_modules"),
+    )?;
     npm_item(tools, &items::CODE_SERVER, lock, steps)?;
     npm_item(tools, &items::PLAYWRIGHT, lock, steps)?;
     for item in [&items::CODE_SERVER, &items::PLAYWRIGHT] {

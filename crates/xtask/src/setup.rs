@@ -74,10 +74,11 @@ fn ensure_with(tools: &ToolsDir, what: For, way: Option<Way>, steps: &mut Steps)
             &items::PYLSP,
             &items::CMAKE,
             &items::FORTLS,
+            &items::JEDI,
             &items::SHELLCHECK,
             &items::SHFMT,
         ];
-        for item in python {
+        for item in python.into_iter().chain(items::WHEELS) {
             python_item(tools, item, way, &lock, steps)?;
         }
         npm_item(tools, &items::NPM_SERVERS, &lock, steps)?;
@@ -92,6 +93,9 @@ fn ensure_with(tools: &ToolsDir, what: For, way: Option<Way>, steps: &mut Steps)
         tools.link_lib("zod", &tools.item(items::ZOD.name, &items::ZOD.key()).join("node_modules"))?;
         crates_item(tools, &items::CRATES, &lock, steps)?;
         tools.link_lib("python-tests", &tools.item(items::PYTHON_TESTS.name, &items::PYTHON_TESTS.key()))?;
+        let schemas = &items::PROVIDER_SCHEMAS;
+        python_item(tools, schemas, way, &lock, steps)?;
+        tools.link_lib(schemas.name, &tools.item(schemas.name, &schemas.key()))?;
         debian_packages(items::GO_APT, "600 MB", &lock, steps)?;
         rust_analyzer(tools, &lock, steps)?;
     }

@@ -11,7 +11,8 @@ vim.api.nvim_create_user_command('Pilcrow', function(opts)
 end, {
   nargs = '*',
   range = true,
-  desc = 'Ask Pilcrow in words; or stop, undo, redo, answer, transcript',
+  bang = true,
+  desc = 'Ask Pilcrow in words, with ! tell the run that goes on; or stop, undo, redo, resume, answer, transcript',
   complete = function(lead, line)
     return require('pilcrow').complete(lead, line)
   end,

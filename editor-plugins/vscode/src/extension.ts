@@ -2,24 +2,29 @@
 // decided is decided in the program; here are only a path, two questions for a text, and trust.
 
 import * as vscode from "vscode";
-import { LanguageClient, type LanguageClientOptions, type ServerOptions } from "vscode-languageclient/node";
+import { LanguageClient, type LanguageClientOptions, type Range, type ServerOptions } from "vscode-languageclient/node";
 import { answer, follow, tellTo } from "./debug";
+import { join, joining } from "./join";
 
 let client: LanguageClient | undefined;
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   const output = vscode.window.createOutputChannel("Pilcrow", { log: true });
-  const commands: [string, () => Promise<void>][] = [
-    ["pilcrow.palette.prompt", prompt],
+  const commands: [string, () => Promise<unknown>][] = [
+    ["pilcrow.palette.prompt", () => prompt()],
     ["pilcrow.palette.refactor", rename],
+    ["pilcrow.palette.steer", steer],
+    ["pilcrow.palette.resume", resume],
     ["pilcrow.palette.stop", () => execute("pilcrow.stop", {})],
     ["pilcrow.palette.undo", () => execute("pilcrow.undo", here())],
     ["pilcrow.palette.redo", () => execute("pilcrow.redo", here())],
     ["pilcrow.palette.transcript", () => execute("pilcrow.transcript", {})],
+    ["pilcrow.palette.join", join],
   ];
   context.subscriptions.push(
     output,
     follow(),
+    joining(() => client),
     ...commands.map(([id, run]) => vscode.commands.registerCommand(id, run)),
     vscode.workspace.onDidGrantWorkspaceTrust(() => restart(output)),
     vscode.workspace.onDidChangeConfiguration((event) =>
@@ -77,23 +82,67 @@ async function missing(path: string): Promise<void> {
   }
 }
 
-async function prompt(): Promise<void> {
+/** What a request is about: the document that is shown, and what is selected in it. */
+function about(): { uri: string; range: Range } | undefined {
   const editor = vscode.window.activeTextEditor;
+  if (!editor || !client || !["file", "untitled"].includes(editor.document.uri.scheme)) {
+    return undefined;
+  }
+  const convert = client.code2ProtocolConverter;
+  return { uri: convert.asUri(editor.document.uri), range: convert.asRange(editor.selection) };
+}
+
+async function prompt(place = about(), resume?: Conversation): Promise<void> {
   const text = await vscode.window.showInputBox({
-    title: "Pilcrow",
+    title: resume ? `Pilcrow: ${resume.title}` : "Pilcrow",
     prompt: "What shall it do?",
     placeHolder: "rename fetch_rows to load_rows",
     ignoreFocusOut: true,
   });
-  if (!text || !client) {
+  if (text) {
+    await execute("pilcrow.prompt", { text, ...place, resume: resume?.session });
+  }
+}
+
+/** A conversation of before, as the server lists it. */
+interface Conversation {
+  session: string;
+  title: string;
+  messages: number;
+  lastActive: string;
+}
+
+async function steer(): Promise<void> {
+  const text = await vscode.window.showInputBox({
+    title: "Pilcrow: tell the run",
+    prompt: "It hears it after its turn",
+    placeHolder: "leave the tests alone",
+    ignoreFocusOut: true,
+  });
+  if (text) {
+    await execute("pilcrow.steer", { text });
+  }
+}
+
+async function resume(): Promise<void> {
+  // Both are about the same document, so that both mean the same project.
+  const place = about();
+  const listed = (await execute("pilcrow.sessions", place ? { uri: place.uri } : {})) as
+    | { sessions: Conversation[] }
+    | undefined;
+  if (listed?.sessions.length === 0) {
+    void vscode.window.showInformationMessage("Pilcrow: there is no conversation yet");
     return;
   }
-  const convert = client.code2ProtocolConverter;
-  const about = editor && {
-    uri: convert.asUri(editor.document.uri),
-    range: convert.asRange(editor.selection),
-  };
-  await execute("pilcrow.prompt", { text, ...about });
+  const items = listed?.sessions.map((conversation) => ({
+    label: conversation.title,
+    description: new Date(conversation.lastActive).toLocaleString(),
+    conversation,
+  }));
+  const chosen = items && (await vscode.window.showQuickPick(items, { title: "Pilcrow: go on with" }));
+  if (chosen) {
+    await prompt(place, chosen.conversation);
+  }
 }
 
 async function rename(): Promise<void> {
@@ -128,10 +177,10 @@ function here(): object {
   return document?.uri.scheme === "file" && client ? { uri: client.code2ProtocolConverter.asUri(document.uri) } : {};
 }
 
-async function execute(command: string, argument: object): Promise<void> {
+async function execute(command: string, argument: object): Promise<unknown> {
   if (!client) {
     await missing(vscode.workspace.getConfiguration("pilcrow").get("path", "") || "pilcrow");
-    return;
+    return undefined;
   }
-  await client.sendRequest("workspace/executeCommand", { command, arguments: [argument] });
+  return client.sendRequest("workspace/executeCommand", { command, arguments: [argument] });
 }

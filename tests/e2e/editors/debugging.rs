@@ -81,6 +81,36 @@ fn the_agent_looks_into_what_the_person_debugs_in_vscode() {
     assert!(batch.end().0.success());
 }
 
+/// D4, and the session that comes after one whose adapter cannot restart it.
+#[test]
+fn the_person_joins_what_the_agent_debugs_in_vscode() {
+    if !in_editors("the_person_joins_what_the_agent_debugs_in_vscode") {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::with(&[("app.py", "def add(a, b):\n    return a + b\n\n\nprint(add(1, 2))\n")]);
+    sandbox.make_repository();
+    let mut batch = Batch::start(&sandbox);
+    let launch =
+        json!({"action": "launch", "program": "app.py", "breakpoints": [{"file": "app.py", "line": 2}]});
+    comes_to(&mut batch, &launch, &["stopped: breakpoint", "app.py:2"]);
+    let mut code = VsCode::start(&sandbox, "vscode-joins");
+    code.command("Pilcrow: Join the Agent's Debug Session");
+    let listed = json!({"action": "sessions"});
+    comes_to(&mut batch, &listed, &["debug-1: app.py (debugpy), stopped, the person looks on"]);
+    code.screenshot("joined");
+
+    // debugpy cannot restart a program: it is launched again, under another name.
+    comes_to(&mut batch, &json!({"action": "restart"}), &["stopped: breakpoint", "app.py:2"]);
+    comes_to(&mut batch, &listed, &["debug-2: app.py (debugpy), stopped, the person looks on"]);
+    code.screenshot("again");
+
+    // The person goes on, and the program is over for both.
+    code.command("Debug: Continue");
+    comes_to(&mut batch, &listed, &["debug-2: app.py (debugpy), ended"]);
+    assert!(batch.end().0.success());
+}
+
 #[test]
 fn the_agent_looks_into_what_the_person_debugs_in_neovim() {
     if !in_editors("the_agent_looks_into_what_the_person_debugs_in_neovim") {

@@ -90,3 +90,36 @@ fn stop_in_neovim_ends_the_run() {
     neovim.wait_lua("progress ends", "return vim.tbl_contains(_G.kinds, 'end')");
     neovim.wait_lua("it is told", "return vim.fn.execute('messages'):find('stopped') ~= nil");
 }
+
+#[test]
+fn a_run_in_neovim_is_told_something_and_its_conversation_gone_on_with() {
+    if !in_editors("a_run_in_neovim_is_told_something_and_its_conversation_gone_on_with") {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    sandbox.make_repository();
+    let model = Model::install(&sandbox);
+    model.says(&[serde_json::json!({"text": "thinking for ever", "wait_for_cancel": true})]);
+    let neovim = Neovim::start(&sandbox, Setup::Plugin, &["a.txt"]);
+    neovim.lua("_G.kinds = {}; vim.api.nvim_create_autocmd('LspProgress', { callback = function(e) table.insert(_G.kinds, e.data.params.value.kind) end }); return true");
+    let said = |text: &str| format!("return vim.fn.execute('messages'):find({text:?}, 1, true) ~= nil");
+    neovim.keys(":Pilcrow! nobody is there<CR>");
+    neovim.wait_lua("it is refused", &said("no run goes on"));
+    neovim.keys(":Pilcrow think<CR>");
+    neovim.wait_lua("progress is shown", "return vim.tbl_contains(_G.kinds, 'begin')");
+    neovim.keys(":Pilcrow! leave the tests alone<CR>");
+    // The queue is the server's by then: what is not heard any more is told.
+    neovim.keys(":Pilcrow stop<CR>");
+    neovim.wait_lua("it was said", "return table.concat(vim.api.nvim_buf_get_lines(vim.fn.bufnr('pilcrow://answer'), 0, -1, false), ' '):find('leave the tests alone', 1, true) ~= nil");
+    let expect = serde_json::json!({"last_contains": ["and now"]});
+    model.says(&[serde_json::json!({"expect": expect, "text": "gone on with"})]);
+    neovim.lua(
+        "vim.ui.select = function(items, opts, done) _G.offered = opts.format_item(items[1]); done(items[1]) end
+         vim.ui.input = function(_, done) done('and now') end
+         return true",
+    );
+    neovim.keys(":Pilcrow resume<CR>");
+    neovim.wait_lua("it goes on", &said("gone on with"));
+    neovim.wait_lua("it was offered", "return _G.offered:find('think', 1, true) ~= nil");
+}

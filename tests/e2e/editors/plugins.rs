@@ -45,4 +45,6 @@ fn the_vscode_plugin_compiles_and_runs() {
     code.type_text("zero ");
     code.wait_document("a.txt", "the typing", |it| it.text == "zero one\n" && it.dirty);
     code.screenshot("typed");
+    code.command("Pilcrow: Go on with a Conversation…");
+    code.shows("there is no conversation yet", None);
 }

@@ -1,4 +1,4 @@
-//! Shell, YAML, JSON, TOML, Dockerfiles, CMake.
+//! Shell, YAML, JSON, TOML, Dockerfiles, CMake, Protocol Buffers, justfiles.
 
 use super::lab::{Case, check};
 
@@ -167,6 +167,75 @@ fn cmake() {
             rename: None,
             rename_file: None,
             action: None,
+            format: None,
+        },
+    );
+}
+
+#[test]
+fn protocol_buffers() {
+    check(
+        "protocol_buffers",
+        &Case {
+            server: "buf",
+            programs: &["buf"],
+            version: None,
+            files: &[
+                ("buf.yaml", "version: v2\n"),
+                (
+                    "shapes.proto",
+                    "syntax = \"proto3\";\n\npackage shapes.v1;\n\n// A shape.\nmessage Shape {\n  int32 side = 1;\n}\n",
+                ),
+                (
+                    "main.proto",
+                    "syntax = \"proto3\";\n\npackage shapes.v1;\n\nimport \"shapes.proto\";\n\nmessage Drawing {\n  repeated Shape shapes = 1;\n}\n",
+                ),
+                ("ugly.proto", "syntax = \"proto3\";\n\npackage shapes.v1;\n\nmessage   Ugly {}\n"),
+            ],
+            used: ("main.proto", 8, "Shape"),
+            symbols: Some(("shapes.proto", &["shapes.v1.Shape", "shapes.v1.Shape.side"])),
+            definition: Some(("shapes.proto", "message Shape {")),
+            references: Some(&[
+                ("main.proto", "  repeated Shape shapes = 1;"),
+                ("shapes.proto", "message Shape {"),
+            ]),
+            hover: Some("A shape."),
+            mistake: None,
+            rename: Some((
+                "Figure",
+                &[("main.proto", "  repeated Figure shapes = 1;"), ("shapes.proto", "message Figure {")],
+            )),
+            rename_file: None,
+            action: None,
+            format: Some(("ugly.proto", "message Ugly {}")),
+        },
+    );
+}
+
+#[test]
+fn just() {
+    check(
+        "just",
+        &Case {
+            server: "just-lsp",
+            programs: &["just-lsp"],
+            version: None,
+            files: &[
+                (
+                    "justfile",
+                    "# Says hello.\nhello name='you':\n    echo hello {{name}}\n\nall: hello\n    echo done\n",
+                ),
+                ("broken/justfile", "all: nothing\n    echo done\n"),
+            ],
+            used: ("justfile", 5, "hello"),
+            symbols: Some(("justfile", &["hello", "all"])),
+            definition: Some(("justfile", "hello name='you':")),
+            references: Some(&[("justfile", "all: hello"), ("justfile", "hello name='you':")]),
+            hover: Some("echo hello"),
+            mistake: Some(("broken/justfile", "Recipe `nothing` not found", "all: nothing", "all:")),
+            rename: Some(("greet", &[("justfile", "all: greet"), ("justfile", "greet name='you':")])),
+            rename_file: None,
+            action: Some(("broken/justfile", 1, "all")),
             format: None,
         },
     );

@@ -64,6 +64,12 @@ fn every_file_of_a_monorepo_finds_its_root_and_its_server() {
     ask("web/site/main.ts", 3, "web/site/rates.ts", &["web/app"]);
     ask("engine/cli/src/main.rs", 4, "engine/core/src/lib.rs", &["service/"]);
 
+    // Every file, those beside the ones asked about too: a wrong root would be one more below.
+    for (file, _) in
+        FILES.iter().filter(|(file, _)| [".py", ".ts", ".rs"].iter().any(|it| file.ends_with(it)))
+    {
+        batch.call("lsp", &json!({"action": "symbols", "file": file, "timeout": 180})).ok();
+    }
     let status = batch.call("lsp", &json!({"action": "status"}));
     let servers = status.value["details"]["servers"].as_array().cloned().unwrap_or_default();
     let roots: BTreeSet<(String, String)> = servers

@@ -1,4 +1,4 @@
-//! Python: basedpyright, pyright, ty, ruff, pylsp.
+//! Python: basedpyright, pyright, ty, ruff, pylsp, jedi, Pyrefly, Zuban.
 
 use super::lab::{Case, check};
 
@@ -102,4 +102,26 @@ fn pylsp() {
     const UGLY: &[(&str, &str)] = &[FILES[0], FILES[1], FILES[2], FILES[3], ("ugly.py", "a   =  1\n")];
     let case = types("pylsp", &["pylsp"]);
     check("pylsp", &Case { files: UGLY, rename_file: None, format: Some(("ugly.py", "a = 1\n")), ..case });
+}
+
+#[test]
+fn jedi() {
+    let case = types("jedi-language-server", &["jedi-language-server"]);
+    let action = Some(("main.py", 3, "Extract expression into variable"));
+    check("jedi", &Case { mistake: None, rename_file: None, action, ..case });
+}
+
+#[test]
+fn pyrefly() {
+    let case = types("pyrefly", &["pyrefly"]);
+    check(
+        "pyrefly",
+        &Case { mistake: None, action: Some(("broken.py", 3, "Extract into variable")), ..case },
+    );
+}
+
+#[test]
+fn zuban() {
+    let case = types("zuban", &["zuban"]);
+    check("zuban", &Case { rename_file: None, action: Some(("broken.py", 3, "type: ignore")), ..case });
 }

@@ -1,4 +1,4 @@
-//! TypeScript, JavaScript, CSS, HTML, ESLint, Biome, Oxlint, PHP.
+//! TypeScript, JavaScript, Deno, CSS, HTML, ESLint, Biome, Oxlint, PHP.
 
 use super::lab::{Case, check};
 
@@ -74,6 +74,65 @@ fn vtsls() {
     // It mends imports after a move by an edit of its own, which is too late to be one with the move.
     let case = Case { rename_file: None, ..typescript("vtsls", &["vtsls"]) };
     check("vtsls", &case);
+}
+
+/// The project has TypeScript 7 itself; beside it stands an older compiler of the same name.
+#[test]
+fn typescript_native() {
+    const MORE: &[(&str, &str)] = &[
+        FILES[0],
+        FILES[1],
+        FILES[2],
+        FILES[3],
+        FILES[4],
+        ("fix.ts", "export const one = new Square(1);\n"),
+    ];
+    let case = Case {
+        files: MORE,
+        action: Some(("fix.ts", 1, "Add import from \"./shapes\"")),
+        ..typescript("typescript-native", &["tsc"])
+    };
+    super::lab::check_in("typescript_native", &case, |sandbox| {
+        let tools = std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env sets PILCROW_TOOLS");
+        let library = std::path::Path::new(&tools).join("lib/typescript-7");
+        std::os::unix::fs::symlink(library, sandbox.project().join("node_modules")).expect("a link");
+    });
+}
+
+#[test]
+fn deno() {
+    const OWN: &[(&str, &str)] = &[
+        ("deno.json", "{}\n"),
+        FILES[1],
+        (
+            "main.ts",
+            "import { Square, total } from './shapes.ts';\n\nexport const all = total([new Square(2)]);\n",
+        ),
+        ("broken.ts", "import { total } from './shapes.ts';\n\nexport const none = total(nothing);\n"),
+        FILES[4],
+    ];
+    let case = Case {
+        files: OWN,
+        rename: Some((
+            "whole",
+            &[
+                ("main.ts", "import { Square, whole } from './shapes.ts';\n\nexport const all = whole(["),
+                ("broken.ts", "import { whole } from"),
+                ("shapes.ts", "export function whole"),
+            ],
+        )),
+        rename_file: Some((
+            "shapes.ts",
+            "lib/figures.ts",
+            &[
+                ("main.ts", "from './lib/figures.ts'"),
+                ("broken.ts", "from './lib/figures.ts'"),
+                ("lib/figures.ts", "class Square"),
+            ],
+        )),
+        ..typescript("deno", &["deno"])
+    };
+    check("deno", &case);
 }
 
 #[test]

@@ -315,8 +315,14 @@ pub fn extension() -> &'static Path {
         let folder = artifacts("vscode-plugin");
         let sources = plugin("vscode");
         fs::create_dir_all(folder.join("src")).unwrap();
-        for file in ["package.json", "package-lock.json", "tsconfig.json", "src/extension.ts", "src/debug.ts"]
-        {
+        for file in [
+            "package.json",
+            "package-lock.json",
+            "tsconfig.json",
+            "src/extension.ts",
+            "src/debug.ts",
+            "src/join.ts",
+        ] {
             fs::copy(sources.join(file), folder.join(file)).unwrap();
         }
         std::os::unix::fs::symlink(tool("lib/vscode-plugin"), folder.join("node_modules")).unwrap();

@@ -25,7 +25,7 @@ pub(super) async fn ask(cx: &RunCx, model: &Arc<dyn Model>, request: Request) ->
         cx.spend(message.usage);
         let next = match message.failed() && !cx.cancel.is_cancelled() {
             // The next model is for the next turn.
-            true => recovery(&message, streamed, false, episode, &retries),
+            true => recovery(&message, streamed, false, episode, &retries, llm::random()),
             false => Recovery::GiveUp,
         };
         let Recovery::Wait(delay) = next else {

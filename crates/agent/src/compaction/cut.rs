@@ -69,6 +69,7 @@ mod tests {
                 content: vec![Content::text(&text)],
                 details: serde_json::Value::Null,
                 is_error: false,
+                added_tools: Vec::new(),
                 timestamp: 0,
             }),
             _ => summary_message(&text),

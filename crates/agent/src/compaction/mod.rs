@@ -10,7 +10,6 @@ use std::sync::Arc;
 use llm::{Message, Model, Request, StopReason};
 
 pub(crate) use cut::{cut, estimate};
-pub use summary::extract;
 
 use crate::event::Event;
 use crate::run::{RunCx, RunError};
@@ -81,8 +80,24 @@ pub(crate) async fn at_threshold(cx: &RunCx, transcript: &mut Transcript) -> Res
     };
     if limits.automatic && is_too_large() {
         compact(cx, transcript, "threshold", "").await?;
+    } else if was_cut(cx, transcript) {
+        // However it is set: the model has not seen all of what it was sent.
+        compact(cx, transcript, OVERFLOW, "").await?;
     }
     Ok(())
+}
+
+/// Whether the newest answer since a compaction was to a context longer than the window, which its provider cuts in silence.
+fn was_cut(cx: &RunCx, transcript: &Transcript) -> bool {
+    let window = cx.current().model.info().context_window;
+    transcript.messages().look(|messages| {
+        let since = messages.get(transcript.old()..).unwrap_or_default();
+        let answer = since.iter().rev().find_map(|message| match message {
+            Message::Assistant(answer) => Some(answer),
+            _ => None,
+        });
+        answer.is_some_and(|answer| !answer.failed() && llm::is_overflow(answer, window))
+    })
 }
 
 /// About how many tokens stand before the messages.

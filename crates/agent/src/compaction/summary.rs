@@ -16,8 +16,6 @@ const LEAST: usize = 120;
 /// So many of the newest requests are in an extract, with so many characters each.
 const REQUESTS: usize = 12;
 const REQUEST: usize = 300;
-/// The characters of an extract that nobody bounds.
-const EXTRACT: usize = 16_000;
 
 const GOAL: &str = "## Goal";
 const ASKED: &str = "## Asked since, newest last";
@@ -85,12 +83,7 @@ fn fit(parts: &mut Vec<String>, room: usize) {
 }
 
 /// A summary by rules: what was asked, what was called and what failed, brought together with the earlier summary if there is one.
-/// The same messages give the same text, and its length is bounded however often it is made of one of its own.
-pub fn extract(messages: &[Message]) -> String {
-    extract_within(messages, EXTRACT)
-}
-
-/// The same, in at most about `most` characters.
+/// The same messages give the same text, which has at most about `most` characters however often it is made of one of its own.
 pub(super) fn extract_within(messages: &[Message], most: usize) -> String {
     let earlier = messages.iter().rev().find(|it| is_summary(it)).map(summary_text).unwrap_or_default();
     let mut earlier = sections(&earlier);
@@ -240,6 +233,10 @@ fn shortened(text: &str, limit: usize) -> String {
 mod tests {
     use super::*;
     use crate::store::summary_message;
+
+    fn extract(messages: &[Message]) -> String {
+        extract_within(messages, 16_000)
+    }
 
     #[test]
     fn an_extract_is_the_same_each_time_and_stays_short() {

@@ -18,7 +18,7 @@ pub(super) const MOST_OF_ALL: u64 = 64 << 10;
 pub struct ContextFile {
     /// Where it is.
     pub path: AbsPath,
-    /// As much of it as is sent: whole lines.
+    /// As much of it as is sent: whole lines, or the beginning of the first.
     pub text: String,
     /// Bytes of the whole file.
     pub size: u64,
@@ -39,7 +39,7 @@ impl Look<'_> {
                 self.left_out(&path);
                 continue;
             }
-            found = found.or_else(|| self.file(&path));
+            found = found.or_else(|| self.file(&path).filter(|file| !is_blank(file)));
         }
         found
     }
@@ -72,7 +72,10 @@ impl Look<'_> {
                     continue;
                 }
                 if let Some(file) = self.file(&path) {
-                    files.push(file);
+                    // One without words counts as well: it silences what comes after it.
+                    if !is_blank(&file) {
+                        files.push(file);
+                    }
                     break;
                 }
             }
@@ -93,7 +96,6 @@ impl Look<'_> {
 
     fn file(&mut self, path: &AbsPath) -> Option<ContextFile> {
         match self.text(path, MOST)? {
-            Ok(Text { text, .. }) if text.trim().is_empty() => None,
             Ok(Text { text, size, cut }) => {
                 if cut {
                     let sent = text.len();
@@ -133,6 +135,10 @@ impl Look<'_> {
         }
         files.retain(|file| !file.text.is_empty());
     }
+}
+
+fn is_blank(file: &ContextFile) -> bool {
+    file.text.trim().is_empty()
 }
 
 /// Whether a file above the workspace is the person's own, or the system's: anybody may put one where all may write.

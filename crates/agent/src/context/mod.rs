@@ -118,8 +118,9 @@ impl Look<'_> {
         let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
         // One more than is kept tells whether something is cut.
         file.take(most + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
         let cut = bytes.len() as u64 > most;
+        bytes.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
         let text = match std::str::from_utf8(bytes) {
             Ok(text) => text,
             // The cut may go through a character.

@@ -19,6 +19,12 @@ pub enum ExpandError {
         /// One that there is.
         nearest: Option<String>,
     },
+    /// A template that comes to nothing.
+    #[error("the template /{name} is empty, so there is no prompt")]
+    Empty {
+        /// Its name.
+        name: String,
+    },
 }
 
 impl Context {
@@ -80,7 +86,7 @@ impl Context {
     }
 
     /// What a prompt stands for: `/skill:NAME words` for the skill and the words, `/NAME arguments` for the template that they fill;
-    /// `None` for what is meant as it is. `Err` for a skill that is not there.
+    /// `None` for what is meant as it is. `Err` for a skill that is not there, and a template without words.
     pub fn expand(&self, prompt: &str) -> Result<Option<String>, ExpandError> {
         let Some(command) = prompt.trim_start().strip_prefix('/') else { return Ok(None) };
         let end = command.find(char::is_whitespace).unwrap_or(command.len());
@@ -105,7 +111,10 @@ impl Context {
         }
         // A path is no template: `/usr/bin is full`.
         let template = self.templates.iter().find(|template| template.name == name);
-        Ok(template.map(|template| template.fill(arguments)))
+        match template.map(|template| template.fill(arguments)) {
+            Some(text) if text.trim().is_empty() => Err(ExpandError::Empty { name: name.to_owned() }),
+            filled => Ok(filled),
+        }
     }
 }
 

@@ -222,6 +222,28 @@ fn skills_are_found_told_of_and_called() {
 }
 
 #[test]
+fn a_file_without_words_silences_what_comes_after_it() {
+    let lab = Lab::new(&[
+        ("top/project/AGENTS.override.md", " \n"),
+        ("top/project/CLAUDE.md", "silenced"),
+        ("top/project/sub/AGENTS.md", ""),
+        ("top/project/sub/CLAUDE.md", "silenced too"),
+    ]);
+    let context = lab.load();
+    assert!(context.files.is_empty() && context.notes.is_empty(), "{context:?}");
+}
+
+#[test]
+fn a_file_of_one_long_line_is_cut_within_it() {
+    let long = "\u{feff}".to_owned() + &"é".repeat(100_000);
+    let lab = Lab::new(&[("top/project/AGENTS.md", &long)]);
+    let context = lab.load();
+    let sent = context.files[0].text.len();
+    assert!(((32 << 10) - 4..=32 << 10).contains(&sent), "{sent}");
+    assert!(context.files[0].cut && context.notes[0].contains("is cut"), "{:?}", context.notes);
+}
+
+#[test]
 fn templates_are_found_and_filled() {
     let lab = Lab::new(&[
         (
@@ -232,10 +254,11 @@ fn templates_are_found_and_filled() {
         ("me/prompts/sub/deep.md", "no"),
         ("top/project/.pilcrow/prompts/fix.md", "project's"),
         ("top/project/.pilcrow/prompts/ask.md", "Ask $ARGUMENTS"),
+        ("top/project/.pilcrow/prompts/blank.md", "$1\n"),
     ]);
     let context = lab.load();
     let names: Vec<&str> = context.templates.iter().map(|template| template.name.as_str()).collect();
-    assert_eq!(names, ["ask", "fix"]);
+    assert_eq!(names, ["ask", "blank", "fix"]);
     let notes = context.notes.join("\n");
     assert!(notes.contains("/compact is a command") && notes.contains("has the same name"), "{notes}");
     let check = |prompt: &str, expected: Option<&str>| {
@@ -246,6 +269,9 @@ fn templates_are_found_and_filled() {
     check("/usr/bin is full", None);
     check("/nothing", None);
     check("fix it", None);
+    check("/blank x", Some("x"));
+    let error = context.expand("/blank").unwrap_err().to_string();
+    assert_eq!(error, "the template /blank is empty, so there is no prompt");
 }
 
 #[test]

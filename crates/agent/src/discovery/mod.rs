@@ -48,6 +48,8 @@ pub struct Found {
     pub score: f64,
     /// The model knows it from now on, or knew it before.
     pub is_active: bool,
+    /// It did not know it before.
+    pub is_new: bool,
 }
 
 impl Toolset {
@@ -103,13 +105,14 @@ impl Toolset {
         let mut found = Vec::new();
         for Match { document: at, score } in matches {
             let Some(tool) = self.registry.at(at) else { continue };
-            if !active.order.contains(&at) && left > 0 {
+            let is_new = !active.order.contains(&at) && left > 0;
+            if is_new {
                 active.order.push(at);
                 left -= 1;
             }
             let definition = tool.definition().clone();
             let is_active = active.order.contains(&at);
-            found.push(Found { name: definition.name.clone(), definition, score, is_active });
+            found.push(Found { name: definition.name.clone(), definition, score, is_active, is_new });
         }
         found
     }

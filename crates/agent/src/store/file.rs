@@ -1,6 +1,7 @@
 //! One session's file, open for appending. Blocking, but short: an append is one small write.
 
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use llm::{Message, ThinkingLevel, Usage};
@@ -22,7 +23,8 @@ pub struct SessionFile {
     /// Written before the next entry.
     pub(super) preamble: Option<String>,
     pub(super) last: Option<String>,
-    pub(super) ids: HashSet<String>,
+    /// Of each entry's id, to know a new one by.
+    pub(super) ids: HashSet<u64>,
     /// Held from the first entry on.
     pub(super) lock: Option<Arc<StateLock>>,
     /// The bytes the file must have when the lock is taken; `None` for a new file.
@@ -36,7 +38,7 @@ impl SessionFile {
     pub fn new_id(&mut self) -> String {
         loop {
             let id: String = uuid::Uuid::new_v4().simple().to_string().chars().take(8).collect();
-            if self.ids.insert(id.clone()) {
+            if self.ids.insert(mark(&id)) {
                 return id;
             }
         }
@@ -210,4 +212,11 @@ impl SessionFile {
         }
         Ok(())
     }
+}
+
+/// What an id is known by; two may have one, and then another id is made.
+pub(super) fn mark(id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
 }

@@ -2,7 +2,7 @@
 //! needed. Pure.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use llm::{AssistantMessage, Message, Usage};
 use serde::de::IgnoredAny;
@@ -31,7 +31,7 @@ pub struct LoadedSession {
     /// Held by who means to write.
     pub(super) lock: Option<Arc<StateLock>>,
     text: String,
-    by_id: HashMap<String, usize>,
+    by_id: OnceLock<HashMap<String, usize>>,
     leaf: Option<usize>,
 }
 
@@ -92,7 +92,7 @@ pub fn parse(file: &str, text: String) -> Result<LoadedSession, String> {
         is_migrated,
         lock: None,
         text,
-        by_id: HashMap::new(),
+        by_id: OnceLock::new(),
         leaf: None,
     };
     session.read_entries(first_end + 1);
@@ -102,7 +102,9 @@ pub fn parse(file: &str, text: String) -> Result<LoadedSession, String> {
 impl LoadedSession {
     fn read_entries(&mut self, from: usize) {
         let text = &self.text;
-        let mut entries: Vec<(Entry, bool, usize)> = Vec::new();
+        // Lines are seldom shorter; what is not needed of it is not touched.
+        let mut entries: Vec<Entry> = Vec::with_capacity(text.len() / 512);
+        let mut whole: Vec<bool> = Vec::with_capacity(text.len() / 512);
         let mut lost: Vec<Lost> = Vec::new();
         let (mut at, mut number) = (from, 1);
         while at < text.len() {
@@ -110,44 +112,55 @@ impl LoadedSession {
             number += 1;
             let line = at..end;
             at = end + 1;
-            if text[line.clone()].trim().is_empty() {
+            if text[line.clone()].trim_start().is_empty() {
                 continue;
             }
             match Entry::read(text, line.clone()) {
-                Ok((entry, is_whole)) => entries.push((entry, is_whole, number)),
+                Ok((entry, is_whole)) => {
+                    entries.push(entry);
+                    whole.push(is_whole);
+                }
                 Err(error) => {
                     let line_text = &text[line.clone()];
-                    let before = || entries.last().map(|(entry, ..)| entry.id.clone());
+                    let before = || entries.last().map(|entry| entry.id.clone());
                     let (id, parent) = (field(line_text, "id"), field(line_text, "parentId").or_else(before));
                     lost.push(Lost { id, parent, before: entries.len() });
                     self.warnings.push(left_out(&self.file, text, &line, number, &error));
                 }
             }
         }
-        // Of most lines only the head was read. What others follow was written whole; what nothing follows may be cut.
-        let parents: HashSet<&str> =
-            entries.iter().filter_map(|(entry, ..)| entry.parent_id.as_deref()).collect();
-        let mut cut = Vec::new();
-        for (place, (entry, is_whole, number)) in entries.iter().enumerate() {
-            if !is_whole && !parents.contains(entry.id.as_str()) {
-                let line = &text[entry.line.clone()];
-                if let Err(error) = serde_json::from_str::<IgnoredAny>(line) {
-                    let error = error.to_string();
-                    self.warnings.push(left_out(&self.file, text, &entry.line, *number, &error));
-                    cut.push(place);
-                }
-            }
+        let cut = cut(text, &entries, &whole);
+        let (mut counted, mut number) = (0, 1);
+        for (place, error) in &cut {
+            let line = &entries[*place].line;
+            number += text[counted..line.start].matches('\n').count();
+            counted = line.start;
+            self.warnings.push(left_out(&self.file, text, line, number, error));
         }
-        drop(parents);
-        for place in cut.into_iter().rev() {
-            entries.remove(place);
-        }
-        self.entries = entries.into_iter().map(|(entry, ..)| entry).collect();
+        let mut cut = cut.into_iter().map(|(place, _)| place).peekable();
+        let mut place = 0;
+        entries.retain(|_| {
+            place += 1;
+            cut.next_if_eq(&(place - 1)).is_none()
+        });
+        self.entries = entries;
         bridge(&mut self.entries, lost);
-        // Of two entries with one id the later counts.
-        self.by_id =
-            self.entries.iter().enumerate().map(|(place, entry)| (entry.id.clone(), place)).collect();
         self.leaf = self.entries.len().checked_sub(1);
+    }
+
+    /// The places of the entries by id; of two with one id the later counts. Made when an entry is first asked for by its id, which
+    /// going on with a session does not.
+    fn by_id(&self) -> &HashMap<String, usize> {
+        self.by_id.get_or_init(|| {
+            self.entries.iter().enumerate().map(|(place, entry)| (entry.id.clone(), place)).collect()
+        })
+    }
+
+    /// Where the entry is that the one at this place follows: nearly always just before it.
+    fn parent_of(&self, place: usize) -> Option<usize> {
+        let id = self.entries[place].parent_id.as_deref()?;
+        let just_before = place.checked_sub(1).filter(|before| self.entries[*before].id == id);
+        just_before.or_else(|| self.by_id().get(id).copied())
     }
 
     /// What an entry holds. `Err` says why it cannot be read.
@@ -172,7 +185,7 @@ impl LoadedSession {
 
     /// The entry of this id, or the only one whose id begins with it.
     pub fn find(&self, id: &str) -> Option<&Entry> {
-        if let Some(place) = self.by_id.get(id) {
+        if let Some(place) = self.by_id().get(id) {
             return Some(&self.entries[*place]);
         }
         let mut found = self.entries.iter().filter(|entry| !id.is_empty() && entry.id.starts_with(id));
@@ -181,7 +194,7 @@ impl LoadedSession {
 
     /// Goes on from this entry instead of the newest. False when it is not there.
     pub fn select(&mut self, id: &str) -> bool {
-        let Some(place) = self.find(id).and_then(|entry| self.by_id.get(&entry.id)).copied() else {
+        let Some(place) = self.find(id).and_then(|entry| self.by_id().get(&entry.id)).copied() else {
             return false;
         };
         self.leaf = Some(place);
@@ -218,15 +231,14 @@ impl LoadedSession {
     /// The entries from the root to the selected one, which is the newest unless another was selected.
     pub fn path(&self) -> Vec<&Entry> {
         let mut path = Vec::new();
-        let mut seen = HashSet::new();
+        let mut seen = vec![false; self.entries.len()];
         let mut at = self.leaf;
         while let Some(place) = at {
-            if !seen.insert(place) {
+            if std::mem::replace(&mut seen[place], true) {
                 break;
             }
-            let entry = &self.entries[place];
-            path.push(entry);
-            at = entry.parent_id.as_deref().and_then(|id| self.by_id.get(id).copied());
+            path.push(&self.entries[place]);
+            at = self.parent_of(place);
         }
         path.reverse();
         path
@@ -361,9 +373,9 @@ impl LoadedSession {
     /// The tree, each entry after the one it follows; an entry whose parent is not there is a root.
     pub fn tree(&self) -> Vec<TreeLine> {
         let mut children: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
-        for (place, entry) in self.entries.iter().enumerate() {
-            let parent = entry.parent_id.as_deref().and_then(|id| self.by_id.get(id).copied());
-            children.entry(parent.filter(|parent| *parent < place)).or_default().push(place);
+        for place in 0..self.entries.len() {
+            let parent = self.parent_of(place).filter(|parent| *parent < place);
+            children.entry(parent).or_default().push(place);
         }
         let current: HashSet<&str> = self.path().iter().map(|entry| entry.id.as_str()).collect();
         let labels = self.labels();
@@ -384,6 +396,26 @@ impl LoadedSession {
         }
         lines
     }
+}
+
+/// The places of the entries that were cut while they were written, and what is wrong with each. Of most lines only the head was read.
+/// What others follow was written whole; what nothing follows may be cut.
+fn cut(text: &str, entries: &[Entry], whole: &[bool]) -> Vec<(usize, String)> {
+    let follows = |place: usize| {
+        let next = entries.get(place + 1).and_then(|next| next.parent_id.as_deref());
+        next == Some(entries[place].id.as_str())
+    };
+    let mut open: Vec<usize> =
+        (0..entries.len()).filter(|place| !whole[*place] && !follows(*place)).collect();
+    if open.len() > 1 {
+        let parents: HashSet<&str> = entries.iter().filter_map(|entry| entry.parent_id.as_deref()).collect();
+        open.retain(|place| !parents.contains(entries[*place].id.as_str()));
+    }
+    let error = |place: usize| {
+        let read = serde_json::from_str::<IgnoredAny>(&text[entries[place].line.clone()]);
+        Some((place, read.err()?.to_string()))
+    };
+    open.into_iter().filter_map(error).collect()
 }
 
 /// A line that cannot be read, as far as it is known.

@@ -6,10 +6,12 @@ mod file;
 mod loaded;
 mod migrate;
 mod sessions;
+mod summaries;
 #[cfg(test)]
 mod tests;
 
 pub use entry::{Entry, EntryBody, Header, VERSION, is_summary, summary_message, summary_text};
 pub use file::SessionFile;
 pub use loaded::{ContextItem, LoadedSession, TreeLine, parse};
-pub use sessions::{NewSession, SessionStore, SessionSummary, StoreError, StoredFile};
+pub use sessions::{NewSession, SessionStore, StoreError, StoredFile};
+pub use summaries::SessionSummary;

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use llm::{Message, Usage};
 use serde_json::Value;
 use workspace::{ErrorCode, Redactor, StateDir, StateError, StateLock};
 
-use super::entry::{EntryBody, Header, VERSION, header_line};
-use super::file::SessionFile;
+use super::entry::{Header, VERSION, header_line};
+use super::file::{SessionFile, mark};
 use super::loaded::{LoadedSession, parse};
+use super::summaries::{self, SessionSummary};
 
 const EXTENSION: &str = ".jsonl";
 /// The least of an id's end that names a session, and of an id by which one is deleted.
@@ -35,31 +35,6 @@ pub struct NewSession {
     /// The session it is forked from.
     pub parent_session: Option<String>,
     /// The entry at which it leaves the parent.
-    pub branch_point: Option<String>,
-}
-
-/// A session in a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionSummary {
-    /// The session's id.
-    pub id: String,
-    /// The name of its file.
-    pub file: String,
-    /// The working directory.
-    pub cwd: String,
-    /// When it began, in RFC 3339.
-    pub created: String,
-    /// When its last entry was written, in RFC 3339.
-    pub last_active: String,
-    /// Messages in it.
-    pub messages: usize,
-    /// Its name, else the start of the first prompt, in one line.
-    pub title: String,
-    /// Tokens used for it, and what they cost if that is known.
-    pub usage: Usage,
-    /// The session it was forked from.
-    pub parent_session: Option<String>,
-    /// The entry at which it left the parent.
     pub branch_point: Option<String>,
 }
 
@@ -194,7 +169,7 @@ impl SessionStore {
             // A line that a crash cut is ended, so that it stays the only one that cannot be read.
             preamble: loaded.torn.then(|| "\n".to_owned()),
             last: loaded.leaf().map(|entry| entry.id.clone()),
-            ids: loaded.entries.iter().map(|entry| entry.id.clone()).collect(),
+            ids: loaded.entries.iter().map(|entry| mark(&entry.id)).collect(),
             lock: loaded.lock.clone(),
             expected: Some(loaded.size),
             rewritten: loaded.is_migrated.then(|| loaded.text().to_owned()),
@@ -230,15 +205,10 @@ impl SessionStore {
         Ok(self.names()?.into_iter().filter_map(stored).collect())
     }
 
-    /// All sessions, the last active first. What cannot be read is left out with a warning in the log.
+    /// All sessions, the last active first. What cannot be read is left out with a warning in the log. Reads those that changed since
+    /// they were listed last.
     pub fn list(&self) -> Result<Vec<SessionSummary>, StoreError> {
-        let mut summaries = Vec::new();
-        for file in self.names()? {
-            match read(&self.dir, &file) {
-                Ok(session) => summaries.push(summary(&session)),
-                Err(error) => tracing::warn!(%error, "left a session out of the list"),
-            }
-        }
+        let mut summaries = summaries::of(&self.dir, self.files()?);
         summaries.sort_by(|a, b| b.last_active.cmp(&a.last_active).then_with(|| b.file.cmp(&a.file)));
         Ok(summaries)
     }
@@ -298,6 +268,7 @@ impl SessionStore {
         self.dir.remove(&file)?;
         self.dir.remove_tree(&outputs(&file))?;
         self.dir.remove(&lock_name(&file))?;
+        summaries::forget(&self.dir, &file)?;
         drop(held);
         Ok(id_of(&file).unwrap_or(id).to_owned())
     }
@@ -372,33 +343,6 @@ fn matches_id(file: &str, id: &str) -> bool {
     id_of(file).is_some_and(|found| {
         !id.is_empty() && found.starts_with(id) || id.len() >= LEAST_END && found.ends_with(id)
     })
-}
-
-fn summary(session: &LoadedSession) -> SessionSummary {
-    let first =
-        session.entries.iter().filter(|entry| entry.kind == "message").find_map(|entry| {
-            match session.body(entry) {
-                Ok(EntryBody::Message(message)) if matches!(*message, Message::User(_)) => {
-                    Some(message.text())
-                }
-                _ => None,
-            }
-        });
-    let title = session.name().or(first).unwrap_or_default();
-    let title: String = title.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(80).collect();
-    let newest = session.entries.iter().map(|entry| entry.timestamp.as_str()).max();
-    SessionSummary {
-        id: session.header.id.clone(),
-        file: session.file.clone(),
-        cwd: session.header.cwd.clone(),
-        created: session.header.timestamp.clone(),
-        last_active: newest.unwrap_or(&session.header.timestamp).to_owned(),
-        messages: session.entries.iter().filter(|entry| entry.kind == "message").count(),
-        title,
-        usage: session.usage(),
-        parent_session: session.header.parent_session.clone(),
-        branch_point: session.header.branch_point.clone(),
-    }
 }
 
 pub(super) fn now() -> String {

@@ -117,7 +117,8 @@ fn finder() -> Arc<dyn Tool> {
         Box::pin(async move {
             let found = cx.tools().find(args["text"].as_str().unwrap_or_default(), 10);
             let names: Vec<&str> = found.iter().map(|found| found.name.as_str()).collect();
-            ToolResult::text(names.join(" "))
+            let new = found.iter().filter(|found| found.is_new).map(|found| found.name.clone()).collect();
+            ToolResult::text(names.join(" ")).with_added_tools(new)
         })
     });
     Arc::new(Known { tool, presence: Presence::Start })
@@ -161,6 +162,16 @@ async fn what_is_found_is_told_from_the_next_request_on_and_stays() {
     let loaded = store().load(session.id()).unwrap();
     assert_eq!(loaded.activated(), grown[1..]);
     assert_eq!(loaded.context().len(), outcome.messages.len());
+    // Each result says what the model knows by it, so that a provider can be told there.
+    let added: Vec<Vec<String>> = loaded
+        .context()
+        .into_iter()
+        .filter_map(|message| match message {
+            llm::Message::ToolResult(result) => Some(result.added_tools),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(added, [vec!["weather_report".to_owned()], vec![], five.map(str::to_owned).to_vec(), vec![]]);
 
     // Somebody who goes on with the session has them, and the file says so once.
     let script = format!("{}\n", json!({"expect": offers(&grown), "text": "again"}));

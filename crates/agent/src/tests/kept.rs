@@ -39,7 +39,7 @@ impl Kept {
 
     fn file(&self) -> PathBuf {
         let files = std::fs::read_dir(&self.path).unwrap().map(|entry| entry.unwrap().path());
-        let mut files = files.filter(|path| path.is_file());
+        let mut files = files.filter(|path| path.extension().is_some_and(|it| it == "jsonl"));
         let file = files.next().unwrap();
         assert_eq!(files.next(), None);
         file
@@ -173,6 +173,47 @@ async fn a_file_that_cannot_be_written_ends_the_run_with_an_error() {
     let outcome = session.prompt("go").await;
     assert_eq!(outcome.reason, TerminationReason::Error);
     assert!(outcome.error.unwrap().starts_with("cannot write the session's file: "));
+}
+
+#[tokio::test]
+async fn a_list_reads_what_has_changed_and_is_right() {
+    let kept = kept();
+    for prompt in ["the first", "the second"] {
+        let session = kept.session(&[text("ok")], None);
+        session.prompt(prompt).await;
+        session.close(DEADLINE).await;
+    }
+    let listed = || -> Vec<(String, usize)> {
+        kept.store.list().unwrap().into_iter().map(|it| (it.title, it.messages)).collect()
+    };
+    let both = [("the second".to_owned(), 2), ("the first".to_owned(), 2)];
+    assert_eq!(listed(), both);
+    // What looks as it did is not read again.
+    let newest = kept.store.list().unwrap().remove(0);
+    let file = kept.path.join(&newest.file);
+    let (whole, modified) =
+        (std::fs::read(&file).unwrap(), std::fs::metadata(&file).unwrap().modified().unwrap());
+    let set = |bytes: &[u8]| {
+        std::fs::write(&file, bytes).unwrap();
+        std::fs::File::options().write(true).open(&file).unwrap().set_modified(modified).unwrap();
+    };
+    set(&vec![b'x'; whole.len()]);
+    assert_eq!(listed(), both);
+    set(&whole);
+    let session = kept.session(&[text("more")], Some(&newest.id));
+    session.prompt("and on").await;
+    session.close(DEADLINE).await;
+    assert_eq!(listed()[0], ("the second".to_owned(), 4));
+    assert_eq!(kept.store.list().unwrap()[0].usage, kept.store.load(&newest.id).unwrap().usage());
+    // It is made again where it cannot be read, and holds nothing of what was deleted.
+    let known = kept.path.join("summaries.json");
+    std::fs::write(&known, "{").unwrap();
+    assert_eq!(listed().len(), 2);
+    kept.store.delete(&newest.id).unwrap();
+    assert!(!std::fs::read_to_string(&known).unwrap().contains("the second"));
+    assert_eq!(listed(), both[1..]);
+    std::fs::remove_file(kept.file()).unwrap();
+    assert!(listed().is_empty() && !std::fs::read_to_string(&known).unwrap().contains("the first"));
 }
 
 #[tokio::test]

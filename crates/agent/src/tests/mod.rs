@@ -189,7 +189,12 @@ fn show(event: &Event) -> String {
         Event::QueueUpdate { steering, follow_up } => format!("queue {steering} {follow_up}"),
         Event::AgentSettled { aborted } => format!("settled aborted={aborted}"),
         Event::Notice { .. } => "notice".to_owned(),
-        Event::RetryStart { attempt, delay_ms, .. } => format!("retry {attempt} {delay_ms}"),
+        // Without the part that is left to chance.
+        Event::RetryStart { attempt, delay_ms, .. } => {
+            let whole =
+                (0..6).map(|times| 2000 << times).find(|whole| (whole * 3 / 4..=*whole).contains(delay_ms));
+            format!("retry {attempt} {}", whole.unwrap_or(*delay_ms))
+        }
         Event::RetryEnd { attempt, success } => format!("retry_end {attempt} {success}"),
         Event::Reloaded { changed, problems } => format!("reloaded {changed:?} {problems:?}"),
         Event::ModelChange { model, .. } => format!("model {model}"),

@@ -170,6 +170,41 @@ async fn a_model_that_panics_or_drops_its_stream_is_an_error() {
     }
 }
 
+/// Answers once, and has a defect from then on.
+struct Broken(Fixed, std::sync::atomic::AtomicBool);
+
+impl Model for Broken {
+    fn info(&self) -> &ModelInfo {
+        assert!(!self.1.load(std::sync::atomic::Ordering::SeqCst), "a defect");
+        self.0.info()
+    }
+    fn stream(&self, request: Request, cancel: CancellationToken) -> MessageStream {
+        let stream = self.0.stream(request, cancel);
+        self.1.store(true, std::sync::atomic::Ordering::SeqCst);
+        stream
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_panics_ends_as_itself_and_says_so() {
+    let events = Arc::new(Recorder::default());
+    let model = Broken(fixed(vec![StreamEvent::Start]), Default::default());
+    let session = Session::builder(Arc::new(model), Registry::default()).sink(events.clone()).build();
+    let outcome = session.prompt("go").await;
+    assert_eq!((outcome.reason, outcome.turns), (TerminationReason::Error, 1));
+    assert!(outcome.error.unwrap().contains("a defect of pilcrow"));
+    let run = |wanted: &str| {
+        let envelopes = events.envelopes.lock().unwrap();
+        let mut runs = envelopes.iter().filter_map(|it| match &it.event {
+            Event::AgentStart { run_id, .. } if wanted == "start" => Some(run_id.clone()),
+            Event::AgentEnd { run_id, .. } if wanted == "end" => Some(run_id.clone()),
+            _ => None,
+        });
+        runs.next()
+    };
+    assert_eq!((run("start"), run("end")), (Some(outcome.run.clone()), Some(outcome.run)));
+}
+
 #[tokio::test]
 async fn r5_seq_rises_by_one_and_the_state_version_with_what_is_visible() {
     let (_, running) = setup(&[calls(&[call("a", "t", json!({}))]), text("ok")]).tool(echo("t")).run().await;

@@ -3,6 +3,7 @@
 use futures_util::future::BoxFuture;
 use llm::{AssistantMessage, Message};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
@@ -178,6 +179,55 @@ impl Hooks for Arc<Turning> {
             let mut next = self.next.lock().unwrap();
             if next.is_empty() { NextTurn::default() } else { next.remove(0) }
         })
+    }
+}
+
+/// Aborts the first run before its second turn, when what waited was taken for it.
+#[derive(Default)]
+struct Aborts {
+    session: Mutex<Option<Session>>,
+    run: Mutex<CancellationToken>,
+}
+
+impl Hooks for Arc<Aborts> {
+    fn run_begins(&self, cancel: &CancellationToken) {
+        *self.run.lock().unwrap() = cancel.clone();
+    }
+
+    fn prepare_next_turn<'a>(&'a self, _: TurnReport<'a>) -> BoxFuture<'a, NextTurn> {
+        Box::pin(async {
+            let session = self.session.lock().unwrap().take();
+            if let Some(session) = session {
+                session.abort();
+                let run = self.run.lock().unwrap().clone();
+                run.cancelled().await;
+            }
+            NextTurn::default()
+        })
+    }
+}
+
+#[tokio::test]
+async fn what_was_taken_for_a_turn_that_is_cancelled_waits_again() {
+    for queue in [Queue::Steering, Queue::FollowUp] {
+        let hooks = Arc::new(Aborts::default());
+        let running = setup(&turns(&["one", "two", "three"])).hooks(hooks.clone()).start();
+        let session = &running.session;
+        // The first steering comes with the prompt.
+        session.steer(Message::user("with it")).await;
+        session.queue(queue, Message::user("not yet")).await;
+        session.queue(queue, Message::user("and then")).await;
+        *hooks.session.lock().unwrap() = Some(session.clone());
+        let outcome = running.prompt("go").await;
+        assert_eq!((outcome.reason, outcome.turns), (TerminationReason::Aborted, 1));
+        let waiting: Vec<String> = session.queued().iter().map(Message::text).collect();
+        assert_eq!(waiting, ["not yet", "and then"]);
+        let (steering, follow_up) = if queue == Queue::Steering { (2, 0) } else { (0, 2) };
+        let told = running.shown();
+        let last = told.iter().rfind(|it| it.starts_with("queue"));
+        assert_eq!(last, Some(&format!("queue {steering} {follow_up}")));
+        let outcome = running.prompt("again").await;
+        assert!(said(&outcome).contains(&"not yet".to_owned()), "{:?}", said(&outcome));
     }
 }
 

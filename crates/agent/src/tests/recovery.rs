@@ -42,7 +42,8 @@ async fn b87_b89_after_three_more_attempts_it_is_given_up_and_settled_once() {
     let before = tokio::time::Instant::now();
     let (outcome, running) = setup(&script).run().await;
     assert_eq!((outcome.reason, outcome.turns), (TerminationReason::Error, 4));
-    assert_eq!(before.elapsed().as_secs(), 2 + 4 + 8);
+    let waited = before.elapsed().as_secs_f64() / f64::from(2 + 4 + 8);
+    assert!((0.75..=1.01).contains(&waited), "{waited}");
     running.events.wait_for("settled aborted=false").await;
     let shown = running.events.shown();
     assert_eq!(shown[shown.len() - 3..], ["retry_end 3 false", "agent_end Error", "settled aborted=false"]);
@@ -90,7 +91,8 @@ async fn before_a_long_wait_the_next_model_is_asked() {
     let before = tokio::time::Instant::now();
     let outcome = session.prompt("go").await;
     assert_eq!((outcome.final_text.as_str(), first.unused()), ("from the next", 0));
-    assert_eq!(before.elapsed().as_secs(), 2 + 4, "not the 8 s of the third attempt");
+    let waited = before.elapsed().as_secs_f64() / f64::from(2 + 4);
+    assert!((0.75..=1.01).contains(&waited), "not the 8 s of the third attempt: {waited}");
     assert_eq!(session.state().borrow().model, "next");
 }
 
@@ -277,6 +279,77 @@ async fn b90_an_overflow_is_compacted_once_and_tried_once_more() {
 
     let (outcome, _) = setup(&[overflow]).run().await;
     assert_eq!(outcome.reason, TerminationReason::Error, "there is nothing to leave out");
+}
+
+/// A model of this window.
+struct Windowed(Arc<ScriptModel>, llm::ModelInfo);
+
+impl llm::Model for Windowed {
+    fn info(&self) -> &llm::ModelInfo {
+        &self.1
+    }
+    fn stream(
+        &self,
+        request: llm::Request,
+        cancel: tokio_util::sync::CancellationToken,
+    ) -> llm::MessageStream {
+        self.0.stream(request, cancel)
+    }
+}
+
+#[tokio::test]
+async fn an_overflow_that_only_counts_tell_is_helped() {
+    let full = json!({"text": "", "stop_reason": "length", "usage": {"input": 9990, "output": 0}});
+    let cut = json!({"text": "said", "usage": {"input": 10_050, "output": 5}});
+    let start = |script: &[Value], automatic| {
+        let script: String = script.iter().map(|line| format!("{line}\n")).collect();
+        let model = Arc::new(ScriptModel::parse("test", &script).unwrap());
+        let info = llm::ModelInfo { context_window: Some(10_000), ..llm::Model::info(&*model).clone() };
+        let events = Arc::new(Recorder::default());
+        let compaction = CompactionLimits { automatic, keep: 1, ..CompactionLimits::default() };
+        let session = Session::builder(Arc::new(Windowed(model.clone(), info)), Registry::default())
+            .sink(events.clone())
+            .limits(Limits { compaction, ..Limits::default() })
+            .build();
+        (session, model, events)
+    };
+    for automatic in [true, false] {
+        let script = [text("1"), full.clone(), text("a summary"), text("ok")];
+        let (session, model, events) = start(&script, automatic);
+        session.prompt(&*long("one")).await;
+        let outcome = session.prompt("two").await;
+        assert_eq!((outcome.final_text.as_str(), model.unused()), ("ok", 0), "{outcome:?}");
+        assert!(events.shown().contains(&"compaction_start overflow".to_owned()));
+
+        // It is said what is wrong when that did not help, and nothing goes round.
+        let script = [text("1"), full.clone(), text("a summary"), full.clone(), text("not asked")];
+        let (session, model, _) = start(&script, automatic);
+        session.prompt(&*long("one")).await;
+        let outcome = session.prompt("two").await;
+        assert_eq!((outcome.reason, model.unused()), (TerminationReason::Error, 1));
+        assert!(outcome.error.is_some_and(|it| it.contains("no room for an answer")));
+
+        // What was answered stays; before the next turn there is room again.
+        let script = [text("1"), cut.clone(), text("a summary"), text("ok")];
+        let (session, model, events) = start(&script, automatic);
+        session.prompt(&*long("one")).await;
+        assert_eq!(session.prompt("two").await.final_text, "said");
+        assert_eq!(session.prompt("three").await.final_text, "ok");
+        assert_eq!(model.unused(), 0);
+        let made = events.shown().iter().filter(|it| it.starts_with("compaction_start")).count();
+        assert_eq!(made, 1, "{automatic}");
+
+        // Nor is it made again when the person asked for it before the next turn.
+        let script = [text("1"), cut.clone(), text("a summary"), text("ok")];
+        let (session, model, events) = start(&script, automatic);
+        session.prompt(&*long("one")).await;
+        session.prompt("two").await;
+        assert!(session.compact("").await.unwrap());
+        assert_eq!(session.prompt("three").await.final_text, "ok");
+        assert_eq!(model.unused(), 0);
+        let made = events.shown().iter().filter(|it| it.starts_with("compaction_start")).count();
+        assert_eq!(made, 1, "{automatic}, asked for");
+    }
 }
 
 #[tokio::test]

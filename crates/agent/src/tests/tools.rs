@@ -46,6 +46,30 @@ async fn b20_b21_length_executes_no_call_and_goes_on() {
     assert_eq!((outcome.reason, outcome.turns), (TerminationReason::NoToolCalls, 1));
 }
 
+#[tokio::test]
+async fn an_answer_that_is_cut_off_or_empty_is_not_taken_for_a_whole_one() {
+    let cut = json!({"text": "half an ans", "stop_reason": "length"});
+    let (worked, nothing) = (calls(&[call("a", "t", json!({}))]), json!({"text": " "}));
+    let check = async |script: &[Value], expected: Option<&str>, notices: usize| {
+        let (outcome, running) = setup(script).tool(echo("t")).run().await;
+        assert_eq!(outcome.reason, TerminationReason::NoToolCalls);
+        match (expected, &outcome.error) {
+            (None, None) => {}
+            (Some(words), Some(error)) if error.contains(words) => {}
+            (_, error) => panic!("{error:?} is not {expected:?}"),
+        }
+        assert_eq!(running.shown().iter().filter(|it| *it == "notice").count(), notices, "{script:?}");
+        outcome.final_text
+    };
+    assert_eq!(check(std::slice::from_ref(&cut), Some("limit of output tokens"), 0).await, "half an ans");
+    check(&[worked.clone(), cut], Some("limit of output tokens"), 0).await;
+    check(&[json!({"stop_reason": "length"})], Some("limit of output tokens"), 0).await;
+    check(std::slice::from_ref(&nothing), Some(crate::NO_ANSWER), 0).await;
+    // What was asked for may be done.
+    check(&[worked.clone(), nothing], None, 1).await;
+    check(&[worked, text("ok")], None, 0).await;
+}
+
 fn ending(name: &str) -> TestTool {
     tool(name, |_, _| Box::pin(async { ToolResult { terminate: true, ..ToolResult::text("end") } }))
 }

@@ -35,6 +35,9 @@ use crate::marks;
 /// Requests of one client that may wait; more are refused.
 const WAITING: usize = 512;
 
+/// Events about breakpoints that are held while a set is not answered; beyond, the oldest is told.
+const HELD: usize = 4096;
+
 /// What the agent is told then.
 const THEIRS: &str =
     "the person has control of this session: look, do not run or change, until it is handed back";
@@ -49,8 +52,10 @@ pub struct Hub {
     /// Sets are sent one after the other, since each replaces the one before.
     setting: Option<i64>,
     queue: VecDeque<Setting>,
+    /// The agent's `configurationDone`, until what persons had set before is in place.
+    configured: Option<(ClientId, Envelope)>,
     /// Events about breakpoints whose numbers the answer in flight will tell.
-    held: Vec<Envelope>,
+    held: VecDeque<Envelope>,
     view: View,
     kept: Kept,
     process: Option<Value>,
@@ -59,13 +64,15 @@ pub struct Hub {
     /// Arguments of the agent's `launch` or `attach`, for a restart.
     launched: Value,
     shared: Shared,
-    /// Requests that were overheard and are not answered, by the number they were sent under.
+    /// Requests that were overheard and are not answered, by the number they were sent under; the newest.
     overheard: HashMap<String, i64>,
     /// Requests of the adapter that wait for a client.
     asked: Vec<Asked>,
     /// What an editor is given to join the child sessions that are not over.
     children: Vec<Value>,
     over: bool,
+    /// A request that runs the program was not answered in its time: whether it runs is not known.
+    doubtful: bool,
     /// Persons are told of the end later, with what comes after it.
     relaunching: bool,
     out: Vec<Output>,
@@ -101,7 +108,7 @@ enum Work {
 impl Hub {
     /// One that has no clients yet.
     pub fn new(options: Options) -> Self {
-        let mut book = Book::new(options.or.clone());
+        let mut book = Book::new(options.or.clone(), options.exception_names.clone());
         for (command, arguments) in &options.former {
             if let Some(set) = Book::set_of(command, arguments, &*options.same) {
                 book.replace(FORMER, &set, arguments);
@@ -115,7 +122,8 @@ impl Hub {
             book,
             setting: None,
             queue: VecDeque::new(),
-            held: Vec::new(),
+            configured: None,
+            held: VecDeque::new(),
             view: View::default(),
             kept: Kept::default(),
             process: None,
@@ -127,6 +135,7 @@ impl Hub {
             asked: Vec::new(),
             children: Vec::new(),
             over: false,
+            doubtful: false,
             relaunching: false,
             out: Vec::new(),
         }
@@ -204,13 +213,17 @@ impl Hub {
             self.shared.controller = Controller::Agent;
             return self.answer(client, &message, Value::Null);
         }
-        let waiting =
-            self.pending.values().filter(|it| it.from.as_ref().is_some_and(|(of, _)| *of == client));
-        if waiting.count() >= WAITING {
+        // Who leaves is let go.
+        let leaves = message.name == "disconnect" && message.content()["terminateDebuggee"] != true;
+        if self.waiting(client) >= WAITING && !(who == Who::Person && leaves) {
             return self.refuse(client, &message, "busy", "too many requests at once");
         }
         match (who, message.name.as_str()) {
             (Who::Agent, "initialize") => self.initialize_adapter(client, message),
+            (Who::Agent, "configurationDone") => {
+                self.configured = Some((client, message));
+                self.next_setting();
+            }
             (Who::Agent, "launch" | "attach") => {
                 self.launched = message.content();
                 self.pass(client, message, Work::Launch);
@@ -266,6 +279,15 @@ impl Hub {
         }
     }
 
+    /// How many requests of a client wait for their answer: at the adapter, for their turn, for the adapter.
+    fn waiting(&self, client: ClientId) -> usize {
+        let own =
+            |from: &Option<(ClientId, Box<RawValue>)>| from.as_ref().is_some_and(|(of, _)| *of == client);
+        let sent = self.pending.values().filter(|it| own(&it.from)).count();
+        let queued = self.queue.iter().filter(|it| own(&it.from)).count();
+        sent + queued + self.members.get(&client).map_or(0, |it| it.waiting.len())
+    }
+
     fn cancel(&mut self, client: ClientId, mut message: Envelope) {
         let mut arguments = message.content();
         if arguments["requestId"].is_null() {
@@ -307,8 +329,10 @@ impl Hub {
     fn send(&mut self, mut message: Envelope, pending: Pending) -> i64 {
         let number = self.number();
         message.set("seq", &json!(number));
+        let after = self.patience(&pending);
         self.pending.insert(number, pending);
         self.out.push(Output::Adapter(message));
+        self.out.extend(after.map(|after| Output::Deadline { number, after }));
         number
     }
 
@@ -346,6 +370,7 @@ impl Hub {
             Work::Initialize if good => self.wake(),
             Work::Run(Run { thread, all, marks: (mark, own), .. }) => {
                 if good {
+                    self.doubtful = false;
                     let all = body["allThreadsContinued"].as_bool().unwrap_or(all);
                     self.view.continued(thread, all, mark);
                     // Who asked knows that from the answer.
@@ -383,7 +408,7 @@ impl Hub {
             "initialized" => {
                 self.ready = true;
                 for set in self.book.sets_of(FORMER) {
-                    self.queue.push_back(Setting { from: None, set, arguments: None });
+                    self.set_again(set);
                 }
                 self.next_setting();
                 self.tell_agents(&message);
@@ -398,10 +423,12 @@ impl Hub {
             "process" => self.process = Some(message.content()),
             "thread" => fold(&mut self.view, &message),
             "continued" => {
+                self.doubtful = false;
                 fold(&mut self.view, &message);
                 return self.tell_continued(&message);
             }
             "stopped" => {
+                self.doubtful = false;
                 // A request that runs on may be answered after the next stop only.
                 self.resume_unanswered();
                 let mut body = message.content();
@@ -412,10 +439,11 @@ impl Hub {
                 fold(&mut self.view, &message);
             }
             "output" => {
-                let marked = self.options.marks.then(|| message.content());
-                let rest = marked.as_ref().and_then(|it| marks::take(it["output"].as_str()?));
-                if let (Some(mut body), Some((rest, _))) = (marked, rest) {
-                    // The mark itself is the agent's alone.
+                let read = self.options.marks || self.options.wrap.is_some();
+                let body = read.then(|| message.content());
+                let rest = body.as_ref().and_then(|it| self.without_ours(it["output"].as_str()?));
+                if let (Some(mut body), Some(rest)) = (body, rest) {
+                    // What is ours in it is the agent's alone.
                     self.tell_agents(&message);
                     if !rest.is_empty() {
                         body["output"] = json!(rest);
@@ -427,14 +455,9 @@ impl Hub {
                 }
                 self.keep(&message);
             }
-            "breakpoint" if self.setting.is_some() => return self.held.push(message),
             "breakpoint" => {
-                let mut body = message.content();
-                if let Some(owners) = self.book.event(&mut body) {
-                    message.set_content(&body);
-                    owners.into_iter().for_each(|owner| self.tell_live(owner, message.clone()));
-                    return;
-                }
+                let event = if self.setting.is_some() { self.hold(message) } else { Some(message) };
+                return event.into_iter().for_each(|it| self.breakpoint(it));
             }
             "terminated" => {
                 self.over = true;
@@ -445,6 +468,27 @@ impl Hub {
             _ => {}
         }
         self.tell_all(&message, None);
+    }
+
+    /// Keeps an event until the set in flight is answered; what has to be told now, since too many are kept.
+    fn hold(&mut self, event: Envelope) -> Option<Envelope> {
+        self.held.push_back(event);
+        (self.held.len() > HELD).then(|| self.held.pop_front()).flatten()
+    }
+
+    /// An event about a breakpoint, for those who set it.
+    fn breakpoint(&mut self, mut event: Envelope) {
+        let mut body = event.content();
+        let Some(owners) = self.book.event(&mut body) else { return self.tell_all(&event, None) };
+        event.set_content(&body);
+        owners.into_iter().for_each(|owner| self.tell_live(owner, event.clone()));
+    }
+
+    /// A text of the program's without what we had written into it; `None` where there is nothing of that.
+    fn without_ours(&self, text: &str) -> Option<String> {
+        let mark = || marks::take(text).map(|(rest, _)| rest);
+        let marked = self.options.marks.then(mark).flatten();
+        marked.or_else(|| self.options.wrap.as_ref()?.exit_code(text).map(|(_, rest)| rest))
     }
 
     fn keep(&mut self, output: &Envelope) {

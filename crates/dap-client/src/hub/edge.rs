@@ -1,9 +1,10 @@
 //! The streams around a hub: one task owns the machine, one reads and one writes for each stream.
 //!
-//! What must stay true: a client that does not read holds up nobody and its queue is bounded; an adapter
-//! that writes faster than the agent reads is read more slowly; all tasks end with the session.
+//! What must stay true: a client that does not read holds up nobody and its queue is bounded, and one that is
+//! sent away has left, for the hub too; an adapter that writes faster than the agent reads is read more slowly;
+//! all tasks end with the session.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,9 +13,10 @@ use futures_util::stream::StreamExt;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 use tokio_util::bytes::BytesMut;
 use tokio_util::codec::{Encoder, FramedRead};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use wire::{Frame, Framing, Limits, MessageCodec};
 
@@ -26,8 +28,10 @@ const INPUTS: usize = 256;
 const QUEUE: usize = 8192;
 /// Bytes between the hub and the agent.
 const PIPE: usize = 256 * 1024;
-/// How long an adapter may take to answer a request that ends its program.
-const END: Duration = Duration::from_secs(2);
+/// Deadlines that are kept before those of what was answered are dropped.
+const DEADLINES: usize = 8192;
+/// How long a client that is sent nothing more may take to read what it was sent.
+const LAST: Duration = Duration::from_secs(10);
 /// The agent is the first client.
 const AGENT: ClientId = 0;
 
@@ -44,9 +48,12 @@ pub struct Edge {
 
 enum Act {
     Take(Input),
-    Join(ClientId, mpsc::Sender<Vec<u8>>),
-    /// [`Input::Relaunching`], with what persons have set.
-    Relaunch(oneshot::Sender<Vec<(&'static str, Value)>>),
+    Join(ClientId, Mailbox),
+    /// What persons have set; with [`Input::Relaunching`], where it is for that.
+    OfPersons {
+        relaunch: bool,
+        tell: oneshot::Sender<Vec<(&'static str, Value)>>,
+    },
     Close(String),
 }
 
@@ -76,25 +83,24 @@ impl Edge {
         tracker.spawn(write_all(writer, outgoing));
         let (agent, own) = tokio::io::duplex(PIPE);
         let (own_reader, own_writer) = tokio::io::split(own);
-        let (to_agent, for_agent) = mpsc::channel(QUEUE);
-        tracker.spawn(write_some(own_writer, for_agent));
+        let (mailbox, gone) = Mailbox::open(own_writer, tracker);
         let mut hub = Hub::new(options);
         hub.take(Input::Joined { client: AGENT, who: Who::Agent });
         edge.read(
             own_reader,
+            gone,
             |message| Input::Client { client: AGENT, message },
             |_| Input::Left { client: AGENT },
         );
-        edge.read(reader, Input::Adapter, |why| Input::Gone { why });
+        edge.read(reader, CancellationToken::new(), Input::Adapter, |why| Input::Gone { why });
         let actor = Actor {
             hub,
             name,
-            clients: HashMap::from([(AGENT, Mailbox { sender: to_agent, lost: 0 })]),
+            clients: HashMap::from([(AGENT, mailbox)]),
             to_adapter: Some(to_adapter),
             shares,
             closed,
-            inputs: edge.inputs.downgrade(),
-            tracker: tracker.clone(),
+            deadlines: BTreeSet::new(),
         };
         tracker.spawn(actor.run(receiver));
         (edge, agent)
@@ -112,11 +118,11 @@ impl Edge {
         writer: impl AsyncWrite + Send + Unpin + 'static,
     ) {
         let client = self.next.fetch_add(1, Ordering::Relaxed);
-        let (sender, outgoing) = mpsc::channel(QUEUE);
-        self.tracker.spawn(write_some(writer, outgoing));
-        if self.inputs.send(Act::Join(client, sender)).await.is_ok() {
+        let (mailbox, gone) = Mailbox::open(writer, &self.tracker);
+        if self.inputs.send(Act::Join(client, mailbox)).await.is_ok() {
             self.read(
                 reader,
+                gone,
                 move |message| Input::Client { client, message },
                 move |_| Input::Left { client },
             );
@@ -158,8 +164,17 @@ impl Edge {
     /// The program is about to be launched again: persons are told of the end with [`Edge::relaunched`],
     /// which must come. What they have set is given, by request.
     pub(crate) async fn relaunching(&self) -> Vec<(&'static str, Value)> {
+        self.ask_of_persons(true).await
+    }
+
+    /// What persons have set now, by request.
+    pub(crate) async fn of_persons(&self) -> Vec<(&'static str, Value)> {
+        self.ask_of_persons(false).await
+    }
+
+    async fn ask_of_persons(&self, relaunch: bool) -> Vec<(&'static str, Value)> {
         let (tell, told) = oneshot::channel();
-        self.act(Act::Relaunch(tell)).await;
+        self.act(Act::OfPersons { relaunch, tell }).await;
         // An error means that the hub is over, and with it what was set.
         told.await.unwrap_or_default()
     }
@@ -185,10 +200,11 @@ impl Edge {
         }
     }
 
-    /// Reads a stream to its end.
+    /// Reads a stream to its end, or until nothing is written to it any more.
     fn read(
         &self,
         reader: impl AsyncRead + Send + Unpin + 'static,
+        gone: CancellationToken,
         message: impl Fn(Envelope) -> Input + Send + 'static,
         end: impl FnOnce(String) -> Input + Send + 'static,
     ) {
@@ -200,6 +216,7 @@ impl Edge {
                 let frame = tokio::select! {
                     // Nobody wants what would be read.
                     () = closed.cancelled() => return,
+                    () = gone.cancelled() => break "nothing can be written to it".to_owned(),
                     frame = frames.next() => frame,
                 };
                 match frame {
@@ -222,10 +239,38 @@ impl Edge {
     }
 }
 
+/// What waits for a client. Dropped, that is still written, for as long as [`LAST`].
 struct Mailbox {
     sender: mpsc::Sender<Vec<u8>>,
     /// Pieces of output that found no room.
     lost: u64,
+    _end: DropGuard,
+}
+
+impl Mailbox {
+    /// With the task that writes to the client; what is given ends with that.
+    fn open(
+        writer: impl AsyncWrite + Send + Unpin + 'static,
+        tracker: &TaskTracker,
+    ) -> (Self, CancellationToken) {
+        let (sender, messages) = mpsc::channel(QUEUE);
+        let (end, gone) = (CancellationToken::new(), CancellationToken::new());
+        let (ended, written) = (end.clone(), gone.clone().drop_guard());
+        tracker.spawn(async move {
+            let mut writes = std::pin::pin!(write_some(writer, messages));
+            tokio::select! {
+                () = &mut writes => {}
+                // It goes on below.
+                () = ended.cancelled() => {
+                    if tokio::time::timeout(LAST, writes).await.is_err() {
+                        tracing::debug!("a client of a debug session left unread what it was sent");
+                    }
+                }
+            }
+            drop(written);
+        });
+        (Self { sender, lost: 0, _end: end.drop_guard() }, gone)
+    }
 }
 
 struct Actor {
@@ -235,25 +280,36 @@ struct Actor {
     to_adapter: Option<mpsc::UnboundedSender<Vec<u8>>>,
     shares: watch::Sender<Shared>,
     closed: CancellationToken,
-    inputs: mpsc::WeakSender<Act>,
-    tracker: TaskTracker,
+    /// When the adapter has to have answered what, by its number.
+    deadlines: BTreeSet<(Instant, i64)>,
 }
 
 impl Actor {
     async fn run(mut self, mut inputs: mpsc::Receiver<Act>) {
-        while let Some(act) = inputs.recv().await {
+        loop {
+            let due = self.deadlines.first().map(|(at, _)| *at);
+            let act = tokio::select! {
+                biased;
+                // First, so that an adapter that floods us is late all the same. Both are cancel-safe.
+                () = until(due) => self.deadlines.pop_first().map(|(_, number)| Act::Take(Input::Late { number })),
+                act = inputs.recv() => act,
+            };
+            let Some(act) = act else { break };
             let (input, last) = match act {
                 Act::Take(input) => {
                     let last = matches!(input, Input::Gone { .. } | Input::Relaunched { .. });
                     (input, last)
                 }
-                Act::Join(client, sender) => {
-                    self.clients.insert(client, Mailbox { sender, lost: 0 });
+                Act::Join(client, mailbox) => {
+                    self.clients.insert(client, mailbox);
                     (Input::Joined { client, who: Who::Person }, false)
                 }
-                Act::Relaunch(tell) => {
+                Act::OfPersons { relaunch, tell } => {
                     // An error means that nobody waits for it any more.
                     tell.send(self.hub.of_persons()).ok();
+                    if !relaunch {
+                        continue;
+                    }
                     (Input::Relaunching, false)
                 }
                 Act::Close(why) => (Input::Gone { why }, true),
@@ -273,7 +329,8 @@ impl Actor {
     }
 
     async fn take(&mut self, input: Input) {
-        for output in self.hub.take(input) {
+        let mut outputs = VecDeque::from(self.hub.take(input));
+        while let Some(output) = outputs.pop_front() {
             match output {
                 Output::Adapter(message) => {
                     // Err means that writing failed, which reading tells too.
@@ -281,39 +338,36 @@ impl Actor {
                         to_adapter.send(message.bytes()).ok();
                     }
                 }
-                Output::Client { client, message } => self.tell(client, &message).await,
+                Output::Client { client, message } => {
+                    if !self.tell(client, &message).await {
+                        outputs.extend(self.hub.take(Input::Left { client }));
+                    }
+                }
                 Output::Close { client } => drop(self.clients.remove(&client)),
-                Output::Deadline { number } => {
-                    let (inputs, closed) = (self.inputs.clone(), self.closed.clone());
-                    self.tracker.spawn(async move {
-                        tokio::select! {
-                            () = closed.cancelled() => {}
-                            // Err means that the hub is over.
-                            () = tokio::time::sleep(END) => {
-                                if let Some(inputs) = inputs.upgrade() {
-                                    inputs.send(Act::Take(Input::Late { number })).await.ok();
-                                }
-                            }
-                        }
-                    });
+                Output::Deadline { number, after } => {
+                    if self.deadlines.len() >= DEADLINES {
+                        self.deadlines.retain(|(_, number)| self.hub.waits_for(*number));
+                    }
+                    self.deadlines.insert((Instant::now() + after, number));
                 }
                 Output::Log(text) => tracing::debug!(hub = &*self.name, "{text}"),
             }
         }
     }
 
-    async fn tell(&mut self, client: ClientId, message: &Envelope) {
-        let Some(mailbox) = self.clients.get_mut(&client) else { return };
+    /// Whether it is still there then.
+    async fn tell(&mut self, client: ClientId, message: &Envelope) -> bool {
+        let Some(mailbox) = self.clients.get_mut(&client) else { return true };
         if client == AGENT {
             // It reads whatever else it does, so this waits for nobody but the reader.
             mailbox.sender.send(message.bytes()).await.ok();
-            return;
+            return true;
         }
         let is_output = message.kind == Kind::Event && message.name == "output";
         // Room is kept for what must not be lost.
         if is_output && mailbox.sender.capacity() < QUEUE / 4 {
             mailbox.lost += 1;
-            return;
+            return true;
         }
         if mailbox.lost > 0 && mailbox.sender.capacity() > QUEUE / 2 {
             let text =
@@ -327,10 +381,20 @@ impl Actor {
                 mailbox.lost = 0;
             }
         }
-        if mailbox.sender.try_send(message.bytes()).is_err() {
+        let is_there = mailbox.sender.try_send(message.bytes()).is_ok();
+        if !is_there {
             tracing::warn!(hub = &*self.name, client, "a client that does not read is sent away");
             self.clients.remove(&client);
         }
+        is_there
+    }
+}
+
+/// Ends then; without a time never.
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -377,5 +441,143 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         if let Err(error) = self.writer.shutdown().await {
             tracing::trace!(%error, "it was closed there first");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+
+    use serde_json::json;
+    use tokio::io::AsyncReadExt;
+    use tokio_util::codec::Decoder;
+
+    use super::*;
+
+    /// One end of a stream of messages.
+    struct Peer(Pin<Box<dyn Io>>, MessageCodec, BytesMut);
+
+    trait Io: AsyncRead + AsyncWrite + Send {}
+
+    impl<T: AsyncRead + AsyncWrite + Send> Io for T {}
+
+    impl Peer {
+        fn new(stream: DuplexStream) -> Self {
+            let codec = MessageCodec::new(Framing::ContentLength, Limits::default());
+            Self(Box::pin(stream), codec, BytesMut::new())
+        }
+
+        async fn send(&mut self, seq: i64, mut message: Envelope) {
+            message.set("seq", &json!(seq));
+            let mut bytes = BytesMut::new();
+            self.1.encode(&message.bytes(), &mut bytes).unwrap();
+            self.0.write_all(&bytes).await.unwrap();
+        }
+
+        /// Reads until a message of this name.
+        async fn until(&mut self, name: &str) -> Envelope {
+            let found = async {
+                loop {
+                    while let Some(Frame::Body(body)) = self.1.decode(&mut self.2).unwrap() {
+                        let message = Envelope::parse(&body).unwrap();
+                        if message.name == name {
+                            return message;
+                        }
+                    }
+                    let read = self.0.read_buf(&mut self.2).await.unwrap();
+                    assert!(read > 0, "the stream ended before {name}");
+                }
+            };
+            tokio::time::timeout(6 * LAST, found).await.unwrap_or_else(|_| panic!("no {name} came"))
+        }
+    }
+
+    fn options() -> Options {
+        Options {
+            or: None,
+            exception_names: None,
+            marks: false,
+            wrap: None,
+            same: Box::new(str::to_owned),
+            about: json!({}),
+            former: Vec::new(),
+        }
+    }
+
+    /// An adapter, the agent, and a person who has joined and has control, and a breakpoint.
+    async fn joined(tracker: &TaskTracker) -> (Edge, Peer, Peer, Peer) {
+        let (adapter, theirs) = tokio::io::duplex(1 << 20);
+        let (reader, writer) = tokio::io::split(theirs);
+        let (edge, agent) = Edge::spawn("test", options(), reader, writer, tracker);
+        let (mut adapter, mut agent) = (Peer::new(adapter), Peer::new(agent));
+        agent.send(1, Envelope::request("initialize", json!({}))).await;
+        let asked = adapter.until("initialize").await;
+        adapter.answer(&asked).await;
+        adapter.send(2, Envelope::event("initialized", json!({}))).await;
+        let (person, theirs) = tokio::io::duplex(1 << 12);
+        let (reader, writer) = tokio::io::split(theirs);
+        edge.join(reader, writer).await;
+        let mut person = Peer::new(person);
+        person.send(1, Envelope::request("initialize", json!({}))).await;
+        person.send(2, Envelope::request("attach", json!({}))).await;
+        person.until("initialized").await;
+        let own = json!({ "source": { "path": "/p/a" }, "breakpoints": [{ "line": 1 }] });
+        person.send(3, Envelope::request("setBreakpoints", own)).await;
+        let asked = adapter.until("setBreakpoints").await;
+        adapter.answer(&asked).await;
+        person.send(4, Envelope::request("configurationDone", json!({}))).await;
+        person.send(5, Envelope::request("pause", json!({ "threadId": 1 }))).await;
+        adapter.until("pause").await;
+        (edge, adapter, agent, person)
+    }
+
+    impl Peer {
+        async fn answer(&mut self, asked: &Envelope) {
+            let mut answer = Envelope::answer(&asked.name, json!({}));
+            answer.set("request_seq", &asked.value("seq"));
+            self.send(100, answer).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_is_sent_away_has_left_and_its_stream_is_closed() {
+        let tracker = TaskTracker::new();
+        let (edge, mut adapter, mut agent, mut person) = joined(&tracker).await;
+        let mut shared = edge.shared();
+        assert_eq!((edge.shared().borrow().persons, edge.shared().borrow().controller.name()), (1, "person"));
+        let tasks = tracker.len();
+        let flood = async {
+            // More than its queue and its stream have room for; it reads nothing.
+            for seq in 0..2 * QUEUE as i64 {
+                adapter.send(seq, Envelope::event("x/noise", json!({ "text": "0123456789" }))).await;
+            }
+            adapter.send(0, Envelope::event("x/last", json!({}))).await;
+        };
+        let begin = tokio::time::Instant::now();
+        tokio::join!(flood, agent.until("x/last"));
+        let left = shared.wait_for(|it| it.persons == 0).await.unwrap().controller;
+        assert!(begin.elapsed() < LAST, "it has left at once");
+        assert_eq!(left.name(), "agent", "control is given back");
+        // Its breakpoints go with it.
+        assert_eq!(adapter.until("setBreakpoints").await.content()["breakpoints"], json!([]));
+        let since = tokio::time::Instant::now();
+        while tracker.len() > tasks - 2 {
+            tokio::time::advance(Duration::from_millis(100)).await;
+            assert!(since.elapsed() < 2 * LAST, "its tasks are still there");
+        }
+        let mut rest = Vec::new();
+        person.0.read_to_end(&mut rest).await.unwrap();
+        assert!(rest.len() <= 1 << 12, "{}", rest.len());
+    }
+
+    /// One that is slow is still told all that it was sent before it left.
+    #[tokio::test(start_paused = true)]
+    async fn what_was_sent_before_the_end_is_still_written() {
+        let tracker = TaskTracker::new();
+        let (_edge, _adapter, _agent, mut person) = joined(&tracker).await;
+        person.send(6, Envelope::request("disconnect", json!({}))).await;
+        tokio::time::advance(LAST / 2).await;
+        assert!(person.until("disconnect").await.success());
+        assert_eq!(person.0.read_buf(&mut person.2).await.unwrap(), 0);
     }
 }

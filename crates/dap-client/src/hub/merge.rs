@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Map, Value, json};
 
 use super::ClientId;
+use super::joined::{join, kind};
+use crate::definition::ExceptionNames;
 
 /// What is set as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,8 +45,6 @@ impl Set {
 pub const FORMER: ClientId = ClientId::MAX;
 /// Numbers that clients see begin here, above those of adapters: one that is not ours passes untouched.
 const FIRST: i64 = 1 << 30;
-/// What of a breakpoint must agree on one place, besides the condition.
-const KIND: [&str; 3] = ["hitCondition", "logMessage", "mode"];
 
 /// Where a breakpoint stands in its set.
 type Key = String;
@@ -67,6 +67,8 @@ pub type List = Vec<Value>;
 pub struct Book {
     /// How two conditions are joined in the debugged language: `||`, `or`.
     or: Option<String>,
+    /// How the adapter is told of exceptions by name, in place of filters.
+    exception_names: Option<ExceptionNames>,
     lists: BTreeMap<Set, BTreeMap<ClientId, Vec<Wanted>>>,
     sources: HashMap<Set, Value>,
     /// What else they say with their lists, the newest client last.
@@ -106,9 +108,9 @@ pub struct Told {
 
 impl Book {
     /// None yet.
-    pub fn new(or: Option<String>) -> Self {
+    pub fn new(or: Option<String>, exception_names: Option<ExceptionNames>) -> Self {
         let (lists, sources, others, told, ids, by_adapter) = Default::default();
-        Self { or, lists, sources, others, told, ids, by_adapter, clock: 0, next: FIRST }
+        Self { or, exception_names, lists, sources, others, told, ids, by_adapter, clock: 0, next: FIRST }
     }
 
     /// Whether the arguments of `setBreakpoints` say whose they are.
@@ -180,13 +182,11 @@ impl Book {
 
     /// Takes all away that `client` wanted; the sets to be sent anew.
     pub fn forget(&mut self, client: ClientId) -> Vec<Set> {
+        let gone = self.sets_of(client);
+        self.lists.values_mut().for_each(|lists| drop(lists.remove(&client)));
         self.told.retain(|(of, _), _| *of != client);
         self.others.retain(|(of, _), _| *of != client);
-        let gone = self.lists.iter_mut().filter_map(|(set, lists)| {
-            let list = lists.remove(&client)?;
-            (!list.is_empty()).then(|| set.clone())
-        });
-        gone.collect()
+        gone
     }
 
     /// What all but those in `but` want, as requests. What names addresses or sources of one process by their numbers is left out.
@@ -203,9 +203,11 @@ impl Book {
                     wanted.push(it);
                 }
             }
-            if !wanted.is_empty() {
-                let values = wanted.into_iter().map(|it| it.value.clone()).collect();
-                requests.push((set.command(), self.arguments(set, values)));
+            let theirs = |of: ClientId| !but.contains(&of);
+            let values: Vec<Value> = wanted.into_iter().map(|it| it.value.clone()).collect();
+            let arguments = self.arguments(set, values, &theirs);
+            if has_items(set, &arguments) {
+                requests.push((set.command(), arguments));
             }
         }
         requests
@@ -213,15 +215,19 @@ impl Book {
 
     /// The sets of which `client` wants something.
     pub fn sets_of(&self, client: ClientId) -> Vec<Set> {
-        let wants =
-            |lists: &BTreeMap<ClientId, Vec<Wanted>>| lists.get(&client).is_some_and(|it| !it.is_empty());
-        self.lists.iter().filter(|(_, lists)| wants(lists)).map(|(set, _)| set.clone()).collect()
+        self.lists.keys().filter(|set| self.wants(client, set)).cloned().collect()
     }
 
     /// Whether anybody but `client` wants anything of `set`.
     pub fn others_want(&self, set: &Set, client: ClientId) -> bool {
-        let lists = self.lists.get(set).into_iter().flatten();
-        lists.into_iter().any(|(of, list)| *of != client && !list.is_empty())
+        let others = self.lists.get(set).into_iter().flatten().map(|(of, _)| *of);
+        others.into_iter().any(|of| of != client && self.wants(of, set))
+    }
+
+    fn wants(&self, client: ClientId, set: &Set) -> bool {
+        let list = self.lists.get(set).and_then(|lists| lists.get(&client));
+        list.is_some_and(|it| !it.is_empty())
+            || self.others.get(&(client, set.clone())).is_some_and(|it| !categories(it).is_empty())
     }
 
     /// What the adapter is to be sent for `set` now. `name` says who a client is, for people.
@@ -274,22 +280,32 @@ impl Book {
         }
         let keys: Vec<Key> = merged.iter().map(|(key, ..)| key.clone()).collect();
         let values: Vec<Value> = merged.into_iter().map(|(_, _, value)| value).collect();
-        let arguments = self.arguments(set, values);
+        let mut arguments = self.arguments(set, values, &|_| true);
+        // Those of one are not to take the filters of the other away.
+        if let (Some(names), Some(filters), Some(options)) = (
+            &self.exception_names,
+            arguments["filters"].as_array().cloned(),
+            arguments.get_mut("exceptionOptions"),
+        ) && let Some(options) = options.as_array_mut()
+        {
+            options.splice(0..0, names.options(&filters));
+        }
         Plan { set: set.clone(), arguments, keys, answers }
     }
 
-    fn arguments(&self, set: &Set, values: Vec<Value>) -> Value {
-        // What else clients say beside their lists, the newest last; none of ours is lost.
+    /// The request for `values`, with what else those clients say that `whose` names.
+    fn arguments(&self, set: &Set, values: Vec<Value>, whose: &dyn Fn(ClientId) -> bool) -> Value {
+        // Beside their lists, the newest last; none of ours is lost.
         let mut arguments = Map::new();
-        let mut categories = Vec::new();
-        for ((_, of), other) in &self.others {
-            if of == set {
-                categories.extend(other["exceptionOptions"].as_array().cloned().unwrap_or_default());
+        let mut all = Vec::new();
+        for ((client, of), other) in &self.others {
+            if of == set && whose(*client) {
+                all.extend_from_slice(categories(other));
                 arguments.extend(other.as_object().cloned().unwrap_or_default());
             }
         }
-        if !categories.is_empty() {
-            arguments.insert("exceptionOptions".to_owned(), Value::Array(categories));
+        if !all.is_empty() {
+            arguments.insert("exceptionOptions".to_owned(), Value::Array(all));
         }
         match set {
             Set::Source(_) => {
@@ -441,6 +457,16 @@ pub struct Before {
     other: Option<Value>,
 }
 
+/// Categories of exceptions that stand beside the filters; DAP §ExceptionOptions.
+fn categories(other: &Value) -> &[Value] {
+    other["exceptionOptions"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Whether arguments of a request set anything.
+fn has_items(set: &Set, arguments: &Value) -> bool {
+    !items(set, arguments).is_empty() || !categories(arguments).is_empty()
+}
+
 fn items(set: &Set, arguments: &Value) -> List {
     let list = |name: &str| arguments[name].as_array().cloned();
     match set {
@@ -467,69 +493,6 @@ fn key(set: &Set, value: &Value) -> Key {
     parts.iter().map(|part| value[*part].to_string()).collect::<Vec<_>>().join(":")
 }
 
-/// What must agree, with the condition.
-fn kind(value: &Value) -> [&Value; 4] {
-    [&value[KIND[0]], &value[KIND[1]], &value[KIND[2]], &value["condition"]]
-}
-
-/// Makes `first` stop where `second` wants it too; what stands in the way, where it cannot.
-fn join(first: &mut Value, second: &Value, or: Option<&str>) -> Result<(), &'static str> {
-    if KIND.iter().any(|name| first[*name] != second[*name]) {
-        return Err(if first["logMessage"].is_string() {
-            "a log point"
-        } else if first["hitCondition"].is_string() {
-            "a breakpoint that counts hits"
-        } else {
-            "another breakpoint"
-        });
-    }
-    let condition =
-        |value: &Value| value["condition"].as_str().filter(|it| !it.trim().is_empty()).map(str::to_owned);
-    match (condition(first), condition(second)) {
-        (Some(one), Some(two)) if one == two => Ok(()),
-        (Some(one), Some(two)) => match or.filter(|_| is_plain(&one) && is_plain(&two)) {
-            Some(or) => {
-                first["condition"] = json!(format!("({one}) {or} ({two})"));
-                Ok(())
-            }
-            None => Err("a breakpoint with another condition"),
-        },
-        // One of them stops always.
-        _ => {
-            if let Some(members) = first.as_object_mut() {
-                members.remove("condition");
-            }
-            Ok(())
-        }
-    }
-}
-
-/// Whether an expression means the same in parentheses: closed brackets and quotes, nothing that ends it.
-fn is_plain(text: &str) -> bool {
-    let mut open = Vec::new();
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '(' => open.push(')'),
-            '[' => open.push(']'),
-            '{' => open.push('}'),
-            ')' | ']' | '}' if open.pop() != Some(character) => return false,
-            '"' | '\'' => loop {
-                match characters.next() {
-                    None | Some('\n') => return false,
-                    Some('\\') => drop(characters.next()),
-                    Some(end) if end == character => break,
-                    Some(_) => {}
-                }
-            },
-            ';' | '#' | '\n' | '\r' | '`' => return false,
-            _ => {}
-        }
-    }
-    // CodeLLDB reads `/nat` and the like at the beginning.
-    open.is_empty() && !text.contains("//") && !text.contains("/*") && !text.trim_start().starts_with('/')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -550,7 +513,7 @@ mod tests {
 
     #[test]
     fn each_has_its_own_answer_in_its_own_order() {
-        let mut book = Book::new(Some("or".into()));
+        let mut book = Book::new(Some("or".into()), None);
         set(&mut book, AGENT, json!([{"line": 9}, {"line": 4, "condition": "n == 3"}]));
         let plan =
             set(&mut book, PERSON, json!([{"line": 20}, {"line": 4, "condition": "n > 5"}, {"line": 9}]));
@@ -570,7 +533,7 @@ mod tests {
 
     #[test]
     fn numbers_stay_when_the_adapter_numbers_anew() {
-        let mut book = Book::new(None);
+        let mut book = Book::new(None, None);
         let plan = set(&mut book, PERSON, json!([{"line": 4}]));
         let first = book.answered(&plan, &json!({"breakpoints": [{"id": 1, "verified": true, "line": 4}]}));
         let plan = set(&mut book, AGENT, json!([{"line": 2}]));
@@ -591,7 +554,7 @@ mod tests {
 
     #[test]
     fn what_does_not_go_together_is_refused_to_the_later_with_the_owner_named() {
-        let mut book = Book::new(None);
+        let mut book = Book::new(None, None);
         set(
             &mut book,
             PERSON,
@@ -615,7 +578,7 @@ mod tests {
 
     #[test]
     fn a_condition_that_the_debugger_does_not_take_stands_aside() {
-        let mut book = Book::new(Some("||".into()));
+        let mut book = Book::new(Some("||".into()), None);
         let plan = set(&mut book, PERSON, json!([{"line": 4, "condition": "n == 3"}]));
         let good = json!({"breakpoints": [{"id": 1, "verified": true, "line": 4}]});
         book.answered(&plan, &good);
@@ -637,17 +600,39 @@ mod tests {
 
     #[test]
     fn categories_of_exceptions_of_all_are_sent() {
-        let mut book = Book::new(None);
+        let mut book = Book::new(None, None);
         let options = |mode: &str| json!([{"path": [{"names": ["Python Exceptions"]}], "breakMode": mode}]);
         book.replace(AGENT, &Set::Exceptions, &json!({"filters": [], "exceptionOptions": options("always")}));
         book.replace(PERSON, &Set::Exceptions, &json!({"filters": [], "exceptionOptions": options("never")}));
         let sent = book.plan(&Set::Exceptions, &name).arguments["exceptionOptions"].clone();
         assert_eq!(sent, json!([options("always")[0], options("never")[0]]));
+        let own = json!({"filters": [], "exceptionOptions": options("never")});
+        assert_eq!(book.of_others(&[AGENT]), [("setExceptionBreakpoints", own)], "and none of the agent's");
+        assert_eq!(book.sets_of(PERSON), [Set::Exceptions]);
+        assert!(book.others_want(&Set::Exceptions, AGENT));
+        assert_eq!(book.forget(PERSON), [Set::Exceptions]);
+        let sent = book.plan(&Set::Exceptions, &name).arguments["exceptionOptions"].clone();
+        assert_eq!(sent, options("always"));
+    }
+
+    #[test]
+    fn an_exception_that_one_names_leaves_the_filters_of_the_other() {
+        let filters =
+            vec![("uncaught".to_owned(), "unhandled".to_owned()), ("raised".to_owned(), "always".to_owned())];
+        let names = ExceptionNames { category: "All".to_owned(), filters };
+        let mut book = Book::new(None, Some(names.clone()));
+        book.replace(PERSON, &Set::Exceptions, &json!({"filters": ["uncaught"]}));
+        assert_eq!(book.plan(&Set::Exceptions, &name).arguments, json!({"filters": ["uncaught"]}));
+        let own = names.option("KeyError", "always");
+        book.replace(AGENT, &Set::Exceptions, &json!({"filters": [], "exceptionOptions": [own]}));
+        let all = json!({"path": [{"names": ["All"]}], "breakMode": "unhandled"});
+        let sent = book.plan(&Set::Exceptions, &name).arguments;
+        assert_eq!(sent, json!({"filters": ["uncaught"], "exceptionOptions": [all, own]}));
     }
 
     #[test]
     fn filters_are_a_union_and_are_forgotten_alone() {
-        let mut book = Book::new(Some("||".into()));
+        let mut book = Book::new(Some("||".into()), None);
         let exceptions = |book: &mut Book, client, arguments: Value| {
             book.replace(client, &Set::Exceptions, &arguments);
         };
@@ -658,15 +643,5 @@ mod tests {
         assert_eq!(plan.arguments, json!({"filters": ["uncaught", "user"], "filterOptions": options}));
         assert_eq!(book.forget(PERSON), [Set::Exceptions]);
         assert_eq!(book.plan(&Set::Exceptions, &name).arguments, json!({"filters": ["uncaught"]}));
-    }
-
-    #[test]
-    fn only_what_stays_whole_in_parentheses_is_joined() {
-        for plain in ["a", "f(x)[1] == 'a)'", "x > \"#\""] {
-            assert!(is_plain(plain), "{plain}");
-        }
-        for other in ["a)", "(a", "a; b", "a # b", "'a", "a // b", "/nat a"] {
-            assert!(!is_plain(other), "{other}");
-        }
     }
 }

@@ -8,12 +8,18 @@ mod coordinates;
 mod core;
 mod door;
 mod edge;
+mod joined;
 mod kept;
 mod merge;
 mod message;
 mod view;
 
+use std::time::Duration;
+
 use serde_json::Value;
+
+use crate::definition::ExceptionNames;
+use crate::wrap::Wrap;
 
 pub use core::Hub;
 pub use door::{Announced, Door, DoorError, sockets};
@@ -72,8 +78,12 @@ pub struct Shared {
 pub struct Options {
     /// How the debugged language writes "or" between two conditions; without it they are not joined.
     pub or: Option<String>,
+    /// How the adapter is told of exceptions by name, which it then takes in place of filters.
+    pub exception_names: Option<ExceptionNames>,
     /// Its output may hold marks of ours, which are for the agent alone.
     pub marks: bool,
+    /// How its program is told to say its exit code: what is written for that is for the agent alone too.
+    pub wrap: Option<Wrap>,
     /// One spelling for a path, so that two names of one file are one source.
     pub same: Box<dyn Fn(&str) -> String + Send>,
     /// Answers `pilcrow/session`, with the state.
@@ -152,7 +162,7 @@ pub enum Input {
         /// The launch configuration that joins it; none where it failed.
         configuration: Option<Value>,
     },
-    /// A request that ends the program has had its time.
+    /// A request has had its time.
     Late {
         /// Its number at the adapter.
         number: i64,
@@ -180,6 +190,8 @@ pub enum Output {
     Deadline {
         /// Its number at the adapter.
         number: i64,
+        /// Which is this long.
+        after: Duration,
     },
     /// For the log.
     Log(String),

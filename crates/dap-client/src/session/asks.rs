@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use workspace::AbsPath;
 
 use super::{Clock, Frame, Page, Scope, Session, Thread, Variable};
-use crate::breakpoints::{Breakpoints, conditional};
+use crate::breakpoints::{Breakpoints, ExceptionFilter};
+use crate::definition::ExceptionNames;
 use crate::error::DapError;
 use crate::output::Since;
 use crate::state::{Input, Need, State, WrongState};
@@ -135,10 +136,13 @@ impl Session {
             (offered.unwrap_or_default(), core.breakpoints.exceptions.clone())
         };
         let names: Vec<&str> = offered.iter().filter_map(|it| it["filter"].as_str()).collect();
-        let wanted_names = wanted.iter().flatten().map(|it| conditional(it).0);
-        if let Some(unknown) = wanted_names.into_iter().find(|name| !names.contains(name)) {
+        let wanted_names = wanted.iter().flatten().map(|it| ExceptionFilter::read(it).name);
+        let own = self.adapter.quirks.exception_names.as_ref();
+        let is_known = |name: &str| names.contains(&name) || (own.is_some() && is_exception(name));
+        if let Some(unknown) = wanted_names.into_iter().find(|name| !is_known(name)) {
             let panic = (!self.adapter.quirks.panics.is_empty()).then_some("panic");
-            let names: Vec<&str> = names.iter().copied().chain(panic).collect();
+            let exceptions = own.map(|_| "and exceptions by name");
+            let names: Vec<&str> = names.iter().copied().chain(panic).chain(exceptions).collect();
             let known = if names.is_empty() { "it has no filters".to_owned() } else { names.join(", ") };
             return Err(
                 self.lacks(&format!("stop at exceptions `{unknown}`"), Some(format!("there are: {known}")))
@@ -148,25 +152,83 @@ impl Session {
             return Ok(());
         }
         let filters = self.filters();
-        let (mut plain, mut options) = (Vec::new(), Vec::new());
+        let (mut plain, mut options, mut by_name) = (Vec::new(), Vec::new(), Vec::new());
         for filter in &filters {
-            let (name, condition) = conditional(filter);
-            let Some(condition) = condition else {
+            let ExceptionFilter { name, mode, condition } = ExceptionFilter::read(filter);
+            if let Some(own) = own.filter(|_| !names.contains(&name)) {
+                by_name.push(self.by_name(own, name, mode, condition)?);
+                continue;
+            }
+            if condition.is_none() && mode.is_none() {
                 plain.push(name);
                 continue;
-            };
-            let takes = offered.iter().any(|it| it["filter"] == name && it["supportsCondition"] == true);
-            if !takes || !self.can("supportsExceptionFilterOptions") {
-                let nearest = format!("name `{name}` without a condition");
-                return Err(self.lacks(&format!("stop at exceptions `{name}` on a condition"), Some(nearest)));
             }
-            options.push(json!({ "filterId": name, "condition": condition }));
+            let it = offered.iter().find(|it| it["filter"] == name);
+            let takes = it.is_some_and(|it| it["supportsCondition"] == true) || condition.is_none();
+            if !takes || !self.can("supportsExceptionFilterOptions") {
+                let (what, nearest) = match condition {
+                    Some(_) => ("on a condition", format!("name `{name}` without a condition")),
+                    None => ("in a mode", format!("name `{name}` without a mode")),
+                };
+                return Err(self.lacks(&format!("stop at exceptions `{name}` {what}"), Some(nearest)));
+            }
+            if let Some(mode) = mode {
+                self.has_mode(name, mode)?;
+            }
+            options.push(json!({ "filterId": name, "condition": condition, "mode": mode }));
         }
         let mut arguments = json!({ "filters": plain });
         if !options.is_empty() {
             arguments["filterOptions"] = json!(options);
         }
+        if !by_name.is_empty() {
+            arguments["exceptionOptions"] = json!(by_name);
+        }
         self.ask("setExceptionBreakpoints", arguments, Need::NotTerminated, clock).await.map(drop)
+    }
+
+    /// An exception that is named itself.
+    fn by_name(
+        &self,
+        own: &ExceptionNames,
+        name: &str,
+        mode: Option<&str>,
+        condition: Option<&str>,
+    ) -> Result<Value, DapError> {
+        let modes = ExceptionNames::MODES;
+        if condition.is_some() {
+            let nearest = format!("name `{name}` without a condition");
+            return Err(self.lacks(&format!("stop at `{name}` on a condition"), Some(nearest)));
+        }
+        match mode.unwrap_or(modes[0]) {
+            mode if modes.contains(&mode) => Ok(own.option(name, mode)),
+            mode => {
+                let nearest = format!("there are: {}", modes.join(", "));
+                Err(self.lacks(&format!("stop at `{name}` in the mode `{mode}`"), Some(nearest)))
+            }
+        }
+    }
+
+    /// Whether the adapter has this mode for exceptions; DAP §BreakpointMode.
+    fn has_mode(&self, name: &str, mode: &str) -> Result<(), DapError> {
+        let told = self.inner.core().capabilities["breakpointModes"].clone();
+        let applies =
+            |it: &&Value| it["appliesTo"].as_array().is_some_and(|it| it.iter().any(|it| it == "exception"));
+        let modes: Vec<&str> = told
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(applies)
+            .filter_map(|it| it["mode"].as_str())
+            .collect();
+        if modes.contains(&mode) {
+            return Ok(());
+        }
+        let nearest = match modes.is_empty() {
+            true => format!("name `{name}` without a mode"),
+            false => format!("there are: {}", modes.join(", ")),
+        };
+        Err(self.lacks(&format!("stop at exceptions `{name}` in the mode `{mode}`"), Some(nearest)))
     }
 
     pub(super) fn lacks(&self, what: &str, nearest: Option<String>) -> DapError {
@@ -459,7 +521,12 @@ impl Session {
 
     /// Output since `from`.
     pub fn output(&self, from: u64) -> Since {
-        self.inner.core().output.since(from)
+        self.inner.output().since(from)
+    }
+
+    /// Whether its output is that of its parent: that of all programs that a launcher runs is one.
+    pub fn shares_output(&self) -> bool {
+        self.inner.one_output
     }
 
     /// The adapter's number of a frame, and the epoch that it is of.
@@ -470,6 +537,12 @@ impl Session {
         let frame = frame.ok_or_else(|| DapError::Invalid(format!("`{command}` needs `frame`")))?;
         Ok((epoch, core.frames.find(epoch, frame)?.reference))
     }
+}
+
+/// Whether a name is one of an exception rather than of a filter: `KeyError`, `decimal.Overflow`.
+fn is_exception(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or_default();
+    last.starts_with(char::is_uppercase) && name.chars().all(|c| c.is_alphanumeric() || "_.".contains(c))
 }
 
 /// Whether an expression of a shell is one expansion and nothing else: not in quotes it is split into words

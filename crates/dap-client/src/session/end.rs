@@ -2,6 +2,8 @@
 //!
 //! What must stay true: the adapter is ended and reaped, and [`Session::over`] says so.
 
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,6 +83,14 @@ impl Session {
     async fn goodbye(&self, command: &str, arguments: Value, clock: &Clock) {
         if let Err(error) = self.client.request(command, arguments, clock.left(), &clock.cancel).await {
             tracing::debug!(session = self.id, %error, "the adapter is ended without its answer");
+        }
+    }
+
+    /// Its program ended so by itself; taken where nothing else told it and nobody asked for the end.
+    pub(crate) fn ended_with(&self, status: ExitStatus) {
+        if !matches!(self.state(), State::Terminated(End { asked: Some(_), .. })) {
+            let code = status.code().or_else(|| status.signal().map(|signal| -signal));
+            self.inner.take(Input::Exited { code: code.map(i64::from) });
         }
     }
 
@@ -169,7 +179,7 @@ impl Session {
         self.inner.ring();
     }
 
-    async fn exit_status(&self, process: Option<&Process>) -> Option<std::process::ExitStatus> {
+    async fn exit_status(&self, process: Option<&Process>) -> Option<ExitStatus> {
         match process {
             Some(process) => Some(process.exited().await),
             None => {

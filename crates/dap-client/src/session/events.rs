@@ -1,7 +1,7 @@
 //! What the adapter tells and asks, in the order of the wire: events to the state machine, the output and the
 //! breakpoints; requests to [`crate::reverse`].
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -12,6 +12,20 @@ use crate::client::Handler;
 use crate::marks;
 use crate::output::Category;
 use crate::state::{Input, Stop};
+
+impl Inner {
+    /// A session that only launches knows how the program ended that another runs.
+    fn tell_program(&self, code: i64) {
+        let own = self.reverse.session.get().and_then(Weak::upgrade);
+        let sessions = self.reverse.sessions.upgrade();
+        if let (Some(own), Some(sessions)) = (own.filter(|it| it.adapter_launches_only()), sessions) {
+            let program = sessions.program_of(&own);
+            if program.id != own.id {
+                program.inner.take(Input::Exited { code: Some(code) });
+            }
+        }
+    }
+}
 
 impl Handler for Inner {
     fn event(&self, event: &str, body: Option<&RawValue>) {
@@ -72,24 +86,20 @@ impl Handler for Inner {
                 let text = marked.as_ref().map_or(text, |(text, _)| text);
                 let category = Category::parse(body["category"].as_str());
                 let quirks = &self.adapter.quirks;
-                if let Some(code) = quirks.exit_code(text).filter(|_| category != Some(Category::Stdout)) {
-                    self.take(Input::Exited { code: Some(code) });
-                    return;
-                }
+                let exit = quirks.exit_code(text).filter(|_| category != Some(Category::Stdout));
+                let text = exit.as_ref().map_or(text, |(_, rest)| rest);
                 let chatter = category == Some(Category::Console)
                     && quirks.chatter.iter().any(|start| text.starts_with(start.as_str()));
-                if let Some(category) = category.filter(|_| !chatter && !quirks.is_own(text)) {
-                    let of_program = [Category::Stdout, Category::Stderr].contains(&category);
-                    match of_program.then(|| self.reverse.runs_program()).flatten() {
-                        Some(child) => child.push_output(category, text),
-                        None => {
-                            self.core().output.push(category, text);
-                            self.ring();
-                        }
-                    }
+                let text = &*quirks.without_own(text);
+                if let Some(category) = category.filter(|_| !chatter && !text.is_empty()) {
+                    self.write(category, text);
                 }
                 if let Some((_, number)) = marked {
                     self.marked.send_replace(number);
+                }
+                if let Some((code, _)) = exit {
+                    self.take(Input::Exited { code: Some(code) });
+                    self.tell_program(code);
                 }
             }
             other => tracing::trace!(event = other, "an event that changes nothing here"),

@@ -9,6 +9,7 @@ use dap_client::{
     Session, Sessions, SourceBreakpoint, State, Target,
 };
 use serde_json::Value;
+use testing::dap_schema::Schema;
 use testing::debug_adapter::{Script, executable};
 use tokio_util::sync::CancellationToken;
 use workspace::{AbsPath, Policy, PolicyOptions, Processes, StateDir, TrustStore};
@@ -28,6 +29,22 @@ pub fn clock() -> Clock {
 
 pub fn within(time: Duration) -> Clock {
     Clock::new(time, &CancellationToken::new())
+}
+
+/// What the hub sent to the adapters is what the published schema says, in every test that ends well; where the
+/// tools are set up.
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let Some(schema) = Schema::of_environment().filter(|_| !std::thread::panicking()) else { return };
+        for name in ["record", "record-of-child"] {
+            let file = self.folder.path().join(name);
+            let messages = if file.exists() { testing::recorded(&file) } else { Vec::new() };
+            // An odd number goes back as it came; and what a restart takes is that of a launch and of an attachment
+            // alike, of which the schema allows one.
+            let odd = |it: &Value| it["request_seq"].is_string() || it["command"] == "restart";
+            messages.iter().filter(|it| !odd(it)).for_each(|it| schema.check(it).unwrap());
+        }
+    }
 }
 
 impl Bench {
@@ -72,7 +89,12 @@ impl Bench {
         let mut breakpoints = Breakpoints::default();
         breakpoints.add(self.at(2));
         change(&mut breakpoints);
-        let spec = LaunchSpec {
+        self.sessions.plan(&LaunchSpec { breakpoints, ..self.spec() }).unwrap()
+    }
+
+    /// A program without breakpoints.
+    pub fn spec(&self) -> LaunchSpec {
+        LaunchSpec {
             target: Target::Program(self.root.join("a.txt")),
             adapter: None,
             root: self.root.clone(),
@@ -80,12 +102,11 @@ impl Bench {
             cwd: self.root.clone(),
             env: Vec::new(),
             stop_on_entry: false,
-            breakpoints,
+            breakpoints: Breakpoints::default(),
             arguments: None,
             test: None,
             more: serde_json::Map::new(),
-        };
-        self.sessions.plan(&spec).unwrap()
+        }
     }
 
     pub async fn start_plan(&self, plan: &LaunchPlan, clock: &Clock) -> Result<Arc<Session>, DapError> {

@@ -84,6 +84,35 @@ async fn a_person_is_asked_to_join_a_child_session() {
     bench.sessions.terminate(&child, &clock()).await;
 }
 
+/// What the person set in the meantime holds in a child from its start, until they join that one themselves.
+#[tokio::test]
+async fn a_child_session_has_the_breakpoints_of_the_person_as_they_are() {
+    let start = asks(50, "startDebugging", json!({"request": "launch", "configuration": {"name": "child"}}));
+    let mut script = Script::new()
+        .on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")])
+        .on("next", [Step::Body(json!({})), start]);
+    script.child = Some(Box::new(
+        Script::new().on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")]),
+    ));
+    let bench = Bench::with(script, "transport.kind = \"connect\"", &["--port", "${port}"]);
+    let mut plan = bench.plan(|_| ());
+    let path = bench.root.join("a.txt").to_string();
+    let set = |line: u64| json!({"source": {"path": path}, "breakpoints": [{"line": line}]});
+    plan.of_persons = vec![("setBreakpoints", set(5))];
+    let root = bench.start_plan(&plan, &clock()).await.unwrap();
+    bench.sessions.settled(&root, &clock()).await.unwrap();
+    let mut person = crate::hub::Person::joined(&root).await;
+    person.ask("setBreakpoints", set(7)).await;
+    root.run("next", None, &clock()).await.unwrap();
+    let child = bench.sessions.settled(&root, &clock()).await.unwrap();
+    assert_eq!(child.parent.as_deref(), Some("debug-1"));
+    let record = testing::recorded(bench.root.join("record-of-child").as_path());
+    let sent: Vec<_> = record.iter().filter(|it| it["command"] == "setBreakpoints").collect();
+    let lines = json!([{"line": 2}, {"line": 7}]);
+    assert_eq!(sent.last().unwrap()["arguments"]["breakpoints"], lines, "{sent:?}");
+    bench.sessions.terminate(&root, &clock()).await;
+}
+
 #[tokio::test]
 async fn the_end_of_the_child_is_the_end_of_the_program() {
     let bench = with_child();
@@ -123,6 +152,63 @@ async fn a_program_that_never_stops_is_told_of_by_the_session_that_ran_it() {
     let pieces = found.output(0).pieces;
     let wrote: String = pieces.iter().map(|it| it.text.as_str()).collect();
     assert!(wrote.contains("bye\n") && wrote.contains("written\n"), "the launcher's too: {wrote}");
+    assert!(found.shares_output() && !root.shares_output() && root.output(0) == found.output(0));
+}
+
+/// A launcher that is told the exit code by what we put before the program.
+const WRAP: &str = "[quirks.wrap]\nprogram = \"by\"\nwords = \"words\"\nusual = \"node\"\nwith = [\"sh\"]\n\
+    says = \"ours: ${code}\\n\"";
+
+/// Also where the program did not end its last line; and it is nothing for whoever has joined.
+#[tokio::test]
+async fn the_exit_code_that_the_launcher_tells_is_that_of_the_program() {
+    let child = || {
+        Script::new()
+            .on("configurationDone", [Step::Body(json!({})), Step::stopped("breakpoint")])
+            .on("continue", [Step::Body(json!({})), Step::event("terminated", json!({}))])
+    };
+    let start = |seq: i64, name: &str| {
+        asks(seq, "startDebugging", json!({"request": "launch", "configuration": {"name": name}}))
+    };
+    let said = |text: &str| Step::event("output", json!({"category": "stderr", "output": text}));
+    let mut script = Script::new()
+        .on(
+            "launch",
+            [Step::Body(json!({})), start(50, "program"), Step::wait_for("response", 1), start(51, "other")],
+        )
+        .on("x/end", [said("oh noours: 3\n"), Step::event("terminated", json!({})), Step::Body(json!({}))]);
+    script.child = Some(Box::new(child()));
+    let more = format!("transport.kind = \"connect\"\nquirks.launcher = true\n{WRAP}");
+    let bench = Bench::with(script, &more, &["--port", "${port}"]);
+    let root = bench.start().await;
+    bench.sessions.settled(&root, &clock()).await.unwrap();
+    let both = || bench.sessions.tree(&root).iter().skip(1).all(|it| matches!(it.state(), State::Stopped(_)));
+    let mut bell = bench.sessions.bell().subscribe();
+    while !both() || bench.sessions.tree(&root).len() < 3 {
+        tokio::time::timeout(LONG, bell.changed()).await.unwrap().unwrap();
+    }
+    let tree = bench.sessions.tree(&root);
+    let mut person = crate::hub::Person::joined(&root).await;
+    for it in &tree[1..] {
+        it.run("continue", None, &clock()).await.unwrap();
+    }
+    person.ask("x/end", json!({})).await;
+    tokio::time::timeout(LONG, root.over()).await.unwrap();
+    let code = |it: &Arc<dap_client::Session>| match it.state() {
+        State::Terminated(end) => end.exit_code,
+        _ => panic!("it is over"),
+    };
+    assert_eq!(tree.iter().map(code).collect::<Vec<_>>(), [Some(3), Some(3), None]);
+    let end = |it: &Arc<dap_client::Session>| bench.sessions.end_of(it).unwrap().exit_code;
+    assert_eq!(
+        tree.iter().map(end).collect::<Vec<_>>(),
+        [Some(3), Some(3), None],
+        "nothing is known of the other"
+    );
+    assert_eq!(bench.sessions.focus(&root).id, tree[1].id);
+    let wrote: String = root.output(0).pieces.iter().map(|it| it.text.as_str()).collect();
+    assert_eq!((wrote.as_str(), person.wrote().await.concat().as_str()), ("oh no", "oh no"));
+    bench.sessions.terminate(&root, &clock()).await;
 }
 
 #[tokio::test]
@@ -184,9 +270,31 @@ async fn a_program_for_a_terminal_runs_as_ours_and_ends_with_the_session() {
     tokio::time::timeout(LONG, said).await.unwrap();
     assert_eq!(session.output(0).pieces[0].text, "hello\n");
     bench.sessions.terminate(&session, &clock()).await;
+    let State::Terminated(end) = session.state() else { panic!("{:?}", session.state()) };
+    assert_eq!((end.exit_code, end.signal), (None, None), "it was ended by us");
     assert!(!PathBuf::from(format!("/proc/{pid}")).exists(), "it outlived its session");
     let last = session.output(0).pieces.pop().unwrap();
     assert_eq!((last.category, last.text.as_str()), (Category::Stderr, "oh\n"));
+}
+
+/// Where no adapter tells how it ended.
+#[tokio::test]
+async fn a_program_for_a_terminal_that_ends_has_an_exit_code() {
+    let run = asks(5, "runInTerminal", json!({"cwd": "/", "args": ["/bin/sh", "-c", "exit 7"]}));
+    let bench = Bench::new(
+        Script::new()
+            .on("launch", [run, Step::wait_for("response", 1), Step::Body(json!({}))])
+            .on("configurationDone", [Step::Body(json!({})), Step::event("terminated", json!({}))]),
+    );
+    let policy =
+        PolicyOptions::new(TrustStore::new(StateDir::new(bench.root.join("state"))), bench.root.clone());
+    let runs = Arc::new(Agrees(Policy::new(policy.clone()), std::sync::Mutex::default()));
+    let plan = bench.plan(|_| ());
+    let grant = Policy::new(policy).grant_invoked("scripted", &plan.command).unwrap();
+    let session = bench.sessions.start_with(&plan, &grant, runs, &clock()).await.unwrap();
+    tokio::time::timeout(LONG, session.over()).await.unwrap();
+    let State::Terminated(end) = session.state() else { panic!("{:?}", session.state()) };
+    assert_eq!((end.exit_code, end.failure), (Some(7), None));
 }
 
 #[tokio::test]
@@ -197,4 +305,22 @@ async fn without_an_agreement_nothing_runs_and_the_adapter_is_told() {
     assert_eq!(answer["success"], false);
     assert_eq!(answer["message"], "nobody can be asked whether it may run");
     bench.sessions.terminate(&session, &clock()).await;
+}
+
+#[tokio::test]
+async fn what_waits_is_named_first_where_it_is_not_known_which_is_meant() {
+    let bench = with_child();
+    let (one, other) = (bench.start().await, bench.start().await);
+    let children = [
+        bench.sessions.settled(&one, &clock()).await.unwrap(),
+        bench.sessions.settled(&other, &clock()).await.unwrap(),
+    ];
+    let error = bench.sessions.get(None).map(|it| it.id.clone()).unwrap_err().to_string();
+    for child in &children {
+        assert!(error.contains(&format!("{} (a.txt [7], stopped)", child.id)), "{error}");
+    }
+    bench.sessions.show(&children[0]);
+    assert_eq!(bench.sessions.get(None).unwrap().id, children[0].id);
+    bench.sessions.terminate(&one, &clock()).await;
+    bench.sessions.terminate(&other, &clock()).await;
 }

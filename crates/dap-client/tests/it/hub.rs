@@ -261,6 +261,29 @@ async fn who_has_joined_is_led_to_a_program_that_is_launched_again() {
     assert!(!bench.adapter_lives());
 }
 
+/// The program does not run before all is in place that persons had set before, also where the agent sets nothing.
+#[tokio::test]
+async fn a_program_waits_for_all_that_persons_had_set() {
+    let body = json!({"breakpoints": "${placed}"});
+    let mut script = stops_at_start()
+        .on("setBreakpoints", [Step::DelayMs(150), Step::Body(body.clone())])
+        .on("setFunctionBreakpoints", [Step::DelayMs(150), Step::Body(body)]);
+    script.capabilities["exceptionBreakpointFilters"] = json!([]);
+    let bench = Bench::new(script);
+    let mut plan = bench.plan(|_| ());
+    plan.breakpoints = dap_client::Breakpoints::default();
+    plan.of_persons = vec![
+        ("setBreakpoints", json!({"source": {"path": "/p/b.txt"}, "breakpoints": [{"line": 3}]})),
+        ("setFunctionBreakpoints", json!({"breakpoints": [{"name": "f"}]})),
+    ];
+    let session = bench.start_plan(&plan, &clock()).await.unwrap();
+    settled(&session).await;
+    let sets = ["setBreakpoints", "setFunctionBreakpoints", "configurationDone"];
+    let got: Vec<String> = bench.got().into_iter().filter(|it| sets.contains(&it.as_str())).collect();
+    assert_eq!(got, sets);
+    session.terminate(&clock()).await;
+}
+
 #[tokio::test]
 async fn who_has_joined_is_told_of_the_end_where_it_cannot_be_launched_again() {
     let bench = Bench::new(stops_at_start());

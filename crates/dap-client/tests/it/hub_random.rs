@@ -96,7 +96,9 @@ impl World {
     fn new() -> Self {
         let options = Options {
             or: None,
+            exception_names: None,
             marks: false,
+            wrap: None,
             same: Box::new(str::to_owned),
             about: json!({}),
             former: Vec::new(),

@@ -5,6 +5,7 @@
 mod bench;
 mod children;
 mod hub;
+mod hub_limits;
 mod hub_random;
 mod misbehaving;
 mod more;

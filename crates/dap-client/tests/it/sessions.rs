@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use dap_client::{DapError, End, Ending, LaunchPlan, Need, Page, SourceBreakpoint, State};
+use dap_client::{
+    Breakpoints, DapError, End, Ending, LaunchPlan, Need, Page, SourceBreakpoint, State, Target,
+};
 use serde_json::json;
 use testing::debug_adapter::{Script, Step};
 use workspace::ErrorCode;
@@ -113,6 +115,20 @@ async fn what_the_adapter_lacks_is_said_before_it_is_sent() {
     assert!(error.to_string().contains("there are: uncaught"), "{error}");
 }
 
+/// The person is asked about that.
+#[test]
+fn what_runs_a_module_is_no_folder_of_the_project() {
+    let bench = Bench::new(Script::new());
+    let mut spec = bench.spec();
+    spec.target = Target::Module("pkg".into());
+    spec.cwd = bench.root.join("bin/tools");
+    let program = bench.sessions.plan(&spec).unwrap().program.unwrap();
+    assert_eq!(
+        (program.program.to_str(), program.args[..2].join(" ")),
+        (Some("python"), "-m pkg".to_owned())
+    );
+}
+
 #[tokio::test]
 async fn functions_and_exceptions_have_conditions() {
     let mut script = stops_at_start();
@@ -141,6 +157,41 @@ async fn functions_and_exceptions_have_conditions() {
     let said =
         "scripted cannot stop at exceptions `uncaught` on a condition; name `uncaught` without a condition";
     assert_eq!(refused.to_string(), said);
+    session.terminate(&clock()).await;
+}
+
+#[tokio::test]
+async fn exceptions_have_modes_and_names() {
+    let mut script = stops_at_start();
+    script.capabilities["supportsExceptionFilterOptions"] = json!(true);
+    script.capabilities["breakpointModes"] = json!([
+        {"mode": "hardware", "label": "", "appliesTo": ["source"]}, {"mode": "deep", "label": "", "appliesTo": ["exception"]}]);
+    let names = "quirks.exception_names = { category = \"All\", filters = [[\"uncaught\", \"unhandled\"]] }";
+    let bench = Bench::with(script, names, &[]);
+    let session = bench.start().await;
+    let stop_at = async |it: &str| {
+        let exceptions = Some(it.split(" and ").map(str::to_owned).collect());
+        let change = |all: &mut Breakpoints| all.exceptions = exceptions;
+        session.change_breakpoints(change, &clock()).await.map_err(|error| error.to_string())?;
+        Ok(bench.record().pop().unwrap()["arguments"].clone())
+    };
+    let all = json!({"path": [{"names": ["All"]}], "breakMode": "unhandled"});
+    let one = json!({"path": [{"names": ["All"]}, {"names": ["a.KeyError"]}], "breakMode": "always"});
+    let sent = json!({"filters": ["uncaught"], "exceptionOptions": [all, one]});
+    assert_eq!(stop_at("a.KeyError and uncaught").await, Ok(sent));
+    let sent = json!({"filters": [], "filterOptions": [{"filterId": "uncaught", "mode": "deep"}]});
+    assert_eq!(stop_at("uncaught mode deep").await, Ok(sent));
+    for (asked, refused) in [
+        ("uncaught mode hardware", "exceptions `uncaught` in the mode `hardware`; there are: deep"),
+        (
+            "KeyError mode now",
+            "`KeyError` in the mode `now`; there are: always, unhandled, userUnhandled, never",
+        ),
+        ("KeyError if x", "`KeyError` on a condition; name `KeyError` without a condition"),
+        ("uncought", "exceptions `uncought`; there are: uncaught, and exceptions by name"),
+    ] {
+        assert_eq!(stop_at(asked).await, Err(format!("scripted cannot stop at {refused}")));
+    }
     session.terminate(&clock()).await;
 }
 
@@ -245,4 +296,26 @@ async fn sessions_are_found_by_name_and_all_end_together() {
     assert!(bench.processes.end_all(Duration::from_secs(5)).await.is_empty());
     let error = two.ask("threads", json!({}), Need::Alive, &clock()).await.unwrap_err();
     assert!(error.to_string().contains("the session is terminated; `launch` again"), "{error}");
+}
+
+#[tokio::test]
+async fn what_was_shown_last_is_meant_where_none_is_named() {
+    let bench = Bench::new(stops_at_start());
+    let (first, second) = (bench.start().await, bench.start().await);
+    settled(&first).await;
+    settled(&second).await;
+    let meant = || bench.sessions.get(None).map(|it| it.id.clone());
+    assert_eq!(meant().unwrap_err().code(), ErrorCode::Ambiguous, "none was shown");
+    bench.sessions.show(&second);
+    bench.sessions.show(&first);
+    assert_eq!(meant().unwrap(), first.id);
+    bench.sessions.show(&second);
+    assert_eq!(meant().unwrap(), second.id);
+    let third = bench.start().await;
+    settled(&third).await;
+    assert_eq!(meant().unwrap(), second.id, "nobody saw the third");
+    second.terminate(&clock()).await;
+    assert_eq!(meant().unwrap(), first.id, "of those that live the one shown last");
+    first.terminate(&clock()).await;
+    third.terminate(&clock()).await;
 }

@@ -1,9 +1,10 @@
 //! The blocks of a response as a decoder builds them: numbered as they begin, each begun, fed and ended
 //! once, and the response ended once, with what is still open ended before it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::fold::MessageFold;
+use crate::halves::{self, Halves};
 use crate::message::{AssistantMessage, Content, ErrorKind, StopReason, ToolCall, now_ms};
 use crate::partial_json::parse_arguments;
 use crate::stream::StreamEvent;
@@ -13,6 +14,7 @@ pub(super) struct Blocks {
     fold: MessageFold,
     out: Vec<StreamEvent>,
     open: BTreeMap<usize, Open>,
+    halves: HashMap<usize, Halves>,
     begun: usize,
     ids: HashSet<String>,
     ended: bool,
@@ -27,10 +29,14 @@ enum Open {
 
 impl Blocks {
     pub fn new(empty: AssistantMessage) -> Blocks {
+        let mut fold = MessageFold::new(empty);
+        // What is decoded is an answer.
+        fold.apply(&StreamEvent::Start);
         Blocks {
-            fold: MessageFold::new(empty),
+            fold,
             out: Vec::new(),
             open: BTreeMap::new(),
+            halves: HashMap::new(),
             begun: 0,
             ids: HashSet::new(),
             ended: false,
@@ -83,6 +89,12 @@ impl Blocks {
 
     /// More text of an open block; nothing happens to one that is not open.
     pub fn push(&mut self, index: usize, piece: &str) {
+        let piece = self.halves.entry(index).or_default().join(piece);
+        self.push_whole(index, &piece);
+    }
+
+    /// Text of whole characters.
+    fn push_whole(&mut self, index: usize, piece: &str) {
         if piece.is_empty() {
             return;
         }
@@ -126,28 +138,30 @@ impl Blocks {
 
     /// What a call's arguments are in the end, whatever was streamed of them.
     pub fn set_arguments(&mut self, index: usize, text: &str) {
-        let Some(Open::Call { arguments, .. }) = self.open.get(&index) else { return };
-        if arguments == text {
-            return;
-        }
-        if let Some(rest) = text.strip_prefix(arguments.as_str()) {
-            let rest = rest.to_owned();
-            return self.push(index, &rest);
-        }
-        if let Some(Open::Call { arguments, .. }) = self.open.get_mut(&index) {
-            text.clone_into(arguments);
+        let text = &*halves::settled(text);
+        let Some(Open::Call { arguments, .. }) = self.open.get_mut(&index) else { return };
+        // What it waited for stands in the whole.
+        self.halves.remove(&index);
+        match text.strip_prefix(arguments.as_str()) {
+            Some(rest) => self.push_whole(index, rest),
+            None => text.clone_into(arguments),
         }
     }
 
     /// Ends a block, with its text replaced by `whole` if that is given; nothing happens to one that is not open.
     pub fn end_block(&mut self, index: usize, whole: Option<&str>) {
+        match whole {
+            // What it waited for stands in the whole.
+            Some(_) => drop(self.halves.remove(&index)),
+            None => self.push_rest(index),
+        }
         let Some(open) = self.open.remove(&index) else { return };
         let streamed = match self.fold.message().content.get(index) {
             Some(Content::Text { text, .. }) => text.clone(),
             Some(Content::Thinking { thinking, .. }) => thinking.clone(),
             _ => String::new(),
         };
-        let text = whole.map_or(streamed, str::to_owned);
+        let text = whole.map_or(streamed, |whole| halves::settled(whole).into_owned());
         let event = match open {
             Open::Text { signature } => {
                 StreamEvent::TextEnd { index, content: Content::Text { text, text_signature: signature } }
@@ -181,14 +195,19 @@ impl Blocks {
             return;
         }
         self.ended = true;
+        for index in self.open.keys().copied().collect::<Vec<_>>() {
+            self.push_rest(index);
+        }
         let mut message = match end {
-            Err(failure) => self.fold.ended(Some(failure)),
+            Err((kind, why)) => self.fold.ended(Some((kind, halves::settled(&why).into_owned()))),
             Ok(stop_reason) => {
                 let open: Vec<usize> = self.open.keys().copied().collect();
                 for index in open {
                     self.end_block(index, None);
                 }
-                AssistantMessage { stop_reason, ..self.fold.snapshot() }
+                let mut message = AssistantMessage { stop_reason, ..self.fold.snapshot() };
+                message.note_uncounted();
+                message
             }
         };
         message.duration_ms = Some(now_ms().saturating_sub(message.timestamp));
@@ -198,6 +217,12 @@ impl Blocks {
     /// Whether a tool is called.
     pub fn has_calls(&self) -> bool {
         self.fold.message().tool_calls().next().is_some()
+    }
+
+    /// Half a character that the other half never came for.
+    fn push_rest(&mut self, index: usize) {
+        let rest = self.halves.remove(&index).map_or("", |mut halves| halves.rest());
+        self.push_whole(index, rest);
     }
 
     fn begin(&mut self, open: Open, event: impl FnOnce(usize) -> StreamEvent) -> usize {

@@ -13,6 +13,9 @@ const LEAST_BUDGET: u64 = 1024;
 /// What is left for the answer beside the budget for thinking.
 const ANSWER: u64 = 1024;
 
+/// From a mark on so many blocks are looked back for the start that is cached.
+const LOOK_BACK: usize = 20;
+
 /// How hard to think.
 pub(super) struct Asked {
     pub level: ThinkingLevel,
@@ -68,6 +71,18 @@ impl Asked {
             }
         }
     }
+}
+
+/// The messages whose ends are marked for the cache: the last, and where more was added since the request before than is looked back
+/// over, the one that that request ended with.
+pub(super) fn marked(messages: &[Value]) -> Vec<usize> {
+    let Some(last) = messages.len().checked_sub(1) else { return Vec::new() };
+    let before = messages[..last].iter().rposition(|message| message["role"] == "assistant");
+    let before = before.and_then(|answer| answer.checked_sub(1)).filter(|at| {
+        let added = messages[at + 1..].iter().filter_map(|message| message["content"].as_array());
+        messages[last]["role"] == "user" && added.map(Vec::len).sum::<usize>() >= LOOK_BACK
+    });
+    before.into_iter().chain([last]).collect()
 }
 
 /// Whether the answer whose tool calls are being worked out holds no thinking that can be sent back.

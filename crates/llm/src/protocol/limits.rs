@@ -22,10 +22,12 @@ pub(super) fn max_output(endpoint: &Endpoint, request: &Request) -> Option<u64> 
 pub(super) fn room(endpoint: &Endpoint, request: &Request) -> u64 {
     let Some(window) = endpoint.context_window else { return u64::MAX };
     let input = tokens(request);
-    let margin = MARGIN.max(input / 100 * 15);
+    // Of a small window the margin is a small part.
+    let least = MARGIN.min(window / 8);
+    let margin = least.max(input / 100 * 15);
     let mut room = window.saturating_sub(input.saturating_add(margin));
     if room < ROOM {
-        room = ROOM.min(window.saturating_sub(input.saturating_add(MARGIN)));
+        room = ROOM.min(window.saturating_sub(input.saturating_add(least)));
     }
     room.max(1)
 }
@@ -85,6 +87,12 @@ mod tests {
             Some(15_904),
             "180,000 and 4,096 are taken"
         );
+        assert_eq!(
+            asked(3_500, None, Some(4_500), Some(2_000)),
+            Some(2_000),
+            "of a window so small 562 are the margin"
+        );
+        assert_eq!(asked(10_500, None, Some(4_500), Some(2_000)), Some(938));
         assert_eq!(asked(900_000, Some(100), Some(200_000), None), Some(1));
     }
 }

@@ -8,9 +8,11 @@
 
 mod blocks;
 mod calls;
+mod chunks;
 mod claude;
 mod ids;
 mod limits;
+mod strict;
 pub(crate) mod tools;
 
 pub mod anthropic_messages;
@@ -64,6 +66,17 @@ pub enum EncodeError {
     /// A tool is to be called that the request does not have.
     #[error("the tool `{0}` is to be called, but is not among the request's tools")]
     NoSuchTool(String),
+    /// The provider takes fewer tools than the request has.
+    #[error(
+        "the request has {have} tools, and the provider takes {most} at most; leave some out with \
+         `tools.disable`, or let the model find them with `tools.discovery = \"on\"`"
+    )]
+    TooManyTools {
+        /// Of the request.
+        have: usize,
+        /// Of the provider.
+        most: usize,
+    },
     /// A request is to be signed for a region, and none is known.
     #[error(
         "no region is known to sign for; name it in the base URL \
@@ -172,8 +185,12 @@ fn is_own(endpoint: &Endpoint, api: &str, message: &AssistantMessage) -> bool {
     message.api == api && message.provider == endpoint.provider && message.model == endpoint.model
 }
 
-/// Refuses a choice of a tool that is not there.
-fn check_choice(request: &Request) -> Result<(), EncodeError> {
+/// Refuses more tools than the provider takes, and a choice of one that is not there.
+fn check_tools(endpoint: &Endpoint, request: &Request) -> Result<(), EncodeError> {
+    let have = request.tools.len();
+    if let Some(most) = endpoint.compat.most_tools.filter(|most| have > *most) {
+        return Err(EncodeError::TooManyTools { have, most });
+    }
     match &request.tool_choice {
         crate::options::ToolChoice::Tool(name) if !request.tools.iter().any(|tool| tool.name == *name) => {
             Err(EncodeError::NoSuchTool(name.clone()))
@@ -245,7 +262,7 @@ enum Data {
 }
 
 fn data(text: &str) -> Data {
-    match crate::partial_json::parse_repaired(text) {
+    match crate::partial_json::parse_piece(text) {
         Ok(object @ Value::Object(_)) => Data::Object(object),
         // Google puts an error into a list of one.
         Ok(Value::Array(list)) if matches!(list.as_slice(), [Value::Object(_)]) => {
@@ -271,3 +288,24 @@ fn error_text(error: &Value) -> String {
     let text = non_empty(error).or_else(|| non_empty(&error["message"]));
     text.map_or_else(|| error.to_string(), str::to_owned)
 }
+
+/// The end of a response that is an object, but none of an answer.
+fn no_answer(whole: &Value) -> (ErrorKind, String) {
+    let words = ["error", "message", "detail", "msg"].iter().find_map(|field| match &whole[*field] {
+        Value::Null => None,
+        error => Some(error_text(error)),
+    });
+    let text: String = words.unwrap_or_else(|| whole.to_string()).chars().take(EXCERPT).collect();
+    let text = format!("the provider sent no answer: {text}");
+    (ErrorKind::Provider.refined(&text), text)
+}
+
+/// The end of a response by an event named `error` that is not as the protocol has it.
+fn named_error(words: &str) -> (ErrorKind, String) {
+    let text: String = words.trim().chars().take(EXCERPT).collect();
+    let text = format!("the provider reported an error: {text}");
+    (ErrorKind::Provider.refined(&text), text)
+}
+
+/// Characters of what a provider says that is not as its protocol has it.
+const EXCERPT: usize = 1000;

@@ -86,7 +86,7 @@ impl Protocol for PilcrowProxy {
     }
 
     fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
-        super::check_choice(request)?;
+        super::check_tools(endpoint, request)?;
         let asked = Asked {
             model: format!("{}/{}", endpoint.provider, endpoint.model),
             context: Context {
@@ -132,6 +132,10 @@ impl Protocol for PilcrowProxy {
 
 /// What a request to a proxy asks for: the model as `PROVIDER/ID`, and the rest of it; `Err` says what is wrong with it.
 pub fn read_request(body: &[u8]) -> Result<(String, Request), String> {
+    // A list would be read as its fields in order.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return Err("the request is no JSON object".to_owned());
+    }
     let asked: Asked = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let Asked { model, context, options } = asked;
     let request = Request {

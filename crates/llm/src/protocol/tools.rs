@@ -5,14 +5,16 @@
 //! gives the same request, and what the model calls by it is called by its own name again ([`Renamed`]).
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::message::{AssistantMessage, Content, ErrorKind};
-use crate::model::Request;
+use crate::endpoint::Endpoint;
+use crate::message::{AssistantMessage, Content, ErrorKind, Message};
+use crate::model::{Request, ToolDefinition};
 use crate::protocol::Decoder;
+use crate::protocol::strict::{Rules, Strict};
 use crate::stream::StreamEvent;
 
 /// The longest name that every provider takes.
@@ -50,6 +52,30 @@ pub(super) fn sent_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(kept + &mark)
 }
 
+/// The most characters of a tool's description, where it has more.
+fn is_cut_to(endpoint: &Endpoint, tool: &ToolDefinition) -> Option<usize> {
+    endpoint.compat.longest_description.filter(|most| tool.description.chars().nth(*most).is_some())
+}
+
+/// The instructions, with the descriptions of tools that the provider does not take whole.
+pub(super) fn instructions<'a>(endpoint: &Endpoint, request: &'a Request) -> Cow<'a, str> {
+    let mut text = Cow::Borrowed(request.system.as_str());
+    for tool in request.tools.iter().filter(|tool| is_cut_to(endpoint, tool).is_some()) {
+        let name = sent_name(&tool.name);
+        text.to_mut().push_str(&format!("\n\nThe tool `{name}`, in full:\n\n{}", tool.description));
+    }
+    text
+}
+
+/// What a tool is said to do: no more than the provider takes, whole words and a sign that there is more ([`instructions`]).
+pub(super) fn description<'a>(endpoint: &Endpoint, tool: &'a ToolDefinition) -> Cow<'a, str> {
+    let text = tool.description.as_str();
+    let Some(most) = is_cut_to(endpoint, tool) else { return Cow::Borrowed(text) };
+    let kept = text.char_indices().nth(most.saturating_sub(2)).map_or("", |(at, _)| &text[..at]);
+    let kept = kept.rsplit_once(char::is_whitespace).map_or(kept, |(words, _)| words.trim_end());
+    Cow::Owned(format!("{kept} …"))
+}
+
 /// The tools that are sent by another name than their own, by that name.
 pub(super) fn renamed(request: &Request) -> BTreeMap<String, String> {
     let tools = request.tools.iter();
@@ -59,6 +85,53 @@ pub(super) fn renamed(request: &Request) -> BTreeMap<String, String> {
             Cow::Owned(sent) => Some((sent, tool.name.clone())),
         })
         .collect()
+}
+
+/// Where in a request a model is told of each tool.
+pub(super) struct Placed<'a> {
+    /// At the beginning.
+    pub first: Vec<&'a ToolDefinition>,
+    /// After the result at this place of the transcript.
+    later: HashMap<usize, Vec<&'a ToolDefinition>>,
+}
+
+impl<'a> Placed<'a> {
+    /// Where a result of `transcript` made a tool known and the endpoint can be told so there, the tool stands there; all others stand
+    /// at the beginning. A request is never without tools at its beginning, which providers refuse.
+    pub fn new(endpoint: &Endpoint, request: &'a Request, transcript: &[Message]) -> Self {
+        let mut later: HashMap<usize, Vec<&ToolDefinition>> = HashMap::new();
+        let mut placed = HashSet::new();
+        let results = transcript.iter().enumerate().filter_map(|(at, message)| match message {
+            Message::ToolResult(result) if endpoint.late_tools && !result.is_error => Some((at, result)),
+            _ => None,
+        });
+        for (at, result) in results {
+            for name in &result.added_tools {
+                // One that is not offered any more must not be named either.
+                if let Some(tool) = request.tools.iter().find(|it| it.name == *name)
+                    && placed.insert(&tool.name)
+                {
+                    later.entry(at).or_default().push(tool);
+                }
+            }
+        }
+        if placed.len() == request.tools.len() {
+            placed.clear();
+            later.clear();
+        }
+        Self { first: request.tools.iter().filter(|it| !placed.contains(&it.name)).collect(), later }
+    }
+
+    /// Those that the result at this place made known.
+    pub fn after(&self, at: usize) -> &[&'a ToolDefinition] {
+        self.later.get(&at).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// All that do not stand at the beginning, in the order of the request.
+    pub fn late(&self, request: &'a Request) -> impl Iterator<Item = &'a ToolDefinition> {
+        let late: HashSet<&str> = self.later.values().flatten().map(|it| it.name.as_str()).collect();
+        request.tools.iter().filter(move |it| late.contains(it.name.as_str()))
+    }
 }
 
 /// The schema of a tool's arguments as a provider takes it: an object with properties.
@@ -131,6 +204,18 @@ fn cleaned(schema: &Value, subset: Subset) -> Value {
         out.insert("items".to_owned(), json!({}));
     }
     Value::Object(out)
+}
+
+/// A tool as chat completions have it.
+pub(super) fn function(endpoint: &Endpoint, tool: &ToolDefinition) -> Value {
+    let parameters = schema(&tool.parameters, Subset::Common);
+    let strict = Strict::new(endpoint, Rules::OpenAi).next(&parameters);
+    let mut function = json!({ "name": sent_name(&tool.name), "description": description(endpoint, tool) });
+    if strict.is_some() {
+        function["strict"] = json!(true);
+    }
+    function["parameters"] = strict.unwrap_or(parameters);
+    json!({ "type": "function", "function": function })
 }
 
 /// A decoder whose calls have the tools' own names again.
@@ -215,6 +300,32 @@ mod tests {
             assert_eq!(sent_name(name), name.as_str(), "it is taken");
         }
         assert!(sent_name("srv.read file").starts_with("srv_read_file_"));
+    }
+
+    #[test]
+    fn a_description_is_as_long_as_the_provider_takes() {
+        let mut endpoint = Endpoint::new("p", "http://x", "m");
+        let said = |endpoint: &Endpoint, text: &str| {
+            let tool = ToolDefinition {
+                name: "t".to_owned(),
+                label: String::new(),
+                description: text.to_owned(),
+                parameters: json!({}),
+            };
+            description(endpoint, &tool).into_owned()
+        };
+        let long = "Reads a file. ".repeat(200);
+        assert_eq!(said(&endpoint, &long), long);
+        endpoint.compat.longest_description = Some(16);
+        for (text, expected) in [
+            ("Reads a fine né.", "Reads a fine né."),
+            ("Reads a fine née.", "Reads a fine …"),
+            ("Reads a fine  née, too.", "Reads a fine …"),
+            ("日本語日本語日本語日本語日本語日本語", "日本語日本語日本語日本語日本 …"),
+        ] {
+            assert_eq!(said(&endpoint, text), expected);
+            assert!(expected.chars().count() <= 16);
+        }
     }
 
     #[test]

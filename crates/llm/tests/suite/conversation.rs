@@ -12,12 +12,12 @@ use llm::{
 };
 use serde_json::{Value, json};
 
-fn protocols() -> Vec<Arc<dyn Protocol>> {
+pub fn protocols() -> Vec<Arc<dyn Protocol>> {
     let protocols = Protocols::default();
     protocols.names().map(|name| protocols.get(name).unwrap()).collect()
 }
 
-fn endpoint() -> Endpoint {
+pub fn endpoint() -> Endpoint {
     Endpoint {
         images: true,
         api_key: ApiKey::new("sk-secret"),
@@ -27,7 +27,7 @@ fn endpoint() -> Endpoint {
     }
 }
 
-fn call(id: &str, arguments: Value, signature: Option<&str>) -> Content {
+pub fn call(id: &str, arguments: Value, signature: Option<&str>) -> Content {
     Content::ToolCall(ToolCall {
         id: id.to_owned(),
         name: "read".to_owned(),
@@ -49,7 +49,7 @@ fn image() -> Content {
     Content::Image { data: "QUJD".to_owned(), mime_type: "image/png".to_owned() }
 }
 
-fn said(api: &str, provider: &str, stop_reason: StopReason, content: Vec<Content>) -> Message {
+pub fn said(api: &str, provider: &str, stop_reason: StopReason, content: Vec<Content>) -> Message {
     Message::Assistant(AssistantMessage {
         content,
         stop_reason,
@@ -57,13 +57,14 @@ fn said(api: &str, provider: &str, stop_reason: StopReason, content: Vec<Content
     })
 }
 
-fn result(id: &str, is_error: bool, content: Vec<Content>) -> Message {
+pub fn result(id: &str, is_error: bool, content: Vec<Content>) -> Message {
     Message::ToolResult(ToolResultMessage {
         tool_call_id: id.to_owned(),
         tool_name: "read".to_owned(),
         content,
         details: json!({"kept": "from the model"}),
         is_error,
+        added_tools: Vec::new(),
         timestamp: 1,
     })
 }
@@ -132,7 +133,7 @@ fn transcript(api: &str) -> Vec<Message> {
     ]
 }
 
-fn request(api: &str) -> Request {
+pub fn request(api: &str) -> Request {
     Request {
         system: "Be brief.".to_owned(),
         messages: transcript(api).into(),
@@ -149,7 +150,7 @@ fn request(api: &str) -> Request {
 }
 
 /// The same with another name for the model that took part.
-fn rename(endpoint: &mut Endpoint, request: &mut Request, model: &str) {
+pub fn rename(endpoint: &mut Endpoint, request: &mut Request, model: &str) {
     for message in Arc::make_mut(&mut request.messages) {
         if let Message::Assistant(message) = message {
             model.clone_into(&mut message.model);
@@ -158,7 +159,7 @@ fn rename(endpoint: &mut Endpoint, request: &mut Request, model: &str) {
     model.clone_into(&mut endpoint.model);
 }
 
-fn words(levels: &[(ThinkingLevel, &str)]) -> Thinking {
+pub fn words(levels: &[(ThinkingLevel, &str)]) -> Thinking {
     Thinking(levels.iter().map(|(level, word)| (*level, Effort::Word((*word).to_owned()))).collect())
 }
 
@@ -408,6 +409,27 @@ fn where_a_provider_demands_tools_a_conversation_without_them_tells_of_calls_in_
 }
 
 #[test]
+fn reasoning_goes_back_only_before_what_followed_it() {
+    let protocol = Protocols::default().get("openai-responses").unwrap();
+    let blank = || text(" ", r#"{"v":1,"id":"msg_1"}"#);
+    let sent = |content| {
+        let messages = vec![Message::user("go"), said("openai-responses", "here", StopReason::Stop, content)];
+        let body = protocol
+            .encode(&endpoint(), &Request { messages: messages.into(), ..Request::default() })
+            .unwrap()
+            .body;
+        let items = body["input"].as_array().unwrap().iter().skip(1);
+        items.map(|it| it["type"].as_str().unwrap_or("message").to_owned()).collect::<Vec<_>>()
+    };
+    let thought = || own_thinking("openai-responses");
+    assert_eq!(sent(vec![thought()]), [""; 0]);
+    assert_eq!(sent(vec![thought(), blank()]), [""; 0]);
+    assert_eq!(sent(vec![thought(), text("Yes.", ""), thought(), blank()]), ["reasoning", "message"]);
+    let called = sent(vec![thought(), blank(), call("c|fc_1", json!({}), None)]);
+    assert_eq!(called, ["reasoning", "function_call", "function_call_output"]);
+}
+
+#[test]
 fn items_go_without_their_ids_where_their_reasoning_cannot_go_back() {
     // Of what is not encrypted nothing is stored.
     let empty = r#"{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":null}"#;
@@ -476,7 +498,7 @@ fn a_tool_is_sent_by_a_name_and_with_a_schema_that_every_provider_takes() {
 }
 
 /// What a transcript can hold that some provider refuses, each by itself.
-fn hazards(api: &str) -> Vec<(&'static str, Vec<Message>)> {
+pub fn hazards(api: &str) -> Vec<(&'static str, Vec<Message>)> {
     let user = |text: &str| Message::user(text);
     let own = |content| said(api, "here", StopReason::ToolUse, content);
     let foreign = |content| said("elsewhere", "there", StopReason::ToolUse, content);

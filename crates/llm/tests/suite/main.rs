@@ -5,6 +5,9 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 mod conversation;
+mod differences;
 mod golden;
+mod late_tools;
+mod published;
 mod request;
 mod script;

@@ -53,6 +53,7 @@ fn result(id: &str, content: Vec<Content>) -> Message {
         content,
         details: json!({"kept": "from the model"}),
         is_error: false,
+        added_tools: Vec::new(),
         timestamp: 1,
     })
 }
@@ -139,6 +140,25 @@ fn what_servers_differ_in_is_data() {
         "text\n(tool image omitted: model does not support images)"
     );
     assert_eq!(http.body["messages"][4]["content"], "", "no message with images stands between");
+}
+
+#[test]
+fn reasoning_that_there_is_none_of_is_stood_for_where_it_is_demanded() {
+    let compat = Compat { reasoning_content: true, ..Compat::default() };
+    let mut endpoint = Endpoint { compat, ..endpoint() };
+    let own = |http: &HttpRequest, at: usize| http.body["messages"][at]["reasoning_content"].clone();
+    let http = encode(&endpoint, &request());
+    assert_eq!((own(&http, 2), own(&http, 5)), (json!(" "), json!(" ")), "{}", http.body);
+    assert_eq!((own(&http, 1), own(&http, 3)), (Value::Null, Value::Null), "only what an assistant said");
+    endpoint.provider = "kimi".to_owned();
+    let kept = Content::Thinking {
+        thinking: "own".to_owned(),
+        thinking_signature: Some("reasoning_content".to_owned()),
+        redacted: false,
+    };
+    let messages = vec![Message::user("go"), assistant("kimi", vec![kept, Content::text("a")])];
+    let http = encode(&endpoint, &Request { messages: messages.into(), ..Request::default() });
+    assert_eq!(own(&http, 1), "own");
 }
 
 #[test]

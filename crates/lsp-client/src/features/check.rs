@@ -15,7 +15,7 @@ use workspace::{AbsPath, Document};
 use super::diagnostics::{Show, of_loaded, refreshed};
 use crate::answer::Diagnostic;
 use crate::core::Core;
-use crate::definition::Feature;
+use crate::definition::{DiagnosticsRule, Feature};
 use crate::error::ServerError;
 use crate::pool::{RequestCx, ServerPool};
 use crate::server::{Clock, Server};
@@ -45,14 +45,16 @@ pub struct Checked {
     pub pending: bool,
     /// Sources that it runs only when a file is saved.
     pub on_save: Vec<String>,
+    /// The file is none of its project's, in its own words; then nothing is `known`.
+    pub disowned: Option<String>,
 }
 
 /// One document, and what of it is asked.
 type Question = (Document, Look);
 
 impl ServerPool {
-    /// What each server of a file says of the text of `doc`. One that has not loaded its project, or
-    /// starts, is not waited for.
+    /// What each server of a file says of the text of `doc`. One that has not loaded its project, could
+    /// not load it, or starts, is not waited for.
     ///
     /// # Errors
     /// [`ServerError`] when no server can be asked at all, or the question was cancelled.
@@ -122,6 +124,47 @@ impl ServerPool {
     }
 }
 
+impl Checked {
+    /// What a server said for good.
+    pub(super) fn of(server: &Server, known: Result<Vec<Diagnostic>, String>) -> Self {
+        let rule = &server.core.definition.diagnostics;
+        let (mut known, mut disowned) = (known, None);
+        if let Ok(items) = &mut known {
+            disowned = items.iter().find(|it| disowns(rule, it)).map(|it| in_short(&it.message).to_owned());
+            items.retain(|it| it.source.as_ref().is_none_or(|it| !rule.on_save.contains(it)));
+        }
+        if let Some(words) = &disowned {
+            known = Err(words.clone());
+        }
+        Self {
+            server: server.name().to_owned(),
+            known,
+            pending: false,
+            on_save: rule.on_save.clone(),
+            disowned,
+        }
+    }
+}
+
+impl ServerPool {
+    /// Whether a server says by a problem that it does not look at the file, and how, in short.
+    pub fn disowns<'a>(&self, item: &'a Diagnostic) -> Option<&'a str> {
+        let definitions = self.definitions();
+        let definition = definitions.get(&item.server)?;
+        disowns(&definition.diagnostics, item).then(|| in_short(&item.message))
+    }
+}
+
+fn disowns(rule: &DiagnosticsRule, item: &Diagnostic) -> bool {
+    item.code.as_ref().is_some_and(|code| rule.disowns.contains(code))
+}
+
+/// The first sentence of a message.
+fn in_short(message: &str) -> &str {
+    let line = message.lines().next().unwrap_or_default();
+    line.split_once(". ").map_or(line, |(first, _)| first).trim_end_matches('.')
+}
+
 /// What servers said of one document, with those that could not be asked.
 fn told<'a>(
     answers: impl Iterator<Item = (&'a Arc<Server>, Result<Option<Vec<Diagnostic>>, ServerError>)>,
@@ -129,12 +172,11 @@ fn told<'a>(
 ) -> Result<Vec<Checked>, ServerError> {
     let mut out = Vec::new();
     for (server, answer) in answers {
-        let on_save = server.core.definition.diagnostics.on_save.clone();
         let (known, pending) = match answer {
             Err(ServerError::Cancelled) => return Err(ServerError::Cancelled),
-            Ok(Some(mut items)) => {
-                items.retain(|item| item.source.as_ref().is_none_or(|it| !on_save.contains(it)));
-                (Ok(items), false)
+            Ok(Some(items)) => {
+                out.push(Checked::of(server, Ok(items)));
+                continue;
             }
             Ok(None) => {
                 let why = match server.core.edits().is_some() {
@@ -146,7 +188,7 @@ fn told<'a>(
             Err(error @ ServerError::Timeout { .. }) => (Err(error.to_string()), true),
             Err(error) => (Err(error.to_string()), false),
         };
-        out.push(Checked { server: server.name().to_owned(), known, pending, on_save });
+        out.push(Checked { pending, ..Checked::of(server, known) });
     }
     out.extend(problems.iter().filter_map(|problem| match problem {
         ServerError::Starting { server, .. } => Some(Checked {
@@ -154,6 +196,7 @@ fn told<'a>(
             known: Err(problem.to_string()),
             pending: true,
             on_save: Vec::new(),
+            disowned: None,
         }),
         // One that cannot be started says no more after an edit than before it.
         _ => None,
@@ -217,6 +260,7 @@ impl<'a> Shown<'a> {
     ) -> Result<Option<Vec<Diagnostic>>, ServerError> {
         if server.core.edits().is_some()
             || !server.core.loading.is_ready()
+            || server.core.loading.failure().is_some()
             || *look == Look::Dependent && Instant::now() >= clock.until
         {
             return Ok(None);
@@ -232,6 +276,8 @@ impl<'a> Shown<'a> {
             answer = of_loaded(server, doc, show, clock) => answer?,
             () = self.stalled() => None,
         };
+        // It may have lost its project by the change that it is asked about.
+        let answer = answer.filter(|_| server.core.loading.failure().is_none());
         if answer.is_some() {
             self.heard.send_replace(Some(Instant::now()));
         }

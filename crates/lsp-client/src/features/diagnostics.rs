@@ -38,6 +38,20 @@ impl ServerPool {
         doc: &Document,
         cx: &RequestCx,
     ) -> Result<Answer<Diagnostics>, ServerError> {
+        self.diagnostics_unless_mute(doc, cx.deadline, cx).await
+    }
+
+    /// The same, but a server that has loaded, never told diagnostics of anything and tells of no work is
+    /// waited for no longer than `patience`.
+    ///
+    /// # Errors
+    /// [`ServerError`] when no server can be asked at all.
+    pub async fn diagnostics_unless_mute(
+        self: &Arc<Self>,
+        doc: &Document,
+        patience: Duration,
+        cx: &RequestCx,
+    ) -> Result<Answer<Diagnostics>, ServerError> {
         let clock = cx.clock();
         let (servers, problems) = self.pick_all(&doc.path, Feature::Diagnostics, clock).await?;
         let mut out = Diagnostics {
@@ -47,13 +61,24 @@ impl ServerPool {
             failed: problems.iter().map(ServerError::to_string).collect(),
             on_save: Vec::new(),
         };
-        let asks = servers.iter().map(|server| of_one(server, doc, clock));
+        let asks = servers.iter().map(|server| of_one(server, doc, patience, clock));
         let answers = futures_util::future::join_all(asks).await;
-        let (mut first, mut answered) = (None, Vec::new());
+        let (mut first, mut answered, mut untried) = (None, Vec::new(), None);
         for (server, answer) in servers.iter().zip(answers) {
             match answer {
+                // Without a project it finds no more than what is wrong with a file's form.
+                Ok(Some(items))
+                    if server.core.loading.failure().is_some()
+                        && items.iter().all(|item| item.severity != Severity::Error) =>
+                {
+                    let why = server.core.loading.failure().unwrap_or_default();
+                    out.failed.push(format!("{}: the project is not loaded ({why})", server.name()));
+                }
                 Ok(Some(mut items)) => {
                     answered.push(server.name());
+                    if items.is_empty() && server.core.definition.verified.is_none() {
+                        untried = untried.or(Some(server.name()));
+                    }
                     // What was found at the last save need not be so any more.
                     let on_save = &server.core.definition.diagnostics.on_save;
                     items.retain(|item| item.source.as_ref().is_none_or(|it| !on_save.contains(it)));
@@ -75,7 +100,13 @@ impl ServerPool {
             return Err(error);
         }
         out.items.sort_by_key(|item| (item.range.start, item.range.end, item.severity));
-        let note = servers.iter().find_map(|server| server.note());
+        let untried = || {
+            let name = untried?;
+            Some(format!(
+                "{name} was never tried here: it may say that nothing is wrong before it has looked"
+            ))
+        };
+        let note = servers.iter().find_map(|server| server.note()).or_else(untried);
         Ok(Answer { value: out, server: answered.join(", "), note })
     }
 }
@@ -105,11 +136,31 @@ impl ServerPool {
 async fn of_one(
     server: &Server,
     doc: &Document,
+    patience: Duration,
     clock: Clock<'_>,
 ) -> Result<Option<Vec<Diagnostic>>, ServerError> {
     // Servers that register what they offer do so before they have loaded, so this waits for that.
     server.wait_ready(Some(doc), clock).await?;
-    of_loaded(server, doc, Show::AsItIs, clock).await
+    // The question may be dropped: a request that waits is cancelled with it.
+    tokio::select! {
+        biased;
+        answer = of_loaded(server, doc, Show::AsItIs, clock) => answer,
+        () = mute(server, doc, patience) => Ok(None),
+    }
+}
+
+/// Comes after `patience` where a server that tells diagnostics by itself has told none at all and works at
+/// nothing that it tells of; never where it is asked for them.
+async fn mute(server: &Server, doc: &Document, patience: Duration) {
+    loop {
+        tokio::time::sleep(patience).await;
+        if pulled(server).is_some() || server.core.definition.diagnostics.clean.is_some() {
+            return std::future::pending().await;
+        }
+        if server.core.loading.is_ready() && server.core.diagnostics.is_mute(&doc.path) {
+            return;
+        }
+    }
 }
 
 /// How a server that pushes comes to tell of a document.
@@ -134,6 +185,7 @@ pub(super) async fn refreshed(server: &Server, clock: Clock<'_>) -> Result<(), S
         biased;
         () = clock.cancel.cancelled() => Err(ServerError::Cancelled),
         () = server.sweep(Look::Now) => Ok(()),
+        () = tokio::time::sleep_until(clock.until.into()) => Err(server.timeout(METHOD, clock.total)),
     }
 }
 
@@ -161,6 +213,9 @@ pub(super) async fn of_loaded(
             let asked = ask.await?;
             let report: Option<Report<'_>> = server.read_borrowed(METHOD, &asked.raw)?;
             let Some(synced) = asked.snapshot.get(&doc.path).cloned() else { return Ok(None) };
+            if server.core.gone.is_awaited() {
+                return Ok(None);
+            }
             // No report at all is none about this text.
             let items =
                 report.and_then(|report| server.core.reports().take(&doc.path, known.as_deref(), &report));
@@ -168,6 +223,7 @@ pub(super) async fn of_loaded(
             (synced, items)
         }
         None => {
+            server.see_gone(METHOD, clock).await?;
             // Held while it is waited: no trial comes between.
             let entered = server.enter(METHOD, clock).await?;
             let now = server.core.documents().shown(&doc.path);
@@ -213,9 +269,10 @@ async fn told(
 
 /// What the server pushes of a document after all that it was told of others. One that says nothing more
 /// for a while is shown the document again; so is one that says nothing of a text that it was sent before
-/// the question (clangd 22.1.1 looks at no text that was changed and changed back before it began). One that
-/// does not push what it was found to know is asked for that again: it may have known it wrong (tsserver
-/// hears late of files that came).
+/// the question (clangd 22.1.1 looks at no text that was changed and changed back before it began). One that had
+/// told nothing of the text when it heard of the disk is shown it again at once: what it tells of it first may be
+/// about the disk as it was. One that does not push what it was found to know is asked for that again: it may have
+/// known it wrong (tsserver hears late of files that came).
 async fn pushed(
     server: &Server,
     entered: &Entered,
@@ -228,7 +285,9 @@ async fn pushed(
     let told = &server.core.diagnostics;
     let moved = told.moved(&doc.path);
     let after = Told::After(moved);
-    if told.is_outdated(&doc.path, &synced, moved) {
+    if told.may_be_late(&doc.path, &synced) {
+        synced = server.show_again(entered, doc, clock).await?;
+    } else if told.is_outdated(&doc.path, &synced, moved) {
         let until = Instant::now() + PATIENCE.min(clock.left() / 4);
         if let Some(items) = told.wait_for(&doc.path, &synced, until, after, &whole).await {
             return Ok(Some((synced, items)));

@@ -1,11 +1,17 @@
 //! Who calls a function and what it calls; what a type is built on and what is built on it.
 
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use workspace::{AbsPath, Document};
 
+use super::family::Wanted;
 use super::holders::{Holders, Where};
+use super::navigation::uses;
+use super::symbols::outline;
 use super::{answer, at, noted};
 use crate::answer::{Answer, Location, Symbol};
 use crate::definition::Feature;
@@ -64,14 +70,81 @@ impl ServerPool {
             }
             Calls::Outgoing => Holders::default(),
         };
-        let found = calls(&server, way, doc, offset, clock).await;
+        // What its own package has counts also where others do not answer.
+        let most = if holders.paths.is_empty() { clock } else { clock.part(75) };
+        let found = match calls(&server, way, doc, offset, most).await {
+            Ok(found) if way == Calls::Incoming => {
+                let found = self.with_others(&server, (doc, offset), &holders, found, clock).await;
+                match found {
+                    Ok(found) => self.with_bases(&server, (doc, offset), &holders, found, clock).await,
+                    Err(error) => Err(error),
+                }
+            }
+            found => found,
+        };
         if let Some(opened) = holders.opened.take() {
             server.close_all(opened).await;
         }
-        let found = found?;
+        Ok(noted(found?, holders.note))
+    }
+
+    /// With a word about the calls of what it overrides, which may come to it too.
+    async fn with_bases(
+        &self,
+        server: &Server,
+        (doc, offset): (&Document, usize),
+        holders: &Holders,
+        found: Answer<Vec<Call>>,
+        clock: Clock<'_>,
+    ) -> Result<Answer<Vec<Call>>, ServerError> {
+        let is_listed = |path: &AbsPath, at: usize| {
+            let mut places = found.value.iter().flat_map(|call| &call.places);
+            places.any(|it| it.path == *path && it.range.start == at)
+        };
+        let family =
+            self.family(server, (doc, offset), &holders.paths, Wanted::Bases, &is_listed, clock).await?;
+        let is_call = |place: &Location, holder: &Document| {
+            let language = server.core.definition.language_id(place.path.as_path()).unwrap_or_default();
+            is_called(&holder.text, &place.range, language)
+        };
+        let name = &doc.text[text::word_at(&doc.text, offset)];
+        let note = family.calls_through(server, name, is_call);
+        Ok(noted(found, note))
+    }
+
+    /// With the calls of other packages that hold the name, where the server may not have looked: those that
+    /// are among the uses that it knows.
+    async fn with_others(
+        self: &Arc<Self>,
+        server: &Server,
+        (doc, offset): (&Document, usize),
+        holders: &Holders,
+        mut found: Answer<Vec<Call>>,
+        clock: Clock<'_>,
+    ) -> Result<Answer<Vec<Call>>, ServerError> {
         let told = found.value.iter().map(|call| &call.symbol.file).collect::<Vec<_>>();
-        let left = self.not_looked_at(&server, doc, &holders, &told);
-        Ok(noted(noted(found, holders.note), left))
+        let packages = self.unseen(server, doc, holders, &told);
+        if packages.is_empty() {
+            return Ok(found);
+        }
+        match calls_among_uses(server, (doc, offset), &packages, clock).await {
+            Ok((more, unclear)) => {
+                let name = server.name();
+                let listed = (!more.is_empty())
+                    .then(|| format!("in other packages {name} knows uses only; those that call are listed"));
+                found.value.extend(more);
+                found.value.sort_by(by_place);
+                let left = (!unclear.is_empty()).then(|| {
+                    format!(
+                        "{name} knows uses in other packages that are not seen to be calls; `references` of it has their places: {}",
+                        relative(server, &unclear)
+                    )
+                });
+                Ok(noted(noted(found, listed), left))
+            }
+            Err(ServerError::Cancelled) => Err(ServerError::Cancelled),
+            Err(_) => Ok(noted(found, Some(not_looked_at(server, &packages)))),
+        }
     }
 
     /// The types that the one at byte `offset` is built on, or that are built on it, one step away.
@@ -102,19 +175,14 @@ impl ServerPool {
         }
         let found = found?;
         let told = found.value.iter().map(|symbol| &symbol.file).collect::<Vec<_>>();
-        let left = self.not_looked_at(&server, doc, &holders, &told);
+        let packages = self.unseen(&server, doc, &holders, &told);
+        let left = (!packages.is_empty()).then(|| not_looked_at(&server, &packages));
         Ok(noted(noted(found, holders.note), left))
     }
 
-    /// A word about files of other packages that hold the name and are not `told` of: who follows calls from
-    /// an item may stay in the item's own package (tsserver 5.9).
-    fn not_looked_at(
-        &self,
-        server: &Server,
-        doc: &Document,
-        holders: &Holders,
-        told: &[&AbsPath],
-    ) -> Option<String> {
+    /// Other packages whose files hold the name, of which nothing is `told`: who follows calls from an item may
+    /// stay in the item's own package (tsserver 5.9).
+    fn unseen(&self, server: &Server, doc: &Document, holders: &Holders, told: &[&AbsPath]) -> Vec<AbsPath> {
         let root = |path: &AbsPath| self.root_of(&server.core.definition, path);
         let own = root(&doc.path);
         let mut packages: Vec<AbsPath> = holders
@@ -127,16 +195,150 @@ impl ServerPool {
         packages.sort();
         packages.dedup();
         packages.retain(|root| !told.iter().any(|path| path.starts_with(root)));
-        let names: Vec<String> = packages.iter().map(|root| server.core.workspace.relative(root)).collect();
-        (!names.is_empty()).then(|| {
-            format!(
-                "the name stands in other packages too, where {} may not have looked; `references` of it has \
-                 their places: {}",
-                server.name(),
-                names.join(", ")
-            )
-        })
+        packages
     }
+}
+
+fn not_looked_at(server: &Server, packages: &[AbsPath]) -> String {
+    format!(
+        "the name stands in other packages too, where {} may not have looked; `references` of it has their places: {}",
+        server.name(),
+        relative(server, packages)
+    )
+}
+
+fn relative(server: &Server, packages: &[AbsPath]) -> String {
+    let names: Vec<String> = packages.iter().map(|root| server.core.workspace.relative(root)).collect();
+    names.join(", ")
+}
+
+/// The calls among the uses in some packages, each in the innermost function around it, else in the file; and the
+/// packages that have uses of which none is seen to be a call.
+async fn calls_among_uses(
+    server: &Server,
+    (doc, offset): (&Document, usize),
+    packages: &[AbsPath],
+    clock: Clock<'_>,
+) -> Result<(Vec<Call>, Vec<AbsPath>), ServerError> {
+    let mut by_file: BTreeMap<AbsPath, Vec<Location>> = BTreeMap::new();
+    for place in uses(server, doc, offset, clock).await? {
+        if packages.iter().any(|root| place.path.starts_with(root)) {
+            by_file.entry(place.path.clone()).or_default().push(place);
+        }
+    }
+    let mut out = Vec::new();
+    let mut unclear: Vec<AbsPath> = packages.to_vec();
+    unclear.retain(|root| by_file.keys().any(|path| path.starts_with(root)));
+    for (path, places) in by_file {
+        let Ok(holder) = server.core.workspace.document(&path) else { continue };
+        let language = server.core.definition.language_id(path.as_path()).unwrap_or_default();
+        let calls: Vec<Location> =
+            places.into_iter().filter(|it| is_called(&holder.text, &it.range, language)).collect();
+        if calls.is_empty() {
+            continue;
+        }
+        unclear.retain(|root| !path.starts_with(root));
+        let outline = outline(server, &holder, clock).await?;
+        let mut callers: Vec<Call> = Vec::new();
+        for place in calls {
+            let around = innermost(&holder.text, &outline, place.range.start);
+            let symbol = around.unwrap_or_else(|| whole_file(&holder));
+            match callers.iter_mut().find(|call| call.symbol == symbol) {
+                Some(call) => call.places.push(place),
+                None => callers.push(Call { symbol, places: vec![place] }),
+            }
+        }
+        out.extend(callers);
+    }
+    Ok((out, unclear))
+}
+
+/// Languages in which the end of a line ends a statement, so that what follows it are no arguments.
+const BY_LINES: &[&str] = &["python", "go", "ruby", "kotlin", "swift", "scala", "lua"];
+
+/// Whether what stands at `range` is called there: its arguments follow, maybe after those for its types, or it is
+/// written as a decorator or an element.
+fn is_called(text: &str, range: &Range<usize>, language: &str) -> bool {
+    let before = text.get(..range.start).unwrap_or_default();
+    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    let head = before.trim_end_matches(|c| is_word(c) || c == '.');
+    let alone =
+        |mark: char| head.strip_suffix(mark).is_some_and(|it| !it.ends_with(|c| is_word(c) || c == ')'));
+    // In TypeScript without elements that is an assertion of a type.
+    let has_elements = matches!(language, "typescriptreact" | "javascriptreact" | "javascript");
+    if alone('@') || has_elements && alone('<') {
+        return true;
+    }
+    let rest = after_blanks(text.get(range.end..).unwrap_or_default(), language);
+    let rest = ["?.", "!", "::"].iter().find_map(|it| rest.strip_prefix(it)).unwrap_or(rest);
+    if language == "go" && rest.starts_with('[') {
+        let end = rest.find(']').map_or(rest.len(), |at| at + 1);
+        return rest[end..].starts_with('(');
+    }
+    if !rest.starts_with('<') {
+        return rest.starts_with(['(', '`']);
+    }
+    let mut depth = 0;
+    for (at, c) in rest.char_indices() {
+        match c {
+            '<' => depth += 1,
+            // An arrow's end is none of a list's.
+            '>' if rest[..at].ends_with('=') => {}
+            '>' => depth -= 1,
+            ';' => return false,
+            _ => {}
+        }
+        if depth == 0 {
+            return after_blanks(&rest[at + c.len_utf8()..], language).starts_with(['(', '`']);
+        }
+    }
+    false
+}
+
+/// What follows blanks and comments.
+fn after_blanks<'a>(text: &'a str, language: &str) -> &'a str {
+    let is_blank = |c: char| c.is_whitespace() && (c != '\n' || !BY_LINES.contains(&language));
+    let mut rest = text.trim_start_matches(is_blank);
+    while let Some((_, after)) = rest.strip_prefix("/*").and_then(|it| it.split_once("*/")) {
+        rest = after.trim_start_matches(is_blank);
+    }
+    rest
+}
+
+/// The innermost of the functions around a byte.
+fn innermost(text: &str, symbols: &[Symbol], at: usize) -> Option<Symbol> {
+    let around = symbols.iter().find(|symbol| symbol.range.contains(&at))?;
+    let inner = innermost(text, &around.children, at);
+    let is_closure = || {
+        let before = text.get(around.range.start..at).unwrap_or_default();
+        before.contains("=>") || before.contains("function")
+    };
+    let runs = match around.kind.as_str() {
+        "function" | "method" | "constructor" => true,
+        "variable" | "constant" | "property" | "field" => is_closure(),
+        _ => false,
+    };
+    inner.or_else(|| runs.then(|| Symbol { children: Vec::new(), ..around.clone() }))
+}
+
+/// What is called at the top of a file is called by the file.
+fn whole_file(document: &Document) -> Symbol {
+    let name = document.path.file_name().to_string();
+    Symbol {
+        path: name.clone(),
+        name,
+        kind: "file".to_owned(),
+        file: document.path.clone(),
+        range: 0..document.text.len(),
+        selection: 0..0,
+        line: 1,
+        container: None,
+        children: Vec::new(),
+    }
+}
+
+fn by_place(a: &Call, b: &Call) -> Ordering {
+    (&a.symbol.file, a.symbol.line, &a.symbol.name).cmp(&(&b.symbol.file, b.symbol.line, &b.symbol.name))
 }
 
 async fn types(
@@ -195,13 +397,34 @@ async fn calls(
         }
         last = Some(asked);
     }
-    out.sort_by(|a: &Call, b: &Call| {
-        (&a.symbol.file, a.symbol.line, &a.symbol.name).cmp(&(&b.symbol.file, b.symbol.line, &b.symbol.name))
-    });
+    let out = once(out);
     Ok(match last {
         Some(asked) => answer(server, &asked, out),
         None => Answer { value: out, server: server.name().to_owned(), note: server.note() },
     })
+}
+
+/// In order of place, each function and each of its calls once: servers may tell one several times
+/// (basedpyright 1.40).
+fn once(mut calls: Vec<Call>) -> Vec<Call> {
+    let same = |a: &Symbol, b: &Symbol| {
+        (&a.file, &a.selection, a.line, &a.name) == (&b.file, &b.selection, b.line, &b.name)
+    };
+    calls.sort_by(by_place);
+    let mut out: Vec<Call> = Vec::new();
+    for call in calls {
+        match out.last_mut().filter(|known| same(&known.symbol, &call.symbol)) {
+            Some(known) => known.places.extend(call.places),
+            None => out.push(call),
+        }
+    }
+    for call in &mut out {
+        call.places.sort_by(|a, b| {
+            (&a.path, a.range.start, a.range.end, a.line).cmp(&(&b.path, b.range.start, b.range.end, b.line))
+        });
+        call.places.dedup();
+    }
+    out
 }
 
 /// What the hierarchy can be asked about at a place, as the server wants it back.
@@ -240,4 +463,54 @@ fn symbol(server: &Server, asked: &Asked, item: HierarchyItem) -> Option<Symbol>
         container: item.detail.filter(|detail| !detail.is_empty()),
         children: Vec::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_called;
+
+    #[test]
+    fn a_use_is_a_call_where_arguments_follow() {
+        let called_in = |text: &str, language: &str| {
+            let at = text.find('f').unwrap();
+            is_called(text, &(at..at + 1), language)
+        };
+        let called = |text: &str| called_in(text, "typescript");
+        for text in [
+            "f(1)",
+            "f (1)",
+            "f<T>(x)",
+            "f<Map<K, () => V>>(x)",
+            "f?.(x)",
+            "f!(x)",
+            "f`x`",
+            "new f(x)",
+            "f\n(x)",
+            "f /* x */ (y)",
+            "f::<T>(x)",
+            "@f\nclass A {}",
+            "@a.f class A {}",
+        ] {
+            assert!(called(text), "{text}");
+        }
+        for text in ["f", "f, g(1)", "f < g(1)", "f<T>", "f.call(x)", "f = (x)", "import { f } from 'x'; g()"]
+        {
+            assert!(!called(text), "{text}");
+        }
+        for (text, language, is) in [
+            ("(<f />)", "typescriptreact", true),
+            ("<a.f x={1}>", "javascript", true),
+            ("</f>", "typescriptreact", false),
+            ("Map<f, B>", "typescriptreact", false),
+            ("<f>x", "typescript", false),
+            ("a@f", "python", false),
+            ("h = f\n(a, b) = 1, 2", "python", false),
+            ("f (1)", "python", true),
+            ("@f\ndef g(): ...", "python", true),
+            ("f[int](x)", "go", true),
+            ("f[int](x)", "python", false),
+        ] {
+            assert_eq!(called_in(text, language), is, "{text} in {language}");
+        }
+    }
 }

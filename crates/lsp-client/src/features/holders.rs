@@ -18,7 +18,7 @@ const LOOKED_AT: usize = 20_000;
 const LARGEST: usize = 1 << 20;
 
 /// Left-over files named in a note.
-const NAMED: usize = 10;
+const NAMED: usize = 12;
 
 /// The files that hold a name.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl Holders {
         let mut names: Vec<String> =
             left.iter().take(NAMED).map(|path| server.core.workspace.relative(path)).collect();
         if left.len() > NAMED {
-            names.push(format!("{} more", left.len() - NAMED));
+            names.push(format!("and {} more, which `grep` names", left.len() - NAMED));
         }
         (!left.is_empty()).then(|| {
             format!(
@@ -79,8 +79,33 @@ impl ServerPool {
         if !definition.opens_holders || name.is_empty() {
             return Ok(Holders::default());
         }
+        // What came is told before it is opened, else it is closed again for that. The question itself has the
+        // word about a look that is given up.
+        drop(server.hear_news(clock).await?);
         let definition_waits = definition.waits_for_holders;
-        let (workspace, definition) = (self.workspace.clone(), definition.clone());
+        let (holders, left) = self.holding(server, name, place, clock).await?;
+        let opened = server.open_all(&holders, clock).await?;
+        if definition_waits {
+            server.wait_until_read(&holders, clock).await;
+        }
+        let note = (left > 0).then(|| {
+            format!(
+                "{left} more files hold the name; those outside the server's own project were not asked about"
+            )
+        });
+        let paths = holders.into_iter().map(|document| document.path).collect();
+        Ok(Holders { opened: Some(opened), paths, note })
+    }
+
+    /// The files of the server's languages that hold `name` as a word, and how many more there are.
+    pub(super) async fn holding(
+        &self,
+        server: &Server,
+        name: &str,
+        place: Where,
+        clock: Clock<'_>,
+    ) -> Result<(Vec<Document>, usize), ServerError> {
+        let (workspace, definition) = (self.workspace.clone(), server.core.definition.clone());
         let (root, name, cancel) = (server.core.root.clone(), name.to_owned(), clock.cancel.clone());
         let look = tokio::task::spawn_blocking(move || {
             let spoken = |path: &AbsPath| definition.language_id(path.as_path()).is_some();
@@ -108,20 +133,10 @@ impl ServerPool {
             }
             (holders, left)
         });
-        let (holders, left) = look.await.unwrap_or_default();
+        let found = look.await.unwrap_or_default();
         if clock.cancel.is_cancelled() {
             return Err(ServerError::Cancelled);
         }
-        let opened = server.open_all(&holders, clock).await?;
-        if definition_waits {
-            server.wait_until_read(&holders, clock).await;
-        }
-        let note = (left > 0).then(|| {
-            format!(
-                "{left} more files hold the name; those outside the server's own project were not asked about"
-            )
-        });
-        let paths = holders.into_iter().map(|document| document.path).collect();
-        Ok(Holders { opened: Some(opened), paths, note })
+        Ok(found)
     }
 }

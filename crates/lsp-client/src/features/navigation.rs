@@ -163,12 +163,7 @@ impl ServerPool {
         server.wait_ready(Some(doc), clock).await?;
         let name = &doc.text[text::word_at(&doc.text, offset)];
         let mut holders = self.open_holders(&server, name, Where::All, clock).await?;
-        let ask = server.ask(Some(doc), "textDocument/references", clock, |synced, encoding| {
-            let mut params = at(synced, offset, encoding);
-            params["context"] = json!({"includeDeclaration": include_declaration});
-            params
-        });
-        let asked = ask.await;
+        let asked = ask_for_uses(&server, doc, offset, include_declaration, clock).await;
         if let Some(opened) = holders.opened.take() {
             server.close_all(opened).await;
         }
@@ -203,7 +198,39 @@ impl ServerPool {
     }
 }
 
-fn locations(server: &Server, asked: &Asked) -> Result<Vec<Location>, ServerError> {
+async fn ask_for_uses(
+    server: &Server,
+    doc: &Document,
+    offset: usize,
+    include_declaration: bool,
+    clock: Clock<'_>,
+) -> Result<Asked, ServerError> {
+    let ask = server.ask(Some(doc), "textDocument/references", clock, |synced, encoding| {
+        let mut params = at(synced, offset, encoding);
+        params["context"] = json!({"includeDeclaration": include_declaration});
+        params
+    });
+    ask.await
+}
+
+/// Where a thing is used, besides where it is declared, as one server sees it.
+pub(super) async fn uses(
+    server: &Server,
+    doc: &Document,
+    offset: usize,
+    clock: Clock<'_>,
+) -> Result<Vec<Location>, ServerError> {
+    if !server.core.capabilities().offers(Feature::References) {
+        return Err(ServerError::Unsupported {
+            server: server.name().to_owned(),
+            feature: Feature::References,
+        });
+    }
+    let asked = ask_for_uses(server, doc, offset, false, clock).await?;
+    locations(server, &asked)
+}
+
+pub(super) fn locations(server: &Server, asked: &Asked) -> Result<Vec<Location>, ServerError> {
     let found: Many<AnyLocation> = server.read(&asked.method, &asked.raw)?;
     let parts = found.into_vec().into_iter().map(AnyLocation::parts);
     Ok(parts.filter_map(|(uri, range)| asked.location(server, &uri, range)).collect())

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use workspace::{AbsPath, Document, ErrorCode, Operation, WorkspaceEdit};
 
+use super::family::{Family, Wanted};
 use super::holders::Where;
-use super::{at, holders};
+use super::{at, holders, old_place};
 use crate::answer::Answer;
 use crate::definition::Feature;
 use crate::error::ServerError;
@@ -59,12 +60,22 @@ impl ServerPool {
             (renamed(&server, doc, offset, &old_name, new_name, clock).await, Some(opened))
         };
         let closed = again.as_ref().map(|edit| self.not_open(&server, edit)).unwrap_or_default();
+        // What it did not have open is looked at by `fits` below; a module's other file is given to it.
+        let edit = match again {
+            Ok(edit) => self.with_twins(&server, edit, (&old_name, new_name), &holders.paths, cx).await,
+            Err(error) => Err(error),
+        };
+        let family = match &edit {
+            Ok(edit) => {
+                let is_renamed = |path: &AbsPath, at: usize| places(edit, path).any(|it| it == at);
+                self.family(&server, (doc, offset), &holders.paths, Wanted::All, &is_renamed, clock).await
+            }
+            Err(_) => Ok(Family::default()),
+        };
         for opened in holders.opened.take().into_iter().chain(opened_again) {
             server.close_all(opened).await;
         }
-        let edit = again?;
-        // What it did not have open is looked at by `fits` below; a module's other file is given to it.
-        let edit = self.with_twins(&server, edit, (&old_name, new_name), &holders.paths, cx).await?;
+        let (edit, family) = (edit?, family?);
         if let Some(path) = closed.iter().find(|path| !self.fits(&edit, path, &old_name, new_name)) {
             let reason = format!("its places in {path} do not hold {old_name}");
             return Err(server.protocol("textDocument/rename", reason));
@@ -77,8 +88,10 @@ impl ServerPool {
         }
         let incomplete = server.note();
         let left = holders.left(&server, &old_name, &edited(&edit).map(|(path, _)| path).collect::<Vec<_>>());
-        let answer = Answer { value: edit, server: server.name().to_owned(), note: incomplete };
-        Ok(super::noted(super::noted(answer, holders.note), left))
+        let related = family.not_renamed(&server, &old_name);
+        let answer = Answer { value: edit, server: server.name().to_owned(), note: related };
+        let answer = super::noted(super::noted(answer, incomplete), holders.note);
+        Ok(super::noted(answer, left))
     }
 
     /// Files that `edit` changes and the server has not been given the text of.
@@ -219,6 +232,7 @@ impl ServerPool {
         });
         let names: Vec<&str> = servers.iter().map(|server| server.name()).collect();
         notes.extend(servers.iter().filter_map(|server| server.note()));
+        notes.extend(old_place::still_named(&self.workspace, &edit, clock).await);
         let note = (!notes.is_empty()).then(|| notes.join("; "));
         Ok(Answer { value: edit, server: names.join(", "), note })
     }
@@ -260,6 +274,13 @@ pub(super) fn edited(edit: &WorkspaceEdit) -> impl Iterator<Item = (&AbsPath, &V
     })
 }
 
+/// Where `edit` changes a file.
+fn places<'a>(edit: &'a WorkspaceEdit, wanted: &'a AbsPath) -> impl Iterator<Item = usize> + 'a {
+    edited(edit)
+        .filter(move |(path, _)| *path == wanted)
+        .flat_map(|(_, edits)| edits.iter().map(|it| it.range.start))
+}
+
 fn edits(edit: &WorkspaceEdit, wanted: &AbsPath) -> bool {
     let is = |operation: &Operation| matches!(operation, Operation::Edit { path, .. } if path == wanted);
     edit.operations.iter().any(is)
@@ -268,13 +289,10 @@ fn edits(edit: &WorkspaceEdit, wanted: &AbsPath) -> bool {
 async fn ready(server: &Server, document: Option<&Document>, clock: Clock<'_>) -> Result<(), ServerError> {
     if server.wait_ready(document, clock).await? {
         // Half a rename is worse than none.
-        return match server.core.loading.trouble().filter(|trouble| trouble.severe) {
-            Some(trouble) => Err(server.refused(
+        return match server.core.loading.failure() {
+            Some(why) => Err(server.refused(
                 ErrorCode::WrongState,
-                format!(
-                    "the project is not loaded ({}), so nothing is renamed; mend that first",
-                    trouble.text
-                ),
+                format!("the project is not loaded ({why}), so nothing is renamed; mend that first"),
             )),
             None => Ok(()),
         };

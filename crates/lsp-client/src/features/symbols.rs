@@ -31,26 +31,7 @@ impl ServerPool {
     ) -> Result<Answer<Vec<Symbol>>, ServerError> {
         let clock = cx.clock();
         let server = self.pick(&doc.path, Feature::Symbols, clock).await?;
-        let ask = server.ask(
-            Some(doc),
-            "textDocument/documentSymbol",
-            clock,
-            |synced, _| json!({"textDocument": document(synced)}),
-        );
-        let asked = ask.await?;
-        let items: Option<Vec<Value>> = server.read(&asked.method, &asked.raw)?;
-        let bad = |error: serde_json::Error| server.protocol(&asked.method, error.to_string());
-        let view = asked.view(&server, &doc.path);
-        let mut symbols = Vec::new();
-        for item in items.unwrap_or_default() {
-            if item.get("location").is_some() {
-                let flat: FlatSymbol = serde_json::from_value(item).map_err(bad)?;
-                symbols.extend(flat_symbol(&server, &asked, flat));
-            } else if let Some(view) = &view {
-                let symbol: DocumentSymbol = serde_json::from_value(item).map_err(bad)?;
-                symbols.extend(tree(&asked, view, &doc.path, symbol, None));
-            }
-        }
+        let (asked, symbols) = outlined(&server, doc, clock).await?;
         Ok(answer(&server, &asked, symbols))
     }
 
@@ -85,7 +66,7 @@ impl ServerPool {
                 found.iter().any(|definition| self.is_there(definition))
             });
             let known = known.or(first);
-            let known = known.ok_or_else(|| ServerError::NoServer { path: root.to_string() })?;
+            let known = known.ok_or_else(|| self.no_server(root.to_string()))?;
             servers.push(self.pick(&known, feature, clock).await?);
         }
         let mut out = Answer { value: Vec::new(), server: String::new(), note: None };
@@ -105,6 +86,43 @@ impl ServerPool {
         out.server = servers.iter().map(|server| server.name()).collect::<Vec<_>>().join(", ");
         Ok(out)
     }
+}
+
+/// The outline of a file as one server sees it.
+pub(super) async fn outline(
+    server: &Server,
+    doc: &Document,
+    clock: Clock<'_>,
+) -> Result<Vec<Symbol>, ServerError> {
+    Ok(outlined(server, doc, clock).await?.1)
+}
+
+async fn outlined(
+    server: &Server,
+    doc: &Document,
+    clock: Clock<'_>,
+) -> Result<(Asked, Vec<Symbol>), ServerError> {
+    let ask = server.ask(
+        Some(doc),
+        "textDocument/documentSymbol",
+        clock,
+        |synced, _| json!({"textDocument": document(synced)}),
+    );
+    let asked = ask.await?;
+    let items: Option<Vec<Value>> = server.read(&asked.method, &asked.raw)?;
+    let bad = |error: serde_json::Error| server.protocol(&asked.method, error.to_string());
+    let view = asked.view(server, &doc.path);
+    let mut symbols = Vec::new();
+    for item in items.unwrap_or_default() {
+        if item.get("location").is_some() {
+            let flat: FlatSymbol = serde_json::from_value(item).map_err(bad)?;
+            symbols.extend(flat_symbol(server, &asked, flat));
+        } else if let Some(view) = &view {
+            let symbol: DocumentSymbol = serde_json::from_value(item).map_err(bad)?;
+            symbols.extend(tree(&asked, view, &doc.path, symbol, None));
+        }
+    }
+    Ok((asked, symbols))
 }
 
 /// Symbols that came without their range are asked for, as far as they can be shown.
@@ -129,8 +147,10 @@ async fn whole(server: &Server, items: Vec<Value>, clock: Clock<'_>) -> Result<V
 }
 
 fn joined(container: Option<&str>, name: &str) -> String {
+    // Some give the whole path for a name.
+    let is_whole = |container: &str| name.strip_prefix(container).is_some_and(|rest| rest.starts_with('.'));
     match container {
-        Some(container) if !container.is_empty() => format!("{container}.{name}"),
+        Some(container) if !container.is_empty() && !is_whole(container) => format!("{container}.{name}"),
         _ => name.to_owned(),
     }
 }

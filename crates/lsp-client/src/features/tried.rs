@@ -1,6 +1,6 @@
 //! An edit tried on every server of its files at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,9 +29,12 @@ impl ServerPool {
     /// Shows every server of the files what an edit would make of them, and asks what it says of them
     /// and of `dependents`. Nothing is written; afterwards each server has its texts as before, also
     /// when the future is dropped. Takes 5 s at most, and so does whoever else asks those servers.
+    /// `edited` is all that the edit changes: a server that reads one of those without being shown it has
+    /// nothing to say.
     pub async fn try_edit(
         self: &Arc<Self>,
         files: &[TrialFile],
+        edited: &[AbsPath],
         dependents: &[Document],
         cx: &RequestCx,
     ) -> Tried {
@@ -42,50 +45,48 @@ impl ServerPool {
         for file in files {
             let servers = self.servers_for(&file.document.path, &short, &mut out).await;
             for server in servers {
-                at(&mut trials, Arc::clone(&server)).files.push(file.clone());
+                at(&mut trials, Arc::clone(&server)).asked.insert(file.document.path.clone());
                 // Not stopped to make room before the end.
                 in_use.push(server);
             }
         }
-        let own: Vec<Arc<Server>> = trials.iter().map(|trial| Arc::clone(&trial.server)).collect();
         for document in dependents {
             // One that is not to be shown the edit would say nothing new of them.
             for server in self.servers_for(&document.path, &short, &mut Tried::default()).await {
-                if !trials.iter().any(|it| Arc::ptr_eq(&it.server, &server)) {
-                    // Another package's, which reads the files that are edited from the disk.
-                    let known = trials.iter().find(|it| it.server.name() == server.name());
-                    let Some(files) = known.map(|it| it.files.clone()) else { continue };
-                    at(&mut trials, Arc::clone(&server)).files = files;
+                if trials.iter().any(|it| it.server.name() == server.name()) {
+                    at(&mut trials, Arc::clone(&server)).dependents.push(document.clone());
+                    in_use.push(server);
                 }
-                at(&mut trials, Arc::clone(&server)).dependents.push(document.clone());
-                in_use.push(server);
             }
         }
-        let runs = trials.into_iter().map(|trial| async {
-            let server = Arc::clone(&trial.server);
-            let found = match trial::hindrance(&server, &trial.files) {
-                Some(reason) => Err(reason),
-                None => trial::run(trial, cx.clock(), self.tracker()).await,
-            };
-            (server, found)
+        show_all(&mut trials, files);
+        let edited: BTreeSet<&AbsPath> =
+            edited.iter().chain(files.iter().map(|file| &file.document.path)).collect();
+        let runs = trials.into_iter().map(|mut trial| {
+            let hindrance = trial::hindrance(&trial, &edited);
+            let (server, left_out) = (Arc::clone(&trial.server), trial.narrow());
+            async move {
+                let found = match (hindrance, left_out) {
+                    (Some(reason), _) => (Err(reason), None),
+                    (None, Some(reason)) if trial.asked.is_empty() => (Err(reason), None),
+                    (None, left_out) => (trial::run(trial, cx.clock(), self.tracker()).await, left_out),
+                };
+                (server, found)
+            }
         });
-        for (server, found) in futures_util::future::join_all(runs).await {
-            let name = server.name().to_owned();
-            let on_save = &server.core.definition.diagnostics.on_save;
+        let mut not_tried = |name: &str, reason: NotTried| {
+            let row = (name.to_owned(), reason);
+            if !out.not_tried.contains(&row) {
+                out.not_tried.push(row);
+            }
+        };
+        for (server, (found, left_out)) in futures_util::future::join_all(runs).await {
             match found {
-                Err(reason) => out.not_tried.push((name, reason)),
-                Ok(mut found) => {
-                    // Of the edited files the servers that they belong to speak.
-                    if !own.iter().any(|it| Arc::ptr_eq(it, &server)) {
-                        found.retain(|(path, _)| files.iter().all(|file| file.document.path != *path));
-                    }
-                    for (path, mut known) in found {
-                        if let Ok(items) = &mut known {
-                            items.retain(|it| it.source.as_ref().is_none_or(|it| !on_save.contains(it)));
-                        }
-                        let (server, on_save) = (name.clone(), on_save.clone());
-                        let checked = Checked { server, known, pending: false, on_save };
-                        out.files.entry(path).or_default().push(checked);
+                Err(reason) => not_tried(server.name(), reason),
+                Ok(found) => {
+                    left_out.into_iter().for_each(|reason| not_tried(server.name(), reason));
+                    for (path, known) in found {
+                        out.files.entry(path).or_default().push(Checked::of(&server, known));
                     }
                 }
             }
@@ -110,10 +111,25 @@ impl ServerPool {
     }
 }
 
+/// Gives each server what all of its definition are asked about: that of another package would read it from
+/// the disk.
+fn show_all(trials: &mut [Trial], files: &[TrialFile]) {
+    let mut shown: BTreeMap<String, BTreeSet<AbsPath>> = BTreeMap::new();
+    for trial in &*trials {
+        shown.entry(trial.server.name().to_owned()).or_default().extend(trial.asked.iter().cloned());
+    }
+    for trial in trials {
+        let is_shown = |file: &&TrialFile| shown[trial.server.name()].contains(&file.document.path);
+        trial.files = files.iter().filter(is_shown).cloned().collect();
+        trial.files.sort_by_key(|file| !file.created);
+    }
+}
+
 fn at(trials: &mut Vec<Trial>, server: Arc<Server>) -> &mut Trial {
     let known = trials.iter().position(|trial| Arc::ptr_eq(&trial.server, &server));
     let at = known.unwrap_or_else(|| {
-        trials.push(Trial { server, files: Vec::new(), dependents: Vec::new() });
+        let (files, asked, dependents) = Default::default();
+        trials.push(Trial { server, files, asked, dependents });
         trials.len() - 1
     });
     &mut trials[at]

@@ -13,7 +13,7 @@ use workspace::{AbsPath, Document};
 
 use super::diagnostics::{pulled, read};
 use crate::answer::{Diagnostic, RawJson};
-use crate::documents::Synced;
+use crate::documents::{Sent, Synced};
 use crate::error::ServerError;
 use crate::pool::{RequestCx, ServerPool};
 use crate::protocol::WorkspaceReport;
@@ -97,8 +97,11 @@ async fn of_one(
     }
     let started = SystemTime::now();
     let asked = server.ask(None, WHOLE, clock, |_, _| params.clone()).await?;
-    let report: Option<WorkspaceReport<'_>> = server.read_borrowed(WHOLE, &asked.raw)?;
     let mut out = Vec::new();
+    if server.core.gone.is_awaited() {
+        return Ok(out);
+    }
+    let report: Option<WorkspaceReport<'_>> = server.read_borrowed(WHOLE, &asked.raw)?;
     for file in report.into_iter().flat_map(|report| report.items) {
         let Some(path) = workspace::uri_to_path(&file.uri).and_then(AbsPath::new) else { continue };
         // Asked with no names, it has nothing that could be unchanged.
@@ -128,7 +131,7 @@ async fn of_one(
                 number: 0,
                 version: document.version,
                 view: Arc::new(View::new(Arc::clone(&document.text))),
-                pushes_before: 0,
+                sent: Sent::default(),
                 closed: None,
             },
         };

@@ -4,9 +4,13 @@
 //! Knows no package manager. What must stay true: an entry is written after its folder is complete.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use workspace::{StateDir, StateError};
+
+use super::COMPLETE;
+use super::run::BEFORE;
 
 /// The newest format that this program reads.
 const FORMAT: u64 = 1;
@@ -57,6 +61,26 @@ impl InstallLock {
             return Err(StateError::NewerFormat { path, found, known: FORMAT });
         }
         serde_json::from_value(value).map_err(damaged)
+    }
+
+    /// The version that was installed last, where a lock that can be read says one. Blocking.
+    pub(crate) fn version_in(managed: &Path, name: &str) -> Option<String> {
+        let lock: Self = serde_json::from_slice(&std::fs::read(managed.join(FILE)).ok()?).ok()?;
+        lock.adapters.get(name).map(|locked| locked.version.clone())
+    }
+
+    /// Whether an update took a version of it away, which is not replaced or put back yet. Blocking.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn is_being_replaced(managed: &StateDir, name: &str) -> Result<bool, StateError> {
+        let versions = managed.child(name)?;
+        for version in versions.child(BEFORE)?.list()? {
+            if versions.child(&version)?.read(COMPLETE)?.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Writes it whole. Blocking.

@@ -19,6 +19,8 @@ pub struct InstallPlan {
     pub version: Option<String>,
     /// Who installs it.
     pub how: How,
+    /// What is there in this version already is replaced.
+    pub update: bool,
     /// The packages.
     pub packages: Vec<String>,
     /// Where it goes; `None` for the system's packages.
@@ -131,6 +133,7 @@ impl InstallPlan {
             name: name.clone(),
             version: install.version().map(str::to_owned),
             how: install.how,
+            update: false,
             packages: packages.clone(),
             folder: None,
             programs: wanted.programs.to_vec(),

@@ -1,7 +1,8 @@
 //! Carrying an installation out: all of it or nothing.
 //!
 //! What must stay true: one installation at a time in a managed folder; a folder that was not filled to
-//! the end is taken away, by the one that failed or, if that was killed, by the next.
+//! the end is taken away, and what it was to replace put back, by the one that failed or, if that was killed,
+//! by the next.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio_util::sync::CancellationToken;
-use workspace::{CommandLine, Denied, Policy, Processes, SpawnError, StateDir, StateError};
+use workspace::{CommandLine, Denied, Policy, Processes, SpawnError, StateDir, StateError, StateLock};
 
 use super::plan::{BUILD, InstallPlan, NPM_LOCK, REPORT};
 use super::{COMPLETE, How, InstallLock, Locked};
@@ -21,6 +22,9 @@ use crate::server::last_lines;
 const DEADLINE: Duration = Duration::from_secs(20 * 60);
 /// How long another installation is waited for.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
+const LOCK: &str = "install.lock";
+/// In a server's folder: what is being replaced. Nobody looks for programs there.
+pub(super) const BEFORE: &str = ".before";
 /// Between two reports of what a command last said.
 const TICK: Duration = Duration::from_millis(500);
 /// How long a cancelled package manager may take to end.
@@ -41,6 +45,8 @@ pub struct Installer {
 /// What is told meanwhile.
 #[derive(Debug, Clone)]
 pub enum Progress<'a> {
+    /// Another installation is going on, and is waited for.
+    Waits,
     /// A command begins.
     Begins(&'a CommandLine),
     /// It goes on; the last line it said, if any, and for how long it has run.
@@ -128,19 +134,29 @@ impl Installer {
             let program = found.ok_or_else(|| no_program(plan))?;
             return Ok(Installed { program, already: false, took: started.elapsed() });
         };
-        let lock = {
-            let managed = self.managed.clone();
-            let wait = tokio::task::spawn_blocking(move || managed.lock("install.lock", PATIENCE));
-            tokio::select! {
-                lock = wait => lock.map_err(|_| InstallError::Cancelled)??,
-                () = cancel.cancelled() => return Err(InstallError::Cancelled),
-            }
-        };
+        let lock = self.lock(progress, cancel).await?;
         self.remove_halves()?;
+        // Before anything is done: a lock that cannot be read cannot be written either.
+        let mut known = InstallLock::read(&self.managed)?;
         let versions = self.managed.child(&plan.name)?;
         let place = versions.child(version)?;
-        if let Some(program) = self.there(plan)? {
+        let there = self.there(plan)?;
+        let entry = Locked {
+            version: version.clone(),
+            how: plan.how.to_string(),
+            packages: plan.packages.clone(),
+            installed_at: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+        };
+        if let Some(program) = there.clone().filter(|_| !plan.update) {
+            // Killed before it was noted, or another version is noted: this is the one that is wanted.
+            if known.adapters.get(&plan.name).is_none_or(|it| it.version != *version) {
+                known.adapters.insert(plan.name.clone(), entry);
+                known.write(&self.managed)?;
+            }
             return Ok(Installed { program, already: true, took: started.elapsed() });
+        }
+        if there.is_some() {
+            versions.rename(version, &format!("{BEFORE}/{version}"))?;
         }
         versions.remove_tree(version)?;
         let filled = self.fill(plan, &place, progress, cancel).await;
@@ -149,8 +165,7 @@ impl Installer {
         let program = match filled {
             Ok(program) => program,
             Err(error) => {
-                versions.remove_tree(version)?;
-                self.managed.remove_if_empty(&plan.name)?;
+                self.remove_halves()?;
                 return Err(error);
             }
         };
@@ -158,18 +173,9 @@ impl Installer {
             InstallLock::keep_pins(&self.managed, &plan.name, version, &pins)?;
         }
         place.write_atomic(COMPLETE, format!("{folder}\n").as_bytes())?;
-        let mut known = InstallLock::read(&self.managed)?;
-        let before = known.adapters.insert(
-            plan.name.clone(),
-            Locked {
-                version: version.clone(),
-                how: plan.how.to_string(),
-                packages: plan.packages.clone(),
-                installed_at: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
-            },
-        );
+        let before = known.adapters.insert(plan.name.clone(), entry);
         known.write(&self.managed)?;
-        // A server may still run from the version before this one; older ones go.
+        // A server may still run from the version before this one; older ones go, and what was replaced.
         for old in versions.list()? {
             if old != *version && before.as_ref().is_none_or(|before| before.version != old) {
                 versions.remove_tree(&old)?;
@@ -197,18 +203,43 @@ impl Installer {
         Ok(())
     }
 
-    /// Takes away what has no mark of completion: somebody was killed.
+    /// One installation at a time, told where it waits.
+    async fn lock(
+        &self,
+        progress: &(dyn Fn(Progress<'_>) + Sync),
+        cancel: &CancellationToken,
+    ) -> Result<StateLock, InstallError> {
+        if let Some(lock) = self.managed.try_lock(LOCK)? {
+            return Ok(lock);
+        }
+        progress(Progress::Waits);
+        let managed = self.managed.clone();
+        let wait = tokio::task::spawn_blocking(move || managed.lock(LOCK, PATIENCE));
+        tokio::select! {
+            lock = wait => Ok(lock.map_err(|_| InstallError::Cancelled)??),
+            () = cancel.cancelled() => Err(InstallError::Cancelled),
+        }
+    }
+
+    /// Takes away what has no mark of completion, and puts back what it was to replace: it failed, or
+    /// somebody was killed.
     fn remove_halves(&self) -> Result<(), StateError> {
         for name in self.managed.list()? {
             let versions = self.managed.child(&name)?;
             if name == "pins" || !versions.path().as_path().is_dir() {
                 continue;
             }
-            for version in versions.list()? {
+            for version in versions.list()?.into_iter().filter(|it| it != BEFORE) {
                 if versions.child(&version)?.read(COMPLETE)?.is_none() {
                     versions.remove_tree(&version)?;
                 }
             }
+            for version in versions.child(BEFORE)?.list()? {
+                if versions.child(&version)?.read(COMPLETE)?.is_none() {
+                    versions.rename(&format!("{BEFORE}/{version}"), &version)?;
+                }
+            }
+            versions.remove_tree(BEFORE)?;
             self.managed.remove_if_empty(&name)?;
         }
         Ok(())

@@ -92,9 +92,14 @@ impl ServerPool {
             names.extend(others.iter().map(|it| it.name.clone()));
         }
         if names.is_empty() {
-            return Err(ServerError::NoServer { path: self.workspace.relative(path) });
+            return Err(self.no_server(self.workspace.relative(path)));
         }
         Err(ServerError::Unsupported { server: names.join(", "), feature })
+    }
+
+    /// No definition is for it, or none that could be used.
+    pub(crate) fn no_server(&self, path: String) -> ServerError {
+        ServerError::NoServer { path, refused: self.definitions().refused() }
     }
 
     /// Every server for `feature` of the file, one of each group, with what kept the others away.
@@ -152,7 +157,7 @@ impl ServerPool {
         let top = self.workspace.root();
         definitions.retain(|it| discovery::find_root(&it.root, path, top).is_some());
         if definitions.is_empty() {
-            return Err(ServerError::NoServer { path: self.workspace.relative(path) });
+            return Err(self.no_server(self.workspace.relative(path)));
         }
         definitions.retain(|definition| name.is_none_or(|name| name == definition.name));
         definitions.sort_by_key(|definition| definition.rank);

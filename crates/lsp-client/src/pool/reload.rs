@@ -81,6 +81,9 @@ impl ServerPool {
     pub fn take_definitions(self: &Arc<Self>, fresh: Definitions) -> Vec<String> {
         let names = self.definitions().differences(&fresh);
         if names.is_empty() {
+            // Which files cannot be used may have changed all the same.
+            let fresh = self.definitions().with(fresh, &names);
+            *self.definitions.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(fresh);
             return names;
         }
         let fresh = self.definitions().with(fresh, &names);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
-use workspace::{CommandLine, Process, SpawnError, SpawnRequest};
+use workspace::{CommandLine, Process, SpawnError, SpawnGrant, SpawnRequest};
 
 use super::ServerPool;
 use super::slot::{InUse, Slot};
@@ -15,6 +15,18 @@ use crate::definition::{ServerDefinition, expand, expand_text};
 use crate::discovery;
 use crate::error::ServerError;
 use crate::server::{Clock, Server, last_lines};
+
+/// A command that may be run.
+struct Granted {
+    command: CommandLine,
+    grant: SpawnGrant,
+    /// What must end with success before it is used.
+    probe: Option<CommandLine>,
+}
+
+fn failure(command: &CommandLine, reason: &str) -> String {
+    format!("{} does not work: {reason}", command.program.display())
+}
 
 impl ServerPool {
     /// The server of a place, started if it does not run.
@@ -122,24 +134,7 @@ impl ServerPool {
         permit: OwnedSemaphorePermit,
         clock: Clock<'_>,
     ) -> Result<InUse, ServerError> {
-        let definition = &slot.definition();
-        let mut granted = Vec::new();
-        for command in commands {
-            let request = SpawnRequest {
-                definition: definition.name.clone(),
-                from_project: definition.from_project,
-                root: slot.root.clone(),
-                command: command.clone(),
-            };
-            let grant = self.policy.grant_spawn(&request, &*self.approver, clock.cancel).await;
-            let grant =
-                grant.map_err(|denied| ServerError::Denied { server: definition.name.clone(), denied })?;
-            granted.push((command, grant));
-            // Only a definition that probes its candidates needs more than one.
-            if definition.command.probe.is_none() {
-                break;
-            }
-        }
+        let granted = self.granted(slot, commands, clock).await?;
         self.start_janitor();
         self.make_room().await;
         let (sender, receiver) = oneshot::channel();
@@ -177,20 +172,70 @@ impl ServerPool {
         receiver.await.unwrap_or(Err(ServerError::Cancelled))
     }
 
-    async fn start(
+    /// The commands that may be run, best first, each with what it is probed by.
+    async fn granted(
         &self,
         slot: &Slot,
-        granted: Vec<(CommandLine, workspace::SpawnGrant)>,
-    ) -> Result<Arc<Server>, ServerError> {
+        commands: Vec<CommandLine>,
+        clock: Clock<'_>,
+    ) -> Result<Vec<Granted>, ServerError> {
         let definition = &slot.definition();
+        let mut granted = Vec::new();
         let mut failures = Vec::new();
-        for (command, grant) in &granted {
-            if let Some(probe) = &definition.command.probe {
-                let probe = CommandLine { args: probe.clone(), ..command.clone() };
-                if let Err(reason) = self.probe(&probe, grant).await {
-                    failures.push(format!("{} does not work: {reason}", command.program.display()));
+        for command in commands {
+            let args = definition.command.probe.clone();
+            let mut probe = args.map(|args| CommandLine { args, ..command.clone() });
+            // What a project defines is asked about command by command, and a permission is for those
+            // arguments alone: its probe is a command of its own, and nobody is asked about candidates that
+            // are not needed.
+            if let Some(probe) = probe.take_if(|_| definition.from_project) {
+                let name = format!("{} (probe of {})", definition.name, command.program.display());
+                let grant = self.grant(slot, definition, name, &probe, clock).await?;
+                if let Err(reason) = self.probe(&probe, &grant).await {
+                    failures.push(failure(&command, &reason));
                     continue;
                 }
+            }
+            let grant = self.grant(slot, definition, definition.name.clone(), &command, clock).await?;
+            let last = probe.is_none();
+            granted.push(Granted { command, grant, probe });
+            if last {
+                break;
+            }
+        }
+        if granted.is_empty() {
+            return Err(self.missing(definition, failures.join("; ")));
+        }
+        Ok(granted)
+    }
+
+    async fn grant(
+        &self,
+        slot: &Slot,
+        definition: &ServerDefinition,
+        name: String,
+        command: &CommandLine,
+        clock: Clock<'_>,
+    ) -> Result<SpawnGrant, ServerError> {
+        let request = SpawnRequest {
+            definition: name,
+            from_project: definition.from_project,
+            root: slot.root.clone(),
+            command: command.clone(),
+        };
+        let grant = self.policy.grant_spawn(&request, &*self.approver, clock.cancel).await;
+        grant.map_err(|denied| ServerError::Denied { server: definition.name.clone(), denied })
+    }
+
+    async fn start(&self, slot: &Slot, granted: Vec<Granted>) -> Result<Arc<Server>, ServerError> {
+        let definition = &slot.definition();
+        let mut failures = Vec::new();
+        for Granted { command, grant, probe } in &granted {
+            if let Some(probe) = probe
+                && let Err(reason) = self.probe(probe, grant).await
+            {
+                failures.push(failure(command, &reason));
+                continue;
             }
             let process = self.spawn(definition, command, grant).await?;
             let mut variables = self.variables(slot);
@@ -214,7 +259,7 @@ impl ServerPool {
         &self,
         definition: &ServerDefinition,
         command: &CommandLine,
-        grant: &workspace::SpawnGrant,
+        grant: &SpawnGrant,
     ) -> Result<Process, ServerError> {
         self.processes.spawn(command, grant).await.map_err(|error| match error {
             SpawnError::MissingProgram { program } => {
@@ -224,9 +269,11 @@ impl ServerPool {
         })
     }
 
-    async fn probe(&self, command: &CommandLine, grant: &workspace::SpawnGrant) -> Result<(), String> {
+    async fn probe(&self, command: &CommandLine, grant: &SpawnGrant) -> Result<(), String> {
         let mut process = self.processes.spawn(command, grant).await.map_err(|error| error.to_string())?;
-        // Nothing is read from it; a closed pipe must not fail it, so the output is only dropped after.
+        // Nothing is read from it; a closed pipe must not fail it, so the output is only dropped after. A server that is
+        // probed by its own command ends where its input does.
+        drop(process.take_stdin());
         let _output = process.take_stdout();
         match tokio::time::timeout(Duration::from_secs(15), process.exited()).await {
             Ok(status) if status.success() => Ok(()),

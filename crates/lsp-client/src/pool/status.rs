@@ -42,6 +42,8 @@ pub struct ServerStatus {
     pub uptime: Option<Duration>,
     /// Documents open in it.
     pub open_documents: usize,
+    /// Questions that it has not answered.
+    pub unanswered: usize,
     /// Crashes in a row.
     pub failures: u32,
     /// It has more files than are looked at for changes by other programs.
@@ -86,6 +88,7 @@ impl ServerPool {
                 pid: None,
                 uptime: None,
                 open_documents: 0,
+                unanswered: 0,
                 failures: state.failures,
                 said: state.server.as_ref().map(|server| server.core.said()).unwrap_or_default(),
                 overlooks: state.server.as_ref().is_some_and(|server| server.core.sweep.is_cut()),
@@ -96,6 +99,7 @@ impl ServerPool {
                     status.state = ServerState::Running { loading };
                     status.pid = server.process.worker();
                     status.uptime = Some(server.started.elapsed());
+                    status.unanswered = server.peer.pending();
                     status.open_documents = server.core.documents().paths().len();
                 }
                 Some(server) => {
@@ -129,7 +133,10 @@ impl ServerPool {
             let starting = slot.starting.available_permits() == 0;
             match &slot.state().server {
                 Some(server) if !server.usage.is_used() => {}
-                Some(server) if server.core.loading.is_ready() => names.push(slot.name.clone()),
+                Some(server) if server.core.loading.is_ready() => {
+                    let looking = server.core.saved.doing().map(|doing| format!(" ({doing})"));
+                    names.push(format!("{}{}", slot.name, looking.unwrap_or_default()));
+                }
                 Some(server) => names.push(format!("{} ({})", slot.name, server.doing())),
                 None if starting => names.push(format!("{} (starting)", slot.name)),
                 None => {}

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use testing::language_server::{Script, executable};
 use tokio_util::sync::CancellationToken;
 use workspace::{
-    AbsPath, Document, Editor, Nobody, Policy, PolicyOptions, Processes, StateDir, TrustStore, Workspace,
-    WorkspaceEdit,
+    AbsPath, Approver, Document, Editor, Nobody, Policy, PolicyOptions, Processes, StateDir, TrustStore,
+    Workspace, WorkspaceEdit,
 };
 
 pub const LONG: Duration = Duration::from_secs(30);
@@ -70,7 +70,12 @@ fn defined(folder: &Path, tag: &str, servers: Vec<Server<'_>>) -> Definitions {
         let file = folder.join(format!("{name}{tag}.json"));
         script.record = Some(folder.join(format!("{name}.record")));
         std::fs::write(&file, serde_json::to_string(&script).unwrap()).unwrap();
-        let mut text = format!("name = {name:?}\n{more}\n");
+        // As one whose ways are known, unless a test says that it was never tried.
+        let tried = match more.contains("verified = ") {
+            true => "",
+            false => "verified = { version = \"1\", date = \"2026-11-23\", how = \"scripted\" }\n",
+        };
+        let mut text = format!("name = {name:?}\n{tried}{more}\n");
         if !more.contains("[command]") {
             text.push_str(&format!("[command]\ncandidates = [{:?}]\nargs = [{file:?}]\n", executable()));
         }
@@ -100,6 +105,29 @@ pub fn open_beside(
     policy: impl FnOnce(&mut PolicyOptions),
     change: impl FnOnce(&mut PoolLimits),
 ) -> Bench {
+    open_with(folder, files, definitions, editor, Arc::new(Nobody), policy, change)
+}
+
+/// With somebody who is asked.
+pub fn open_asking(
+    folder: tempfile::TempDir,
+    files: &[(&str, &str)],
+    definitions: Definitions,
+    approver: Arc<dyn Approver>,
+    policy: impl FnOnce(&mut PolicyOptions),
+) -> Bench {
+    open_with(folder, files, definitions, None, approver, policy, |_| ())
+}
+
+fn open_with(
+    folder: tempfile::TempDir,
+    files: &[(&str, &str)],
+    definitions: Definitions,
+    editor: Option<Arc<dyn Editor>>,
+    approver: Arc<dyn Approver>,
+    policy: impl FnOnce(&mut PolicyOptions),
+    change: impl FnOnce(&mut PoolLimits),
+) -> Bench {
     let root = folder.path().join("project");
     std::fs::create_dir_all(&root).unwrap();
     for (name, text) in files {
@@ -122,7 +150,7 @@ pub fn open_beside(
         workspace: workspace.clone(),
         processes: Processes::new(None),
         policy: Arc::new(Policy::new(options)),
-        approver: Arc::new(Nobody),
+        approver,
         definitions: Arc::new(definitions),
         reread: Some(reread),
         host: Arc::new(NoHost),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lsp_client::Look;
+use lsp_client::{Look, NotTried, TrialFile};
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 
@@ -50,6 +50,26 @@ async fn a_dependent_is_shown_anew_and_closed_and_what_runs_on_save_is_left_out(
         ["b.txt", "b.txt", "a.txt"].map(|name| json!({"textDocument": {"uri": bench.uri(name)}}))
     );
     assert_eq!(bench.pool.status().await[0].open_documents, 1);
+}
+
+#[tokio::test]
+async fn a_file_that_is_none_of_the_project_s_is_not_known_and_says_why() {
+    let item =
+        json!({"range": range(0, 0, 1), "severity": 4, "code": "lone", "message": "No part of it. Add it."});
+    let answer = json!({"kind": "full", "items": [item]});
+    let script = || {
+        Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
+            .on("textDocument/diagnostic", [Step::Result(answer.clone())])
+    };
+    for (more, told, disowned) in [
+        ("[diagnostics]\ndisowns = [\"lone\"]\n", "scripted: (No part of it)", Some("No part of it")),
+        ("", "scripted: No part of it. Add it.", None),
+    ] {
+        let bench = build(&[("a.txt", "a")], vec![("scripted", script(), more)], |_| ());
+        assert_eq!(check(&bench, "a.txt", Look::Itself, LONG).await, [told]);
+        let answers = bench.pool.check(&bench.doc("a.txt"), Look::Itself, &cx(LONG)).await.unwrap();
+        assert_eq!((answers[0].disowned.as_deref(), answers[0].pending), (disowned, false));
+    }
 }
 
 #[tokio::test]
@@ -132,6 +152,32 @@ async fn a_server_that_loads_is_not_waited_for() {
     // Of a loading server nothing is opened for a dependent.
     assert_eq!(check(&bench, "b.txt", Look::Dependent, LONG).await, told);
     assert_eq!(bench.pool.status().await[0].open_documents, 1);
+}
+
+/// Without its project it finds nothing wrong with anything.
+#[tokio::test]
+async fn what_a_server_without_its_project_says_is_not_that_all_is_well() {
+    const WHY: &str = "Failed to load workspaces.";
+    let answer = json!({"kind": "full", "items": []});
+    let status = json!({"quiescent": true, "health": "error", "message": WHY});
+    let script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
+        .at_start(Step::notify("x/status", status))
+        .on("textDocument/diagnostic", [Step::Result(answer)]);
+    let more = "[ready]\nstatus_method = \"x/status\"\nstatus_field = \"quiescent\"\n\
+        status_health = \"health\"\nstatus_text = \"message\"\n";
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
+    let document = bench.doc("a.txt");
+    let said = bench.pool.diagnostics(&document, &cx(LONG)).await.unwrap();
+    assert_eq!(said.value.failed, [format!("scripted: the project is not loaded ({WHY})")]);
+    assert_eq!((said.server.as_str(), said.value.pending.len()), ("", 0));
+    let answers = bench.pool.check(&document, Look::Itself, &cx(LONG)).await.unwrap();
+    assert_eq!(answers[0].known.as_ref().unwrap_err(), &format!("scripted says: {WHY}"));
+    // It may get its project later.
+    assert!(answers[0].pending);
+    let file = TrialFile { document, text: "tried".into(), created: false };
+    let tried = bench.pool.try_edit(&[file], &[], &cx(LONG)).await;
+    assert_eq!(tried.not_tried, [("scripted".to_owned(), NotTried::Because(WHY.to_owned()))]);
+    assert!(tried.files.is_empty());
 }
 
 #[tokio::test]

@@ -38,11 +38,34 @@ async fn ask(bench: &Bench, deadline: Duration) -> String {
 }
 
 #[tokio::test]
+async fn a_server_that_never_tells_anything_is_not_waited_for_to_the_end() {
+    let work =
+        |kind: &str| Step::notify("$/progress", json!({"token": 1, "value": {"kind": kind, "title": ""}}));
+    let slow = script().on(
+        "textDocument/didOpen",
+        [work("begin"), Step::DelayMs(1500), publish(json!(1), "late"), work("end")],
+    );
+    let asked = Step::Result(json!({"kind": "full", "items": []}));
+    let pulls = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
+        .on("textDocument/diagnostic", [Step::DelayMs(1500), asked]);
+    for (script, pending, items) in [(script(), 1, 0), (slow, 0, 1), (pulls, 0, 0)] {
+        let bench = bench(&[("a.txt", "a")], script);
+        let (document, request) = (bench.doc("a.txt"), cx(LONG));
+        let asking = bench.pool.diagnostics_unless_mute(&document, SHORT, &request);
+        let answer = tokio::time::timeout(LONG / 2, asking).await.unwrap().unwrap().value;
+        assert_eq!((answer.pending.len(), answer.items.len()), (pending, items));
+    }
+}
+
+#[tokio::test]
 async fn a_push_for_an_older_version_is_never_shown() {
     let script = script()
         .on("textDocument/didOpen", [publish(json!(1), "one")])
         .on("textDocument/didChange", [publish(json!(1), "one again")])
-        .on("textDocument/didChange", [publish(json!(2), "two"), publish(json!(3), "three")]);
+        .on(
+            "textDocument/didChange",
+            [publish(json!(2), "two"), publish(json!(3), "three"), publish(json!(2), "two again")],
+        );
     let bench = bench(&[("a.txt", "a")], script);
     assert_eq!(ask(&bench, LONG).await, "one");
     // Known already: nothing is waited for.
@@ -51,6 +74,11 @@ async fn a_push_for_an_older_version_is_never_shown() {
     assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
     bench.write("a.txt", "c");
     assert_eq!(ask(&bench, LONG).await, "three");
+    // What comes late does not take the place of what is known either.
+    for _ in 0..20 {
+        assert_eq!(ask(&bench, Duration::from_millis(50)).await, "three");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 /// Volar 2.4, in the servers of Astro and Vue: nothing of the first of its parts, the rest later, all with
@@ -79,6 +107,25 @@ async fn a_server_that_says_nothing_of_a_text_that_it_has_is_shown_it_anew() {
     bench.write("a.txt", "b");
     assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
     assert_eq!(ask(&bench, LONG).await, "about b");
+}
+
+/// Pyright 1.1.414 tells of a text that it was shown before a file came, after that.
+#[tokio::test]
+async fn what_was_found_before_a_file_came_is_not_believed_after_it() {
+    let script = Script::new(json!({"textDocumentSync": 2, "hoverProvider": true}))
+        .on("textDocument/hover", [Step::Result(json!({"contents": "fine"}))])
+        .on(
+            "textDocument/didOpen",
+            [Step::wait_for("textDocument/hover", 1), publish(json!(1), "b.txt is not there")],
+        )
+        .on("textDocument/didOpen", [publish(json!("${version}"), "new")]);
+    let bench = bench(&[("a.txt", "a")], script);
+    assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
+    bench.write("b.txt", "b");
+    bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    assert_eq!(ask(&bench, LONG).await, "new");
+    // Told once, it is known.
+    assert_eq!(ask(&bench, Duration::from_millis(50)).await, "new");
 }
 
 #[tokio::test]
@@ -122,6 +169,32 @@ async fn what_is_pushed_while_the_server_works_is_a_part() {
     assert_eq!(ask(&bench, SHORT).await, "(pending scripted)");
     bench.write("a.txt", "b");
     assert_eq!(ask(&bench, LONG).await, "whole");
+}
+
+/// It says that nothing is wrong as soon as it has a file, and looks then: as a whole project, or as the file.
+#[tokio::test]
+async fn who_was_never_tried_is_not_called_clean_before_it_has_looked() {
+    let empty = || {
+        let params = json!({"uri": "${params.textDocument.uri}", "version": 1, "diagnostics": []});
+        Step::notify("textDocument/publishDiagnostics", params)
+    };
+    let work =
+        |kind: &str| Step::notify("$/progress", json!({"token": "t", "value": {"kind": kind, "title": "w"}}));
+    let found = || publish(json!(1), "found");
+    for turn in [
+        vec![empty(), Step::DelayMs(500), found()],
+        vec![work("begin"), empty(), Step::DelayMs(2500), work("end"), found()],
+    ] {
+        let script = script().on("textDocument/didOpen", turn);
+        let bench = build(&[("a.txt", "a")], vec![("scripted", script, "verified = false\n")], |_| ());
+        assert_eq!(ask(&bench, LONG).await, "found");
+    }
+    // One that never finds anything is believed in the end, with a word about it.
+    let script = script().on("textDocument/didOpen", [empty()]);
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script, "verified = false\n")], |_| ());
+    let answer = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(LONG)).await.unwrap();
+    assert!(answer.value.items.is_empty() && answer.value.pending.is_empty(), "{answer:?}");
+    assert!(answer.note.as_ref().is_some_and(|it| it.contains("was never tried here")), "{answer:?}");
 }
 
 #[tokio::test]

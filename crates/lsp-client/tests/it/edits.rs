@@ -1,5 +1,7 @@
 //! What servers want changed, as edits that can be planned.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 use workspace::ErrorCode;
@@ -495,6 +497,96 @@ async fn files_that_hold_the_name_and_are_left_are_named_where_the_server_may_mi
     }
 }
 
+/// Three classes with a method `old`: `Top`, what overrides it in `Low`, and one that has only the name.
+const FAMILY: &str = "Top old\nLow old\nLone old\nx.old\n";
+
+fn family() -> Value {
+    let class = |name: &str, line: u32| {
+        let at = name.len() as u32 + 1;
+        let method = json!({"name": "old", "kind": 6, "range": range(line, at, at + 3), "selectionRange": range(line, at, at + 3)});
+        json!({"name": name, "kind": 5, "range": range(line, 0, at + 3), "selectionRange": range(line, 0, at - 1), "children": [method]})
+    };
+    json!([class("Top", 0), class("Low", 1), class("Lone", 2)])
+}
+
+fn in_family(line: u32, start: u32) -> Value {
+    json!({"uri": "${root}/a.txt", "range": range(line, start, start + 3)})
+}
+
+/// What is noted when `old` at a byte is renamed where the server says that of each method in turn.
+async fn left_behind(offset: usize, line: u32, more: &str, implementing: &[Value]) -> String {
+    let answers = implementing.iter().map(|answer| Step::Result(answer.clone())).collect();
+    left_behind_within(LONG, offset, line, more, answers).await
+}
+
+async fn left_behind_within(
+    deadline: Duration,
+    offset: usize,
+    line: u32,
+    more: &str,
+    implementing: Vec<Step>,
+) -> String {
+    let start =
+        u32::try_from(offset - FAMILY.lines().take(line as usize).map(|it| it.len() + 1).sum::<usize>())
+            .unwrap();
+    let edit = json!({"changes": {"${root}/a.txt": [edit(line, start, start + 3, "new")]}});
+    let mut script = Script::new(json!({
+        "textDocumentSync": 2, "renameProvider": true, "documentSymbolProvider": true, "referencesProvider": true,
+        "implementationProvider": !implementing.is_empty(),
+    }))
+    .on("textDocument/rename", [Step::Result(edit)])
+    .on("textDocument/documentSymbol", [Step::Result(family())])
+    .on("textDocument/references", [Step::Result(json!([in_family(3, 2)]))]);
+    for answer in implementing {
+        script = script.on("textDocument/implementation", [answer]);
+    }
+    let bench = build(&[("a.txt", FAMILY)], vec![("scripted", script, more)], |_| ());
+    let doc = bench.doc("a.txt");
+    bench.pool.rename(&doc, offset, "new", &cx(deadline)).await.unwrap().note.unwrap_or_default()
+}
+
+#[tokio::test]
+async fn what_has_less_time_than_the_call_does_not_say_that_it_had_all() {
+    let said = left_behind_within(Duration::from_secs(2), 12, 1, "", vec![Step::Never]).await;
+    let after = said.split_once("did not answer textDocument/implementation within ").unwrap().1;
+    // 30 % of what the call has left.
+    let millis: u64 = after.split_once("ms").unwrap().0.parse().unwrap();
+    assert!((100..=600).contains(&millis) && millis.is_multiple_of(10), "{said}");
+}
+
+#[tokio::test]
+async fn a_method_whose_base_or_override_keeps_its_name_is_told_with_the_uses_of_that() {
+    let (top, low, lone) = (in_family(0, 4), in_family(1, 4), in_family(2, 5));
+    // Of `Low`, then of `Top` and of `Lone`.
+    let said = left_behind(12, 1, "", &[json!([low]), json!([top, low]), json!([lone])]).await;
+    assert_eq!(
+        said,
+        "NOT renamed with it: what it overrides, Top.old (a.txt:1); a use of that, a.txt:4; rename all of these too, or a call through the `old` that it overrides no longer reaches it"
+    );
+    // What overrides the same is not what overrides it.
+    let said = left_behind(12, 1, "", &[json!([low]), json!([top, low, lone]), json!([lone])]).await;
+    assert!(
+        said.contains("what it overrides, Top.old (a.txt:1); what overrides the same, Lone.old (a.txt:3)"),
+        "{said}"
+    );
+    assert!(!said.contains("what overrides it,"), "{said}");
+    // Of `Top`, then of `Lone`: what overrides it cannot be its base.
+    let said = left_behind(4, 0, "", &[json!([top, low]), json!([lone])]).await;
+    assert!(said.contains("what overrides it, Low.old (a.txt:2); a use of that, a.txt:4"), "{said}");
+    assert!(said.ends_with("or a call of it no longer reaches what overrides it"), "{said}");
+    assert!(!said.contains("Lone"), "{said}");
+    // One that belongs to nothing.
+    assert_eq!(left_behind(21, 2, "", &[json!([lone]), json!([top, low]), json!([low])]).await, "");
+    // Nobody tells, or one that would say nothing true.
+    let empty = "[needs]\nimplementation = []\n";
+    for said in [left_behind(12, 1, "", &[]).await, left_behind(12, 1, empty, &[json!([low])]).await] {
+        assert_eq!(
+            said,
+            "whether it overrides these or they override it is not known (scripted does not tell what overrides what): Top.old (a.txt:1), Lone.old (a.txt:3)"
+        );
+    }
+}
+
 /// `a.one` and `a.two` declare `old` in `Box`; the server renames in the file that it is asked about.
 async fn renamed_in_two_sides(two: &str, answers: [Value; 2]) -> Result<Vec<String>, String> {
     let symbol = |line: u32| {
@@ -622,4 +714,112 @@ async fn files_of_other_packages_that_hold_the_name_are_shown_to_who_renames() {
     let opened = bench.got("scripted", "textDocument/didOpen");
     let opened: Vec<&Value> = opened.iter().map(|it| &it["textDocument"]["uri"]).collect();
     assert_eq!(opened, [&json!(bench.uri("a/x.txt")), &json!(bench.uri("b/y.txt"))]);
+}
+
+/// What is told about a move with which the server mends nothing.
+async fn told_of_move(from: &str, to: &str, files: &[(&str, &str)]) -> String {
+    let all = json!({"filters": [{"pattern": {"glob": "**/*"}}]});
+    let script =
+        Script::new(json!({"workspace": {"fileOperations": {"willRename": all}}, "textDocumentSync": 2}))
+            .on("workspace/willRenameFiles", [Step::Result(Value::Null)]);
+    let bench = bench(files, script);
+    let moved = bench.pool.rename_file(&bench.path(from), &bench.path(to), &cx(LONG)).await.unwrap();
+    // Scripted servers speak of `*.txt` alone.
+    let note = moved.note.unwrap_or_default();
+    let alone = "no language server follows this file's name: what refers to it was not mended";
+    note.strip_prefix(alone).unwrap_or(&note).trim_start_matches("; ").to_owned()
+}
+
+#[tokio::test]
+async fn imports_of_python_that_are_left_behind_are_named() {
+    let note = told_of_move(
+        "src/click/core.py",
+        "src/click/heart.py",
+        &[
+            ("src/click/__init__.py", "from .core import run\n"),
+            ("src/click/core.py", "def run(): pass\n"),
+            ("src/click/types.py", "import os\nfrom click.core import run\nfrom . import (\n    core,\n)\n"),
+            ("src/click/sub/__init__.py", "from ..core import run\nfrom .core import other\n"),
+            ("src/click/sub/core.py", ""),
+            (
+                "tests/t.py",
+                "from click import core\nimport click.cores\nimport core\nmock('click.core.run')\n",
+            ),
+            ("tests/core.py", "other.click.core\nclick.core_of\n"),
+            ("README.md", "see src/click/core.py and src/click/core.pyx\n"),
+        ],
+    )
+    .await;
+    assert_eq!(
+        note,
+        "still names the old place, as text: README.md:1, src/click/__init__.py:1, \
+         src/click/sub/__init__.py:1, src/click/types.py:2, src/click/types.py:4, tests/t.py:1, tests/t.py:4"
+    );
+}
+
+#[tokio::test]
+async fn imports_of_scripts_that_are_left_behind_are_named() {
+    let lines = "import a from \"../helpers/a.js\";\nimport b from '../helpers/b';\nrequire('../helpers');\n\
+        import(\"../helpers/gone.js\");\nimport c from \"./helpers/a.js\";\n// don't: '../helpers/a'\n";
+    let note = told_of_move(
+        "helpers",
+        "aids",
+        &[
+            ("helpers/a.ts", "import './b';\nimport '../helpers/b.js';\n"),
+            ("helpers/b.ts", ""),
+            ("helpers/index.ts", ""),
+            ("tests/a.ts", lines),
+            ("tests/helpers/a.js", ""),
+            ("package.json", "{\"main\": \"./helpers/a.ts\", \"name\": \"helpers\"}"),
+        ],
+    )
+    .await;
+    assert_eq!(
+        note,
+        "still names the old place, as text: aids/a.ts:2, package.json:1, tests/a.ts:1, tests/a.ts:2, \
+         tests/a.ts:3, tests/a.ts:4, tests/a.ts:6"
+    );
+}
+
+#[tokio::test]
+async fn what_still_leads_somewhere_names_no_old_place() {
+    let files = [
+        ("pkg/__init__.py", "from .engine import core\n"),
+        ("pkg/core.py", ""),
+        ("pkg/engine.py", "core = 1\n"),
+        ("use.py", "from pkg import core\n"),
+    ];
+    assert_eq!(told_of_move("pkg/core.py", "pkg/heart.py", &files).await, "");
+    let files = [("a.ts", ""), ("use.ts", "import './a';\nimport './a/index.js';\n")];
+    assert_eq!(told_of_move("a.ts", "a/index.ts", &files).await, "");
+    let files = [("src/lib.rs", "mod a;\n"), ("src/a.rs", ""), ("src/b.rs", "use crate::a::b;\n")];
+    assert_eq!(told_of_move("src/a.rs", "src/a/mod.rs", &files).await, "");
+}
+
+#[tokio::test]
+async fn modules_and_includes_that_are_left_behind_are_named_a_dozen_of_them() {
+    let uses = "use crate::a::X;\nuse crate::ab::X;\n".repeat(13);
+    let files = [("src/lib.rs", "pub mod a;\nmod ba;\n"), ("src/a.rs", ""), ("src/b.rs", uses.as_str())];
+    let note = told_of_move("src/a.rs", "src/c.rs", &files).await;
+    assert!(note.starts_with("still names the old place, as text: src/b.rs:1, src/b.rs:3, "), "{note}");
+    assert!(note.ends_with("src/b.rs:23 and 2 more lines; look for the old name with `grep`"), "{note}");
+    let files = [
+        ("include/x/a.h", ""),
+        ("src/a.c", "#include \"x/a.h\"\n#include <y/a.h>\n#include \"a.h\"\n"),
+        ("src/a.h", ""),
+    ];
+    let note = told_of_move("include/x/a.h", "include/x/b.h", &files).await;
+    assert_eq!(note, "still names the old place, as text: src/a.c:1");
+}
+
+#[tokio::test]
+async fn an_edit_that_begins_behind_the_end_is_refused_whole() {
+    let place = json!({"range": {"start": {"line": 900, "character": 0}, "end": {"line": 900, "character": 1}},
+        "newText": "new"});
+    let script = renames(json!({"changes": {"${root}/a.txt": [edit(0, 0, 1, "new"), place]}}));
+    let bench = bench(&[("a.txt", "a\nb")], script);
+    let error = bench.pool.rename(&bench.doc("a.txt"), 0, "new", &cx(LONG)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::StaleText);
+    let said = error.to_string();
+    assert!(said.contains("scripted") && said.contains("901:1") && said.contains("a.txt"), "{said}");
 }

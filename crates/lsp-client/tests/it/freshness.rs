@@ -110,6 +110,11 @@ async fn ty() {
     check(&Case { server: "ty", ..PYTHON }).await;
 }
 
+#[tokio::test]
+async fn zuban() {
+    check(&Case { server: "zuban", ..PYTHON }).await;
+}
+
 const TYPESCRIPT: Case = Case {
     server: "",
     files: &[
@@ -134,62 +139,75 @@ async fn vtsls() {
     check(&Case { server: "vtsls", ..TYPESCRIPT }).await;
 }
 
+const RUST: Case = Case {
+    server: "rust-analyzer",
+    files: &[
+        ("Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.0.0\"\nedition = \"2021\"\n"),
+        ("src/lib.rs", "pub mod used;\npub mod user;\n"),
+        ("src/used.rs", "pub fn total(n: u32) -> u32 {\n    n\n}\n"),
+        ("src/user.rs", "pub fn use_it() {\n    crate::used::total(1_u32);\n}\n"),
+    ],
+    used: "src/used.rs",
+    user: "src/user.rs",
+    good: "pub fn total(n: u32) -> u32 {\n    n\n}\n",
+    bad: "pub fn total(n: i32) -> i32 {\n    n\n}\n",
+    comment: "// typed",
+};
+
+#[tokio::test]
+async fn deno() {
+    const FILES: &[(&str, &str)] = &[
+        ("deno.json", "{}\n"),
+        TYPESCRIPT.files[1],
+        ("user.ts", "import { total } from './used.ts';\n\nconsole.log(total(1));\n"),
+    ];
+    check(&Case { server: "deno", files: FILES, ..TYPESCRIPT }).await;
+}
+
 #[tokio::test]
 async fn rust_analyzer() {
-    check(&Case {
-        server: "rust-analyzer",
-        files: &[
-            ("Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.0.0\"\nedition = \"2021\"\n"),
-            ("src/lib.rs", "pub mod used;\npub mod user;\n"),
-            ("src/used.rs", "pub fn total(n: u32) -> u32 {\n    n\n}\n"),
-            ("src/user.rs", "pub fn use_it() {\n    crate::used::total(1_u32);\n}\n"),
-        ],
-        used: "src/used.rs",
-        user: "src/user.rs",
-        good: "pub fn total(n: u32) -> u32 {\n    n\n}\n",
-        bad: "pub fn total(n: i32) -> i32 {\n    n\n}\n",
-        comment: "// typed",
-    })
-    .await;
+    check(&RUST).await;
 }
+
+const C: Case = Case {
+    server: "clangd",
+    files: &[
+        ("compile_flags.txt", "-std=c11\n-xc\n"),
+        ("used.h", "#pragma once\nint total(int n);\n"),
+        ("user.c", "#include \"used.h\"\n\nint use_it(void) { return total(1); }\n"),
+    ],
+    used: "used.h",
+    user: "user.c",
+    good: "#pragma once\nint total(int n);\n",
+    bad: "#pragma once\nint total(int n, int m);\n",
+    comment: "// typed",
+};
 
 #[tokio::test]
 async fn clangd() {
-    check(&Case {
-        server: "clangd",
-        files: &[
-            ("compile_flags.txt", "-std=c11\n-xc\n"),
-            ("used.h", "#pragma once\nint total(int n);\n"),
-            ("user.c", "#include \"used.h\"\n\nint use_it(void) { return total(1); }\n"),
-        ],
-        used: "used.h",
-        user: "user.c",
-        good: "#pragma once\nint total(int n);\n",
-        bad: "#pragma once\nint total(int n, int m);\n",
-        comment: "// typed",
-    })
-    .await;
+    check(&C).await;
 }
+
+const GO: Case = Case {
+    server: "gopls",
+    files: &[
+        ("go.mod", "module example.org/x\n\ngo 1.19\n"),
+        ("used/used.go", "package used\n\nfunc Total(n int) int { return n }\n"),
+        (
+            "user/user.go",
+            "package user\n\nimport \"example.org/x/used\"\n\nfunc UseIt() { println(used.Total(1)) }\n",
+        ),
+    ],
+    used: "used/used.go",
+    user: "user/user.go",
+    good: "package used\n\nfunc Total(n int) int { return n }\n",
+    bad: "package used\n\nfunc Total(n string) string { return n }\n",
+    comment: "// typed",
+};
 
 #[tokio::test]
 async fn gopls() {
-    check(&Case {
-        server: "gopls",
-        files: &[
-            ("go.mod", "module example.org/x\n\ngo 1.19\n"),
-            ("used/used.go", "package used\n\nfunc Total(n int) int { return n }\n"),
-            (
-                "user/user.go",
-                "package user\n\nimport \"example.org/x/used\"\n\nfunc UseIt() { println(used.Total(1)) }\n",
-            ),
-        ],
-        used: "used/used.go",
-        user: "user/user.go",
-        good: "package used\n\nfunc Total(n int) int { return n }\n",
-        bad: "package used\n\nfunc Total(n string) string { return n }\n",
-        comment: "// typed",
-    })
-    .await;
+    check(&GO).await;
 }
 
 /// A module that comes, in a folder that is there and in folders that are not, made by an edit or by another
@@ -250,6 +268,11 @@ async fn typescript_language_server_hears_of_modules_that_come() {
     modules_come("typescript-language-server").await;
 }
 
+#[tokio::test]
+async fn vtsls_hears_of_modules_that_come() {
+    modules_come("vtsls").await;
+}
+
 /// What implements a type of one package in another is found by the other's project.
 #[tokio::test]
 async fn typescript_language_server_finds_what_other_packages_implement() {
@@ -286,7 +309,182 @@ async fn typescript_language_server_finds_what_other_packages_implement() {
     assert_eq!(places, [("b/src/index.ts".to_owned(), 2)]);
     let at = doc.text.find("use").unwrap();
     let found = bench.pool.calls(Calls::Incoming, &doc, at, &cx(DEADLINE)).await.unwrap();
-    let told = found.value.iter().any(|call| call.symbol.file == bench.path("b/src/index.ts"));
-    assert!(told || found.note.as_ref().is_some_and(|note| note.ends_with("places: b")), "{found:?}");
+    let told = |call: &lsp_client::Call| {
+        let lines: Vec<usize> = call.places.iter().map(|place| place.line).collect();
+        (bench.workspace.relative(&call.symbol.file), call.symbol.name.clone(), lines)
+    };
+    let calls: Vec<_> = found.value.iter().map(told).collect();
+    assert_eq!(calls, [("b/src/index.ts".to_owned(), "b".to_owned(), vec![8])], "{:?}", found.note);
+    bench.pool.shutdown(Duration::from_secs(10)).await;
+}
+
+/// A module that is only in an editor, then on the disk, then closed: what imports it has an error while it is in
+/// neither, and after it came.
+async fn module_typed_and_saved(case: &Case) {
+    let typing = Typing::new();
+    let editor: Arc<dyn Editor> = Arc::<Typing>::clone(&typing);
+    let Some(bench) = real_beside(&[case.server], case.files, Some(editor)) else { return };
+    let used = bench.path(case.used);
+    let check = async |what: &str, is_error: Option<bool>| {
+        let started = std::time::Instant::now();
+        let told = bench.pool.diagnostics(&bench.doc(case.user), &cx(DEADLINE)).await.unwrap().value;
+        println!("{}, {what}: {} problems after {:?}", case.server, told.items.len(), started.elapsed());
+        assert!(told.pending.is_empty(), "{}, {what}: {told:?}", case.server);
+        if let Some(is_error) = is_error {
+            assert_eq!(!told.items.is_empty(), is_error, "{}, {what}: {told:?}", case.server);
+        }
+    };
+    for round in 0..2 {
+        if used.as_path().exists() {
+            std::fs::remove_file(used.as_path()).unwrap();
+        }
+        check(&format!("{round}: not there"), Some(true)).await;
+        typing.types(&used, case.good);
+        // Some look for modules on the disk alone.
+        check(&format!("{round}: typed"), None).await;
+        bench.write(case.used, case.good);
+        typing.saves(&used);
+        check(&format!("{round}: saved"), Some(false)).await;
+        typing.closes(&used);
+        check(&format!("{round}: closed"), Some(false)).await;
+    }
+    bench.pool.shutdown(Duration::from_secs(10)).await;
+}
+
+/// A module that other programs take away and put back: what imports it has an error while it is away, whether it
+/// was asked about or not.
+async fn module_goes_and_comes(case: &Case) {
+    let Some(bench) = real_beside(&[case.server], case.files, None) else { return };
+    let used = bench.path(case.used);
+    for round in 0..4 {
+        for gone in [true, false] {
+            if gone {
+                std::fs::remove_file(used.as_path()).unwrap();
+            } else {
+                bench.write(case.used, case.good);
+            }
+            let started = std::time::Instant::now();
+            let told = bench.pool.diagnostics(&bench.doc(case.user), &cx(DEADLINE)).await.unwrap().value;
+            let place = format!("{}, {round}, gone: {gone}", case.server);
+            println!("{place}: {} problems after {:?}", told.items.len(), started.elapsed());
+            assert!(told.pending.is_empty(), "{place}: {told:?}");
+            assert_eq!(!told.items.is_empty(), gone, "{place}: {told:?}");
+        }
+        if round == 1 {
+            // From now on it is open when it goes.
+            bench.pool.diagnostics(&bench.doc(case.used), &cx(DEADLINE)).await.unwrap();
+        }
+    }
+    bench.pool.shutdown(Duration::from_secs(10)).await;
+}
+
+#[tokio::test]
+async fn python_modules_go_and_come() {
+    for server in ["basedpyright", "pyright", "ty"] {
+        module_goes_and_comes(&Case { server, ..PYTHON }).await;
+    }
+}
+
+#[tokio::test]
+async fn typescript_modules_go_and_come() {
+    for server in ["typescript-language-server", "vtsls"] {
+        module_goes_and_comes(&Case { server, ..TYPESCRIPT }).await;
+    }
+}
+
+#[tokio::test]
+async fn rust_modules_go_and_come() {
+    module_goes_and_comes(&Case { user: "src/lib.rs", ..RUST }).await;
+}
+
+#[tokio::test]
+async fn headers_go_and_come() {
+    module_goes_and_comes(&C).await;
+}
+
+#[tokio::test]
+async fn go_packages_go_and_come() {
+    module_goes_and_comes(&GO).await;
+}
+
+#[tokio::test]
+async fn python_modules_that_are_typed_and_saved_are_found() {
+    for server in ["basedpyright", "pyright", "ty"] {
+        module_typed_and_saved(&Case { server, ..PYTHON }).await;
+    }
+}
+
+#[tokio::test]
+async fn typescript_modules_that_are_typed_and_saved_are_found() {
+    for server in ["typescript-language-server", "vtsls"] {
+        module_typed_and_saved(&Case { server, ..TYPESCRIPT }).await;
+    }
+}
+
+#[tokio::test]
+async fn rust_modules_that_are_typed_and_saved_are_found() {
+    // The error of a module that is not there stands where it is declared.
+    module_typed_and_saved(&Case { user: "src/lib.rs", ..RUST }).await;
+}
+
+#[tokio::test]
+async fn headers_that_are_typed_and_saved_are_found() {
+    module_typed_and_saved(&C).await;
+}
+
+#[tokio::test]
+async fn go_packages_that_are_typed_and_saved_are_found() {
+    module_typed_and_saved(&GO).await;
+}
+
+/// A module that was tried before it was made is found by what imports it once it is made.
+#[tokio::test]
+async fn modules_that_were_tried_are_found() {
+    for server in ["basedpyright", "pyright", "ty"] {
+        let Some(bench) = real_beside(&[server], PYTHON.files, None) else { return };
+        let (used, text) = (bench.path(PYTHON.used), PYTHON.good);
+        let document = lsp_client::TrialFile {
+            document: workspace::Document { text: "".into(), ..bench.doc(PYTHON.used) },
+            text: text.into(),
+            created: true,
+        };
+        std::fs::remove_file(used.as_path()).unwrap();
+        let problems = async || {
+            let told = bench.pool.diagnostics(&bench.doc(PYTHON.user), &cx(DEADLINE)).await.unwrap().value;
+            assert!(told.pending.is_empty(), "{server}: {told:?}");
+            told.items
+        };
+        assert!(!problems().await.is_empty(), "{server}");
+        let tried = bench.pool.try_edit(&[document], &[], &[bench.doc(PYTHON.user)], &cx(DEADLINE)).await;
+        assert!(tried.files.len() == 1 && tried.not_tried.len() == 1, "{server}: {tried:?}");
+        bench.write(PYTHON.used, text);
+        let (kind, edits, version) = (ChangeKind::Created, Vec::new(), None);
+        let files = vec![CommittedFile { path: used, kind, edits, version }];
+        let (id, run, label) = (CommitId("1".into()), RunId::new(), "test".into());
+        bench.pool.did_commit(&Commit { id, run, label, files, notes: Vec::new() }).await;
+        let started = std::time::Instant::now();
+        let left = problems().await;
+        assert!(left.is_empty(), "{server}: {left:?}");
+        println!("{server}: right after {:?}", started.elapsed());
+        bench.pool.shutdown(Duration::from_secs(10)).await;
+    }
+}
+
+/// fortls 3.2.2 looks at a file when it is saved.
+#[tokio::test]
+async fn fortls_hears_of_what_other_programs_write() {
+    let text = |second: &str| {
+        format!(
+            "program p\n  implicit none\n  integer :: one\n  real :: {second}\n  print *, one\nend program p\n"
+        )
+    };
+    let files = [(".fortls", "{}\n"), ("p.f90", &text("one"))];
+    let Some(bench) = real_beside(&["fortls"], &files, None) else { return };
+    for (turn, bad) in [true, false, true, false].into_iter().enumerate() {
+        bench.write("p.f90", &text(if bad { "one" } else { "two" }));
+        let told = bench.pool.diagnostics(&bench.doc("p.f90"), &cx(DEADLINE / 5)).await.unwrap().value;
+        assert!(told.pending.is_empty(), "turn {turn}: {told:?}");
+        assert_eq!(!told.items.is_empty(), bad, "turn {turn}: {told:?}");
+    }
     bench.pool.shutdown(Duration::from_secs(10)).await;
 }

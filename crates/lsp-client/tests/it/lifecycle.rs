@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 use workspace::{ChangeKind, Commit, CommitId, CommittedFile, ErrorCode, RunId};
 
-use crate::bench::{Bench, LONG, alive, bench, build, cx, open, range, until};
+use crate::bench::{Bench, LONG, alive, bench, build, build_beside, cx, open, range, until};
+use crate::trials::Typing;
 
 fn hovers() -> Script {
     Script::new(json!({"hoverProvider": true, "definitionProvider": true, "textDocumentSync": 2}))
@@ -533,4 +534,85 @@ async fn a_server_that_cannot_be_started_ahead_is_not_started_so_again() {
     assert!(bench.pool.begin(&bench.path("a.txt")));
     assert!(!came(&bench).await);
     assert!(!bench.pool.begin(&bench.path("a.txt")));
+}
+
+/// One that is told of no file reads its projects anew, once for all that came or went, before it is asked.
+#[tokio::test]
+async fn a_server_that_does_not_watch_reads_its_projects_anew() {
+    const COMMAND: &str = "workspace/executeCommand";
+    let script = hovers().on(COMMAND, [Step::DelayMs(100), Step::Result(Value::Null)]);
+    let more = "[watch]\ncommand = \"read\"\n";
+    let bench = build(&[("a.txt", "abc")], vec![("scripted", script, more)], |_| ());
+    let doc = bench.doc("a.txt");
+    let ask = async || bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
+    let read = || bench.got("scripted", COMMAND).len();
+    ask().await;
+    bench.write("a.txt", "abd");
+    ask().await;
+    assert_eq!(read(), 0, "a source that changes is shown");
+    let file = |path, kind| CommittedFile { path, kind, edits: Vec::new(), version: None };
+    let commit = async |name: &str| {
+        bench.write(name, "x");
+        let files = vec![file(bench.path(name), ChangeKind::Created)];
+        let (id, run, label) = (CommitId("1".into()), RunId::new(), "test".into());
+        bench.pool.did_commit(&Commit { id, run, label, files, notes: Vec::new() }).await;
+    };
+    commit("b.txt").await;
+    commit("c.txt").await;
+    assert_eq!(read(), 0, "an edit does not wait for it");
+    ask().await;
+    let methods: Vec<String> =
+        bench.record("scripted").iter().filter_map(|it| Some(it["method"].as_str()?.to_owned())).collect();
+    let at = methods.iter().position(|method| method == COMMAND).unwrap();
+    assert!(methods[at..].contains(&"textDocument/hover".to_owned()), "{methods:?}");
+    ask().await;
+    assert_eq!(read(), 1);
+    // By another program.
+    std::fs::remove_file(bench.path("c.txt")).unwrap();
+    let started = Instant::now();
+    while read() < 2 {
+        assert!(started.elapsed() < LONG);
+        ask().await;
+    }
+}
+
+/// A person's editor saves files, and so do other programs: who looks at a file only then is told.
+#[tokio::test]
+async fn a_server_hears_of_what_others_save() {
+    let mut script = hovers();
+    script.capabilities["textDocumentSync"] = json!({"openClose": true, "change": 1, "save": true});
+    let typing = Typing::new();
+    let editor: std::sync::Arc<dyn workspace::Editor> = std::sync::Arc::<Typing>::clone(&typing);
+    let files = [("a.txt", "abc"), ("b.txt", "b")];
+    let bench = build_beside(&files, vec![("scripted", script, "")], Some(editor), |_| ());
+    let ask = async || drop(bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap());
+    let until_saved = async |count: usize| {
+        let started = Instant::now();
+        while bench.got("scripted", "textDocument/didSave").len() < count {
+            assert!(started.elapsed() < LONG, "{:?}", bench.record("scripted"));
+            ask().await;
+        }
+    };
+    ask().await;
+    bench.write("a.txt", "by another program");
+    // One that is not open is only watched.
+    bench.write("b.txt", "too");
+    until_saved(1).await;
+    let last = |method: &str| bench.got("scripted", method).pop().unwrap();
+    assert_eq!(last("textDocument/didSave"), json!({"textDocument": {"uri": bench.uri("a.txt")}}));
+    assert_eq!(last("textDocument/didChange")["contentChanges"][0]["text"], "by another program");
+    typing.types(&bench.path("a.txt"), "typed by hand");
+    ask().await;
+    bench.write("a.txt", "typed by hand");
+    typing.saves(&bench.path("a.txt"));
+    until_saved(2).await;
+    let of_a = |it: &Value| it["params"]["textDocument"]["uri"] == bench.uri("a.txt");
+    let methods: Vec<String> = bench
+        .record("scripted")
+        .iter()
+        .filter(|it| of_a(it))
+        .filter_map(|it| Some(it["method"].as_str()?.replace("textDocument/", "")))
+        .filter(|method| method.starts_with("did"))
+        .collect();
+    assert_eq!(methods, ["didOpen", "didChange", "didSave", "didChange", "didSave"]);
 }

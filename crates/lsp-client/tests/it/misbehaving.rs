@@ -17,6 +17,15 @@ fn hovers() -> Script {
         .on("textDocument/hover", [Step::Result(json!({"contents": "fine"}))])
 }
 
+/// Nobody waits for an answer, and after the end no process is there.
+async fn nothing_is_left(bench: &Bench) {
+    let status = bench.pool.status().await;
+    let pids: Vec<String> = status.iter().filter_map(|server| Some(server.pid?.to_string())).collect();
+    assert!(status.iter().all(|server| server.unanswered == 0), "{status:?}");
+    bench.pool.shutdown(Duration::from_secs(5)).await;
+    assert!(!pids.iter().any(|pid| alive(pid)), "{pids:?}");
+}
+
 async fn hover(bench: &Bench) -> Result<String, ServerError> {
     let answer = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await?;
     Ok(answer.value.unwrap_or_default())
@@ -35,6 +44,7 @@ async fn never_answers() {
     // What was sent before this is read before it.
     hover(&bench).await.unwrap();
     assert_eq!(bench.got("scripted", "$/cancelRequest").len(), 1, "it is told to stop");
+    nothing_is_left(&bench).await;
 }
 
 #[tokio::test]
@@ -45,6 +55,7 @@ async fn never_answers_initialize() {
     assert_eq!(error.code(), ErrorCode::ServerStarting);
     assert!(started.elapsed() < Duration::from_secs(10));
     assert!(error.to_string().contains("has not answered initialize"), "{error}");
+    nothing_is_left(&bench).await;
 }
 
 #[tokio::test]
@@ -54,6 +65,7 @@ async fn crashes_on_initialize() {
     let error = hover(&bench).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::ServerCrashed);
     assert!(error.to_string().contains("bad configuration"), "{error}");
+    nothing_is_left(&bench).await;
 }
 
 #[tokio::test]
@@ -63,6 +75,7 @@ async fn crashes_in_a_request() {
     let error = bench.pool.definition(&doc, 0, &cx(LONG)).await.unwrap_err();
     assert!(error.to_string().contains("ended unexpectedly during textDocument/definition"), "{error}");
     assert_eq!(hover(&bench).await.unwrap(), "fine");
+    nothing_is_left(&bench).await;
 }
 
 #[tokio::test]
@@ -93,6 +106,7 @@ async fn answers_twice_out_of_order_and_with_unknown_ids() {
     assert!(first.unwrap().value.is_empty(), "the first answer counts");
     assert_eq!(second.unwrap(), "fine");
     assert_eq!(hover(&bench).await.unwrap(), "fine");
+    nothing_is_left(&bench).await;
 }
 
 #[tokio::test]
@@ -106,6 +120,7 @@ async fn writes_garbage_before_a_header() {
     assert!(bench.pool.definition(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap().value.is_empty());
     let skipped = bench.pool.logs(None)[0].traffic.iter().filter(|entry| entry.direction.is_none()).count();
     assert!(skipped >= 2, "what was skipped can be read in the log");
+    nothing_is_left(&bench).await;
 }
 
 #[tokio::test]
@@ -119,6 +134,7 @@ async fn sends_a_message_of_50_megabytes() {
     assert_eq!(hover(&bench).await.unwrap(), "fine");
     let kept: usize = bench.pool.logs(None)[0].traffic.iter().map(|entry| entry.body.len()).sum();
     assert!(kept < 3 << 20, "{kept} bytes of traffic are kept");
+    nothing_is_left(&bench).await;
 }
 
 #[tokio::test]
@@ -145,6 +161,7 @@ async fn floods_progress_and_logs() {
     assert_eq!(hover(&bench).await.unwrap(), "fine");
     let kept: usize = bench.pool.logs(None)[0].traffic.iter().map(|entry| entry.body.len()).sum();
     assert!(kept < 3 << 20, "{kept} bytes of traffic are kept");
+    nothing_is_left(&bench).await;
 }
 
 #[tokio::test]
@@ -161,6 +178,7 @@ async fn lies_about_its_capabilities() {
     assert_eq!(error.to_string(), "scripted does not offer definition");
     assert!(bench.got("scripted", "textDocument/definition").is_empty());
     assert_eq!(hover(&bench).await.unwrap(), "", "contents that are no text are none");
+    nothing_is_left(&bench).await;
 }
 
 #[tokio::test]
@@ -170,6 +188,7 @@ async fn answers_with_what_cannot_be_read() {
     let error = bench.pool.definition(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap_err();
     assert!(matches!(error, ServerError::Protocol { .. }), "{error}");
     assert_eq!(hover(&bench).await.unwrap(), "fine");
+    nothing_is_left(&bench).await;
 }
 
 #[tokio::test]
@@ -190,6 +209,7 @@ async fn sends_requests_before_it_is_initialized() {
     let answer = |id: &str| record.iter().find(|it| it.get("method").is_none() && it["id"] == id).unwrap();
     assert_eq!(answer("a")["result"], json!([null]));
     assert_eq!(answer("b")["result"]["applied"], false);
+    nothing_is_left(&bench).await;
 }
 
 #[tokio::test]
@@ -214,6 +234,7 @@ async fn publishes_stale_diagnostics() {
     assert_eq!(ask(LONG).await, (1, 0));
     bench.write("a.txt", "abd");
     assert_eq!(ask(SHORT).await, (0, 1), "unknown, not clean and not old");
+    nothing_is_left(&bench).await;
 }
 
 #[tokio::test]
@@ -233,6 +254,7 @@ async fn sends_an_edit_while_a_rename_is_pending() {
     let record = bench.record("scripted");
     let told = record.iter().find(|it| it.get("method").is_none() && it["id"] == "sly").unwrap();
     assert_eq!(told["result"]["applied"], false, "nobody asked for it");
+    nothing_is_left(&bench).await;
 }
 
 #[tokio::test]

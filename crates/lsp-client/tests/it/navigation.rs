@@ -228,3 +228,107 @@ async fn files_of_other_packages_that_hold_the_name_are_shown_for_who_implements
     // What a type is built on stands where it is declared.
     assert_eq!(opened_by("supertypes").await, (vec![true, false, false], vec![]));
 }
+
+/// What came since the last question is open while the next one is asked that it was opened for.
+#[tokio::test]
+async fn files_that_came_and_hold_the_name_are_open_when_it_is_asked() {
+    let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
+        "registerOptions": {"watchers": [{"globPattern": "**/*"}]}}]});
+    let script = Script::new(json!({"textDocumentSync": 2, "referencesProvider": true}))
+        .on("initialized", [Step::request("w", "client/registerCapability", watchers)])
+        .on("textDocument/references", [Step::Result(json!([]))]);
+    let more = "opens_holders = true\n[root]\nmarkers = [\"package\"]\n[watch]\nworkspace = true\n";
+    let files = [("a/package", ""), ("a/x.txt", "Box"), ("b/package", "")];
+    let bench = build(&files, vec![("scripted", script, more)], |_| ());
+    let doc = bench.doc("a/x.txt");
+    bench.pool.references(&doc, 0, true, &cx(LONG)).await.unwrap();
+    bench.write("b/new.txt", "Box");
+    // It is not looked at the disk for each question.
+    tokio::time::sleep(std::time::Duration::from_millis(150)).await;
+    bench.pool.references(&doc, 0, true, &cx(LONG)).await.unwrap();
+    let of_it = |it: &Value| it["params"]["textDocument"]["uri"] == bench.uri("b/new.txt");
+    let told = bench.record("scripted").into_iter().filter_map(|it| {
+        let method = it["method"].as_str()?.to_owned();
+        (of_it(&it) || method.ends_with("references") || method.ends_with("WatchedFiles")).then_some(method)
+    });
+    let told: Vec<String> = told.take(4).collect();
+    let method = |name: &str| format!("textDocument/{name}");
+    let watched = "workspace/didChangeWatchedFiles".to_owned();
+    assert_eq!(told, [method("references"), watched, method("didOpen"), method("references")]);
+}
+
+#[tokio::test]
+async fn a_caller_is_told_once_and_the_calls_of_what_is_overridden_with_it() {
+    let text = "Top old\nLow old\nx.old() old()\n";
+    let place =
+        |line: u32, start: u32| json!({"uri": "${root}/a.txt", "range": range(line, start, start + 3)});
+    let class = |name: &str, line: u32| {
+        let method = json!({"name": "old", "kind": 6, "range": range(line, 4, 7), "selectionRange": range(line, 4, 7)});
+        json!({"name": name, "kind": 5, "range": range(line, 0, 7), "selectionRange": range(line, 0, 3), "children": [method]})
+    };
+    let caller = json!({"from": item("x", 2, 0), "fromRanges": [range(2, 8, 11), range(2, 8, 11)]});
+    let script = Script::new(json!({
+        "textDocumentSync": 2, "callHierarchyProvider": true, "documentSymbolProvider": true,
+        "implementationProvider": true, "referencesProvider": true,
+    }))
+    .on("textDocument/prepareCallHierarchy", [Step::Result(json!([item("old", 1, 4)]))])
+    .on("callHierarchy/incomingCalls", [Step::Result(json!([caller, caller]))])
+    .on("textDocument/documentSymbol", [Step::Result(json!([class("Top", 0), class("Low", 1)]))])
+    .on("textDocument/implementation", [Step::Result(json!([place(1, 4)]))])
+    .on("textDocument/implementation", [Step::Result(json!([place(0, 4), place(1, 4)]))])
+    .on("textDocument/references", [Step::Result(json!([place(2, 2)]))]);
+    let bench = bench(&[("a.txt", text)], script);
+    let found = bench.pool.calls(Calls::Incoming, &bench.doc("a.txt"), 12, &cx(LONG)).await.unwrap();
+    let calls: Vec<usize> = found.value.iter().map(|call| call.places.len()).collect();
+    assert_eq!(calls, [1]);
+    let note = found.note.unwrap_or_default();
+    assert_eq!(note, "it overrides Top.old (a.txt:1), whose calls may come here too: a.txt:3");
+}
+
+/// Who follows calls within one package only: the uses in others that are calls are callers too, and a package
+/// whose uses are none is named.
+#[tokio::test]
+async fn callers_in_other_packages_are_listed_or_named() {
+    let range = range(0, 0, 5);
+    let item =
+        json!({"name": "inner", "kind": 12, "uri": "${root}/x.txt", "range": range, "selectionRange": range});
+    let place = |file: &str| json!({"uri": format!("${{root}}/../{file}"), "range": range});
+    let offers = json!({
+        "textDocumentSync": 2, "callHierarchyProvider": true, "referencesProvider": true,
+        "documentSymbolProvider": true,
+    });
+    let more = "opens_holders = true\n[root]\nmarkers = [\"package\"]\n";
+    let files = [
+        ("a/package", ""),
+        ("a/x.txt", "inner"),
+        ("b/package", ""),
+        ("b/y.txt", "inner(1)"),
+        ("c/package", ""),
+        ("c/z.txt", "inner"),
+        ("d/package", ""),
+        ("d/w.txt", "inner(2)"),
+    ];
+    for (uses, callers, named) in [
+        (vec![place("b/y.txt"), place("c/z.txt")], vec!["b/y.txt"], Some("their places: c")),
+        (vec![place("b/y.txt")], vec!["b/y.txt"], None),
+        (vec![place("c/z.txt")], vec![], Some("their places: c")),
+        (vec![], vec![], None),
+    ] {
+        let script = Script::new(offers.clone())
+            .on("textDocument/prepareCallHierarchy", [Step::Result(json!([item]))])
+            .on("callHierarchy/incomingCalls", [Step::Result(json!([]))])
+            .on("textDocument/documentSymbol", [Step::Result(json!([]))])
+            .on("textDocument/references", [Step::Result(json!(uses))]);
+        let bench = build(&files, vec![("scripted", script, more)], |_| ());
+        let doc = bench.doc("a/x.txt");
+        let found = bench.pool.calls(Calls::Incoming, &doc, 0, &cx(LONG)).await.unwrap();
+        let files: Vec<String> =
+            found.value.iter().map(|call| bench.workspace.relative(&call.symbol.file)).collect();
+        assert_eq!(files, callers);
+        let note = found.note.unwrap_or_default();
+        match named {
+            Some(named) => assert!(note.ends_with(named), "{note}"),
+            None => assert!(!note.contains("not seen to be calls"), "{note}"),
+        }
+    }
+}

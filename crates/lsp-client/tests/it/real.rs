@@ -538,3 +538,70 @@ async fn rust_analyzer_navigates_and_fixes() {
         );
     }
 }
+
+/// A folder moves with what refers to the files in it.
+async fn folder_moves(server: &str, files: &[(&str, &str)], (from, to): (&str, &str), expected: &[&str]) {
+    let Some(bench) = real(&[server], files) else { return };
+    let answer = bench.pool.rename_file(&bench.path(from), &bench.path(to), &cx(DEADLINE)).await.unwrap();
+    println!("{server}: {:?}", answer.note);
+    let outcome = bench.outcome(answer.value);
+    for expected in expected {
+        assert!(outcome.iter().any(|it| it == expected), "{server}: {expected}\n---\n{outcome:#?}");
+    }
+    assert_eq!(outcome.len(), expected.len(), "{server}: {outcome:#?}");
+    bench.pool.shutdown(Duration::from_secs(10)).await;
+}
+
+#[tokio::test]
+async fn folders_move_with_what_refers_to_them() {
+    let tsconfig = ("tsconfig.json", "{ \"compilerOptions\": { \"strict\": true } }\n");
+    folder_moves(
+        "typescript-language-server",
+        &[
+            tsconfig,
+            ("src/old/a.ts", "import { c } from '../c';\nexport const a = c;\n"),
+            ("src/old/b.ts", "import { a } from './a';\nexport const b = a;\n"),
+            ("src/c.ts", "export const c = 1;\n"),
+            ("src/main.ts", "import { b } from './old/b';\nconsole.log(b);\n"),
+        ],
+        ("src/old", "src/new"),
+        &[
+            "src/main.ts: import { b } from './new/b';\nconsole.log(b);\n",
+            "src/new/a.ts: import { c } from '../c';\nexport const a = c;\n",
+            "src/new/b.ts: import { a } from './a';\nexport const b = a;\n",
+        ],
+    )
+    .await;
+    folder_moves(
+        "basedpyright",
+        &[
+            ("pyproject.toml", "[project]\nname = \"x\"\nversion = \"1\"\n"),
+            ("old/__init__.py", ""),
+            ("old/a.py", "A = 1\n"),
+            ("main.py", "from old.a import A\nimport old.a\n\nprint(A, old.a.A)\n"),
+        ],
+        ("old", "new"),
+        &[
+            "main.py: from new.a import A\nimport new.a\n\nprint(A, new.a.A)\n",
+            "new/__init__.py: ",
+            "new/a.py: A = 1\n",
+        ],
+    )
+    .await;
+    folder_moves(
+        "rust-analyzer",
+        &[
+            ("Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.0.0\"\nedition = \"2021\"\n"),
+            ("src/lib.rs", "pub mod old;\npub use old::a::A;\n"),
+            ("src/old/mod.rs", "pub mod a;\n"),
+            ("src/old/a.rs", "pub struct A;\n"),
+        ],
+        ("src/old", "src/new"),
+        &[
+            "src/lib.rs: pub mod new;\npub use new::a::A;\n",
+            "src/new/a.rs: pub struct A;\n",
+            "src/new/mod.rs: pub mod a;\n",
+        ],
+    )
+    .await;
+}

@@ -1,7 +1,13 @@
 //! What an editor has not saved is the truth, also of files that nobody asks about.
 
-use crate::bench::{LONG, cx};
-use crate::trials::{pushed, with};
+use std::sync::Arc;
+
+use serde_json::json;
+use testing::language_server::{Script, Step};
+use workspace::Editor;
+
+use crate::bench::{LONG, build_beside, cx, range};
+use crate::trials::{Typing, pushed, with};
 
 #[tokio::test]
 async fn what_is_not_saved_is_shown_also_where_nobody_asks_about_it() {
@@ -54,4 +60,38 @@ async fn where_a_definition_says_so_it_is_opened_as_it_was_saved_and_then_change
     let opened = bench.got("scripted", "textDocument/didOpen");
     let opened = opened.iter().find(|it| it["textDocument"]["uri"] == bench.uri("b.txt")).unwrap();
     assert_eq!(opened["textDocument"]["text"], "b");
+}
+
+#[tokio::test]
+async fn one_that_is_saved_for_the_first_time_is_news_to_the_others() {
+    let found = |version: i64, message: &str| {
+        let item = json!({"range": range(0, 0, 1), "message": message});
+        let params = json!({"uri": "${root}/a.txt", "version": version, "diagnostics": [item]});
+        Step::notify("textDocument/publishDiagnostics", params)
+    };
+    let watch = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
+        "registerOptions": {"watchers": [{"globPattern": "**/*"}]}}]});
+    let script = Script::new(json!({"textDocumentSync": 2}))
+        .on("initialized", [Step::request("w", "client/registerCapability", watch)])
+        .on("textDocument/didOpen", [found(1, "no b")])
+        .on("textDocument/didOpen", [found(1, "no b")])
+        .on("textDocument/didOpen", [])
+        .on("workspace/didChangeWatchedFiles", [found(1, "b")]);
+    let typing = Typing::new();
+    let editor: Arc<dyn Editor> = Arc::<Typing>::clone(&typing);
+    let bench = build_beside(&[("a.txt", "a")], vec![("scripted", script, "")], Some(editor), |_| ());
+    let told = async || {
+        let told = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(LONG)).await.unwrap().value;
+        told.items.into_iter().map(|item| item.message).collect::<Vec<_>>()
+    };
+    assert_eq!(told().await, ["no b"]);
+    typing.types(&bench.path("b.txt"), "b");
+    assert_eq!(told().await, ["no b"]);
+    bench.write("b.txt", "b");
+    typing.saves(&bench.path("b.txt"));
+    assert_eq!(told().await, ["b"]);
+    // It was closed before it was told to have come.
+    let record = bench.record("scripted");
+    let at = |method: &str| record.iter().position(|it| it["method"] == method).unwrap();
+    assert!(at("textDocument/didClose") < at("workspace/didChangeWatchedFiles"), "{record:?}");
 }

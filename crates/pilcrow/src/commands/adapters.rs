@@ -58,6 +58,8 @@ pub struct Found {
     pub pinned: Option<String>,
     /// The version in the managed folder.
     pub installed: Option<String>,
+    /// An update took it away and has not ended.
+    pub replaced: bool,
     /// Files of the project that it is for.
     pub files: usize,
     /// It came with the project.
@@ -90,7 +92,9 @@ fn here(args: &cli::Project) -> anyhow::Result<Here> {
 pub fn look(args: &cli::Project) -> anyhow::Result<Known> {
     let Here { homes, root, definitions, debuggers, problems, .. } = here(args)?;
     let search = project::search_path(&homes);
-    let lock = InstallLock::read(&project::managed(&homes)?)?;
+    let managed = project::managed(&homes)?;
+    let lock = InstallLock::read(&managed)?;
+    let replaced = |name: &str| InstallLock::is_being_replaced(&managed, name).unwrap_or_default();
     let mut debugged: Vec<usize> = vec![0; debuggers.list().count()];
     let mut counts: Vec<usize> = vec![0; definitions.list().count()];
     for file in files_below(&root).take(LOOKED_AT) {
@@ -116,6 +120,7 @@ pub fn look(args: &cli::Project) -> anyhow::Result<Known> {
             verified: definition.verified.as_ref().map(|verified| verified.version.clone()),
             pinned: definition.install.version().map(str::to_owned),
             installed: lock.adapters.get(&definition.name).map(|locked| locked.version.clone()),
+            replaced: replaced(&definition.name),
             files,
             from_project: definition.from_project,
         })
@@ -142,6 +147,7 @@ pub fn look(args: &cli::Project) -> anyhow::Result<Known> {
                 verified: definition.verified.as_ref().map(|verified| verified.version.clone()),
                 pinned: install.version().map(str::to_owned),
                 installed: lock.adapters.get(&definition.name).map(|locked| locked.version.clone()),
+                replaced: replaced(&definition.name),
                 files,
                 from_project: definition.from_project,
             }
@@ -175,7 +181,7 @@ impl Known {
         };
         let concerns = self.servers.iter().filter(|found| {
             let wanted = found.files > 0 && !self.servers.iter().any(|other| better(other, found));
-            !found.programs.is_empty() || wanted
+            !found.programs.is_empty() || wanted || found.replaced
         });
         let servers = concerns.map(|found| {
             let status = match found.programs.first() {
@@ -185,7 +191,10 @@ impl Known {
             Finding { name: found.name.clone(), purpose: found.about.clone(), status, notes: found.notes() }
         });
         // A debugger is wanted when one debugs: those that are there are told, and those with programs here.
-        let debuggers = self.debuggers.iter().filter(|found| !found.programs.is_empty() || found.files > 0);
+        let debuggers = self
+            .debuggers
+            .iter()
+            .filter(|found| !found.programs.is_empty() || found.files > 0 || found.replaced);
         let debuggers = debuggers.map(|found| {
             let status = match found.programs.first() {
                 Some(path) => Status::Found { path: path.clone(), version: None },
@@ -221,6 +230,12 @@ impl Found {
         {
             notes.push(format!(
                 "version {installed} is installed, {pinned} is known to work: pilcrow adapters install {}",
+                self.name
+            ));
+        }
+        if self.replaced {
+            notes.push(format!(
+                "an update of it is going on or was cut short; the next installation puts back what was there: pilcrow adapters install {}",
                 self.name
             ));
         }
@@ -342,7 +357,7 @@ pub async fn install(args: &cli::Project, wanted: &Wanted<'_>) -> anyhow::Result
                 say(wanted, name, "manual", &text);
                 failed = true;
             }
-            Ok(plan) => plans.push(plan),
+            Ok(plan) => plans.push(InstallPlan { update: wanted.update, ..plan }),
             Err(problem) => {
                 let status = if matches!(problem, PlanProblem::Page { .. }) { "manual" } else { "failed" };
                 say(wanted, name, status, &problem.to_string());
@@ -362,7 +377,7 @@ pub async fn install(args: &cli::Project, wanted: &Wanted<'_>) -> anyhow::Result
     // Nobody is asked about what is there.
     let mut missing = Vec::new();
     for plan in &plans {
-        if installer.there(plan)?.is_none() {
+        if plan.update || installer.there(plan)?.is_none() {
             missing.push(plan);
         }
     }
@@ -443,6 +458,7 @@ fn tell(quiet: bool, name: &str, progress: &Progress<'_>) {
     let terminal = std::io::stderr().is_terminal();
     match progress {
         _ if quiet => {}
+        Progress::Waits => output::note(&format!("{name}: another installation is going on; waiting for it")),
         Progress::Begins(command) => output::note(&format!("{name}: {command}")),
         Progress::Goes { said, after } if terminal => {
             let said: String = said.trim().chars().filter(|c| !c.is_control()).take(70).collect();

@@ -8,14 +8,14 @@ use serde_json::json;
 
 use super::{Exit, wrong_use};
 use crate::models::{Catalogue, keyring, keys};
-use crate::{cli, output};
+use crate::{cli, output, stop};
 
-pub fn perform(command: cli::Auth, project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
+pub async fn perform(command: cli::Auth, project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
     let (catalogue, file) = super::models::catalogue(project)?;
     match command {
         cli::Auth::Set { provider } => match known(&catalogue, &provider, &file) {
             Err(error) => Ok(wrong_use(&error)),
-            Ok(()) => set(&provider),
+            Ok(()) => set(&provider).await,
         },
         cli::Auth::List => Ok(list(&catalogue, as_json)),
         cli::Auth::Remove { provider } => remove(&provider),
@@ -30,16 +30,23 @@ fn known(catalogue: &Catalogue, provider: &str, file: &str) -> Result<(), String
     }
 }
 
-fn set(provider: &str) -> anyhow::Result<Exit> {
-    let mut text = String::new();
-    let stdin = std::io::stdin();
-    if stdin.is_terminal() {
+async fn set(provider: &str) -> anyhow::Result<Exit> {
+    let text = if std::io::stdin().is_terminal() {
         output::note(&format!("the key of {provider}, and Enter (it is not shown):"));
+        let cancel = stop::on_signal()?;
         let _quiet = Quiet::new()?;
-        stdin.lock().read_line(&mut text)?;
+        tokio::select! {
+            // What reads ends with the process, after the terminal has its echo again.
+            () = cancel.cancelled() => None,
+            text = read_line() => Some(text?),
+        }
     } else {
-        stdin.lock().read_line(&mut text)?;
-    }
+        Some(read_line().await?)
+    };
+    let Some(text) = text else {
+        output::note("pilcrow: no key was kept");
+        return Ok(Exit::Failed);
+    };
     if ApiKey::new(&text).is_none() {
         return Ok(wrong_use("there is no key on standard input"));
     }
@@ -51,6 +58,18 @@ fn set(provider: &str) -> anyhow::Result<Exit> {
     }
     output::line(&format!("the key of {provider} is kept in the system's keyring"));
     Ok(Exit::Done)
+}
+
+/// The first line of standard input, read by a thread that nobody waits for.
+async fn read_line() -> anyhow::Result<String> {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        let read = std::io::stdin().lock().read_line(&mut text);
+        // Nobody hears it where it was stopped.
+        tell.send(read.map(|_| text)).ok();
+    });
+    Ok(told.await??)
 }
 
 /// A terminal without echo, until it is dropped.
@@ -81,12 +100,13 @@ fn list(catalogue: &Catalogue, as_json: bool) -> Exit {
     for (name, provider) in &catalogue.providers {
         let variables = provider.api_key_env.iter();
         let variable = variables.clone().find(|name| keys::from_environment(&[(*name).clone()]).is_some());
-        let kept = if problem.is_some() { Ok(None) } else { keyring::get(name) };
+        let kept = if problem.is_some() || provider.written { Ok(None) } else { keyring::get(name) };
         let kept = kept.unwrap_or_else(|error| {
             problem = Some(error);
             None
         });
         let place = match (variable, kept) {
+            _ if provider.written => provider.unset.is_none().then(|| "the settings".to_owned()),
             (Some(variable), _) => Some(format!("the variable {variable}")),
             (None, Some(_)) => Some("the keyring".to_owned()),
             (None, None) => None,
@@ -95,6 +115,8 @@ fn list(catalogue: &Catalogue, as_json: bool) -> Exit {
             output::json(&json!({ "provider": name, "from": place, "variables": provider.api_key_env }));
         } else if let Some(place) = place {
             output::line(&format!("{name}  from {place}"));
+        } else if let Some(unset) = &provider.unset {
+            output::line(&format!("{name}  no key: the settings need {unset}, which is not set"));
         }
     }
     if let Some(problem) = problem {

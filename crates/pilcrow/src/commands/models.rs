@@ -5,7 +5,7 @@ use workspace::{AbsPath, Homes, TrustStore};
 
 use super::{Exit, wrong_use};
 use crate::models::{Asked, Catalogue, Entry, Provider};
-use crate::{cli, models, output, project};
+use crate::{cli, models, output, project, shown};
 
 /// Models of each provider that are shown beside those of the others.
 const BRIEF: usize = 3;
@@ -28,7 +28,7 @@ pub async fn list(only: Option<&str>, project: &cli::Project, as_json: bool) -> 
                 "provider": name,
                 "label": provider.label,
                 "protocol": provider.protocol,
-                "base_url": provider.base_url,
+                "base_url": shown::address(&provider.base_url),
                 "key": has_key(provider),
                 "default": provider.default,
                 "models": models,
@@ -47,7 +47,7 @@ pub async fn list(only: Option<&str>, project: &cli::Project, as_json: bool) -> 
         output::line(&format!(
             "{name}  {}, {}, {}",
             provider.protocol,
-            provider.base_url,
+            shown::address(&provider.base_url),
             key_words(name, provider)
         ));
         match local.get(name) {
@@ -85,8 +85,7 @@ pub fn show(name: &str, project: &cli::Project, as_json: bool) -> anyhow::Result
         return Ok(Exit::Done);
     }
     output::line(&format!("{}/{}", asked.provider, asked.model));
-    let base_url = known.and_then(|entry| entry.base_url.as_ref()).unwrap_or(&provider.base_url);
-    output::line(&format!("  asked at     {base_url} by {}", protocol(provider, known)));
+    output::line(&format!("  asked at     {} by {}", address(provider, known), protocol(provider, known)));
     output::line(&format!("  key          {}", key_words(&asked.provider, provider)));
     let Some(entry) = known else {
         output::line("  nothing else is known of it");
@@ -119,7 +118,7 @@ fn as_value(asked: &Asked, provider: &Provider, known: Option<&Entry>) -> Value 
         "model": asked.model,
         "known": known.is_some(),
         "protocol": protocol(provider, known),
-        "base_url": entry.base_url.as_ref().unwrap_or(&provider.base_url),
+        "base_url": address(provider, known),
         "key": has_key(provider),
         "context_window": entry.context_window,
         "max_output": entry.max_output,
@@ -130,6 +129,11 @@ fn as_value(asked: &Asked, provider: &Provider, known: Option<&Entry>) -> Value 
         "source": known.and_then(|entry| source(provider, entry).0),
         "as_of": known.and_then(|entry| source(provider, entry).1),
     })
+}
+
+/// Where it is asked, as it can be shown.
+fn address(provider: &Provider, known: Option<&Entry>) -> String {
+    shown::address(known.and_then(|entry| entry.base_url.as_ref()).unwrap_or(&provider.base_url))
 }
 
 fn protocol<'a>(provider: &'a Provider, known: Option<&'a Entry>) -> &'a str {
@@ -152,7 +156,7 @@ fn cost(entry: &Entry) -> String {
         .above
         .iter()
         .map(|it| {
-            let rest = [part("input", Some(it.input)), part("output", Some(it.output))].join(", ");
+            let rest = [part("input", it.input), part("output", it.output)].join(", ");
             format!("; with more than {} tokens of input {rest}", it.tokens)
         })
         .collect();
@@ -170,16 +174,24 @@ fn source<'a>(provider: &'a Provider, entry: &'a Entry) -> (Option<&'a String>, 
 /// Whether a key is there; `None` for a provider that needs none.
 fn has_key(provider: &Provider) -> Option<bool> {
     let set = |name: &String| std::env::var(name).is_ok_and(|key| !key.trim().is_empty());
+    if provider.written {
+        return Some(provider.unset.is_none());
+    }
     (!provider.api_key_env.is_empty()).then(|| provider.api_key_env.iter().any(set))
 }
 
 fn key_words(name: &str, provider: &Provider) -> String {
     let names = provider.api_key_env.join(" or ");
     match has_key(provider) {
+        Some(false) if provider.written => format!(
+            "no key: the settings need {}, which is not set",
+            provider.unset.as_deref().unwrap_or("a variable")
+        ),
         Some(false) if matches!(models::keyring::get(name), Ok(Some(_))) => {
             "key found in the keyring".to_owned()
         }
         None => "needs no key".to_owned(),
+        Some(true) if provider.written => "key of the settings".to_owned(),
         Some(true) => format!("key found in {names}"),
         Some(false) => format!("no key: set {names}"),
     }

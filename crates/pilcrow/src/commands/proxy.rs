@@ -1,11 +1,13 @@
 //! `pilcrow proxy`: asks models for those who have no keys (`docs/protocols/proxy.md`). It decides about nothing but the token:
 //! what is asked is asked as it came, with the settings and keys of this process.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use agent::StreamWithoutSecrets;
 use futures_util::stream;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
@@ -15,11 +17,12 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use llm::protocol::pilcrow_proxy::{ProxyEncoder, read_request};
-use llm::{MessageStream, StreamEvent};
+use llm::{MessageStream, Model, StreamEvent};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use workspace::Redactor;
 
 use super::{Exit, wrong_use};
 use crate::models::Asking;
@@ -36,6 +39,8 @@ const PING: Duration = Duration::from_secs(15);
 const HEADERS: Duration = Duration::from_secs(10);
 /// And to send it.
 const BODY: Duration = Duration::from_secs(120);
+/// Sessions whose models are kept.
+const MOST_KEPT: usize = 256;
 /// How long answers that stream get to end with the process.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -45,6 +50,49 @@ struct Proxy {
     project: Arc<Project>,
     token: String,
     cancel: CancellationToken,
+    kept: Mutex<VecDeque<Kept>>,
+}
+
+/// A model that a session has asked: the next request of it has the same key, for which the provider's cache holds, and the same
+/// connection.
+struct Kept {
+    name: String,
+    session_id: String,
+    model: Arc<dyn Model>,
+}
+
+impl Proxy {
+    /// The model for a request of this session; one without a session is asked anew each time.
+    fn model(&self, name: &str, session_id: &str) -> anyhow::Result<Arc<dyn Model>> {
+        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |it: &Kept| it.name == name && it.session_id == session_id;
+        {
+            let mut kept = kept();
+            if let Some(at) = kept.iter().position(is_it)
+                && let Some(it) = kept.remove(at)
+            {
+                let model = Arc::clone(&it.model);
+                kept.push_back(it);
+                return Ok(model);
+            }
+        }
+        let project = &self.project;
+        let folder = project.workspace.root().as_path();
+        let asking = Asking { project, config: &project.config, folder, found: None, files: &[] };
+        let model = asking.choose(Some(name))?.model;
+        if !session_id.is_empty() {
+            let mut kept = kept();
+            while kept.len() >= MOST_KEPT {
+                kept.pop_front();
+            }
+            kept.push_back(Kept {
+                name: name.to_owned(),
+                session_id: session_id.to_owned(),
+                model: Arc::clone(&model),
+            });
+        }
+        Ok(model)
+    }
 }
 
 /// Serves until it is stopped.
@@ -66,7 +114,9 @@ pub async fn serve(listen: SocketAddr, project: &cli::Project) -> anyhow::Result
             "pilcrow: whoever reaches this address and has the token asks models with your keys, unencrypted",
         );
     }
-    let proxy = Arc::new(Proxy { project: Arc::clone(&project), token, cancel: cancel.clone() });
+    let proxy =
+        Proxy { project: Arc::clone(&project), token, cancel: cancel.clone(), kept: Mutex::default() };
+    let proxy = Arc::new(proxy);
     let connections = TaskTracker::new();
     loop {
         // A connection that is not taken here waits in the system's queue.
@@ -121,7 +171,10 @@ async fn answer(proxy: Arc<Proxy>, request: Request<Incoming>) -> Result<Respons
 
 async fn answered(proxy: &Proxy, request: Request<Incoming>) -> Result<Response<Body>, (StatusCode, String)> {
     let given = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
+    // The scheme's name is written in any case (RFC 9110 §11.1).
+    let given =
+        given.and_then(|value| value.split_once(' ')).filter(|(it, _)| it.eq_ignore_ascii_case("bearer"));
+    let given = given.map(|(_, token)| token).unwrap_or_default();
     if !is_same(given.trim(), &proxy.token) {
         return Err((StatusCode::UNAUTHORIZED, format!("the token is not that of {TOKEN}")));
     }
@@ -140,14 +193,11 @@ async fn answered(proxy: &Proxy, request: Request<Incoming>) -> Result<Response<
     if !name.contains('/') || name.starts_with("script:") || name.starts_with("replay:") {
         return Err((StatusCode::BAD_REQUEST, format!("`{name}` is no PROVIDER/MODEL")));
     }
-    let project = &proxy.project;
-    let folder = project.workspace.root().as_path();
-    let asking = Asking { project, config: &project.config, folder, found: None, files: &[] };
-    let model =
-        asking.choose(Some(&name)).map_err(|error| (StatusCode::NOT_FOUND, format!("{error:#}")))?.model;
+    let model = proxy.model(&name, &request.session_id);
+    let model = model.map_err(|error| (StatusCode::NOT_FOUND, format!("{error:#}")))?;
     tracing::info!(model = name, "asked by the proxy");
     let stream = model.stream(request, proxy.cancel.child_token());
-    let body = StreamBody::new(stream::unfold(Some((stream, ProxyEncoder::default())), next));
+    let body = StreamBody::new(stream::unfold(Some(Streamed::new(stream)), next));
     let mut response = Response::new(body.boxed());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("text/event-stream"));
@@ -155,18 +205,32 @@ async fn answered(proxy: &Proxy, request: Request<Incoming>) -> Result<Response<
     Ok(response)
 }
 
-type Streamed = Option<(MessageStream, ProxyEncoder)>;
+/// An answer on its way to a client, who must not see the keys of this process.
+struct Streamed {
+    stream: MessageStream,
+    without_secrets: StreamWithoutSecrets,
+    encoder: ProxyEncoder,
+}
+
+impl Streamed {
+    fn new(stream: MessageStream) -> Streamed {
+        // What else looks like a secret is the client's own.
+        let without_secrets = StreamWithoutSecrets::new(Redactor::from_env().without_shapes());
+        Streamed { stream, without_secrets, encoder: ProxyEncoder::default() }
+    }
+}
 
 /// The next piece of the answer. A client that goes away drops the stream, and so the request to the provider.
-async fn next(streamed: Streamed) -> Option<(Result<Frame<Bytes>, Infallible>, Streamed)> {
-    let (mut stream, mut encoder) = streamed?;
-    let Ok(event) = tokio::time::timeout(PING, stream.next()).await else {
-        return Some((Ok(Frame::data(Bytes::from_static(b": ping\n\n"))), Some((stream, encoder))));
+async fn next(streamed: Option<Streamed>) -> Option<(Result<Frame<Bytes>, Infallible>, Option<Streamed>)> {
+    let mut streamed = streamed?;
+    let Ok(event) = tokio::time::timeout(PING, streamed.stream.next()).await else {
+        return Some((Ok(Frame::data(Bytes::from_static(b": ping\n\n"))), Some(streamed)));
     };
     let event = event?;
     let is_last = matches!(event, StreamEvent::Done { .. } | StreamEvent::Error { .. });
-    let piece = Bytes::from(encoder.write(&event));
-    Some((Ok(Frame::data(piece)), (!is_last).then_some((stream, encoder))))
+    let events = streamed.without_secrets.pass(event);
+    let piece: String = events.iter().map(|event| streamed.encoder.write(event)).collect();
+    Some((Ok(Frame::data(Bytes::from(piece))), (!is_last).then_some(streamed)))
 }
 
 /// Whether the tokens are the same, in a time that does not tell how much of them is.

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use super::{Exit, wrong_use};
 use crate::carrier::{Carrier, Listener};
+use crate::harmless::unmasked_line;
 use crate::owner::{Ran, Reply, Request};
 use crate::project::Access;
 use crate::{cli, output, stop, unsaved};
@@ -26,10 +27,10 @@ pub async fn run(
 ) -> anyhow::Result<Exit> {
     // A recorded session holds what was said in it.
     let is_replay = asked.model.as_deref().is_some_and(|model| model.starts_with("replay:"));
-    let prompt = match prompt.filter(|prompt| prompt != "-") {
-        Some(prompt) => prompt,
+    let prompt = match prompt.as_deref() {
+        Some(prompt) if prompt != "-" => prompt.to_owned(),
         None if is_replay => String::new(),
-        None => {
+        _ => {
             let mut text = String::new();
             std::io::stdin().lock().read_to_string(&mut text)?;
             text
@@ -111,7 +112,7 @@ impl Told {
                 }
             }
             Event::ToolExecutionStart { tool_name, input, .. } => {
-                output::note(&format!("· {tool_name} {}", brief(input)));
+                output::note(&format!("· {tool_name} {}", unmasked_line(&brief(input))));
             }
             Event::ToolExecutionEnd { tool_name, is_error: true, content, .. } => {
                 let first = content.iter().find_map(text_of).and_then(|text| text.lines().next());
@@ -126,6 +127,9 @@ impl Told {
             }
             Event::ToolExecutionEnd { tool_name, is_error: false, content, .. } if tool_name == "plan" => {
                 content.iter().filter_map(text_of).for_each(output::note);
+            }
+            Event::ModelChange { provider, model } => {
+                output::note(&format!("· {provider}/{model} answers from here on"));
             }
             Event::Notice { text, .. } => output::note(&format!("· {text}")),
             Event::AgentEnd { usage, .. } => {
@@ -143,8 +147,10 @@ impl Told {
 
 /// What a run took and cost, in one line; nothing where no provider was asked.
 pub fn spent(usage: &Usage) -> Option<String> {
-    if usage.total_tokens == 0 {
-        return None;
+    match (usage.total_tokens, usage.uncounted) {
+        (0, false) => return None,
+        (0, true) => return Some("· the provider counted nothing, cost unknown".to_owned()),
+        _ => {}
     }
     let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
     let cost = usage.cost.map_or_else(|| "cost unknown".to_owned(), |cost| cost.to_string());

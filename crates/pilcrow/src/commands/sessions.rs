@@ -1,15 +1,21 @@
 //! `pilcrow sessions`: past conversations of a project, finding in them, and going on with one.
 
-use agent::extract;
+use std::sync::Arc;
+use std::time::Duration;
+
 use agent::store::{EntryBody, LoadedSession, SessionStore, StoreError};
+use agent::{Envelope, Event, EventSink, Registry, Session, SessionError};
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use session_search::{SearchError, SessionSearch};
 use workspace::{StateDir, StateError};
 
 use super::export::{self, Format};
 use super::{Exit, wrong_use};
+use crate::models::{self, Chosen};
 use crate::project::{Access, Project};
-use crate::{cli, output};
+use crate::worker::limits;
+use crate::{cli, output, stop};
 
 fn open(project: &cli::Project) -> anyhow::Result<(Project, SessionStore)> {
     let project = Project::open(project, Access { yes: false, keep: false, trusted: false })?;
@@ -24,7 +30,6 @@ pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) ->
         cli::Sessions::List => list(&store, as_json),
         cli::Sessions::Show { id } => show(&store, id.as_deref(), as_json),
         cli::Sessions::Tree { id } => tree(&store, id.as_deref(), as_json),
-        cli::Sessions::Branch { id, entry } => branch(&store, &id, &entry, as_json),
         cli::Sessions::Label { id, entry, label } => self::label(&store, &id, &entry, label.as_deref()),
         cli::Sessions::Fork { id, entry } => {
             let cwd = project.workspace.root().to_string();
@@ -42,7 +47,7 @@ pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) ->
             done
         }
         cli::Sessions::Search { query, limit, all } => {
-            return Ok(match search(&project, &query.join(" "), limit, all, as_json) {
+            return Ok(match search(&project, &query.join(" "), limit.get(), all, as_json) {
                 Ok(exit) => exit,
                 Err(error @ SearchError::NoWords) => wrong_use(&error.to_string()),
                 Err(error) => {
@@ -51,8 +56,8 @@ pub fn perform(command: cli::Sessions, project: &cli::Project, as_json: bool) ->
                 }
             });
         }
-        cli::Sessions::Resume { .. } | cli::Sessions::Compact { .. } => {
-            return Ok(wrong_use("`resume` needs a prompt"));
+        cli::Sessions::Resume { .. } | cli::Sessions::Compact { .. } | cli::Sessions::Branch { .. } => {
+            unreachable!("they ask a model, and are commands of their own")
         }
     };
     match done {
@@ -107,7 +112,13 @@ fn list(store: &SessionStore, as_json: bool) -> Done {
                 Some(parent) => format!("  (from {parent})"),
                 None => String::new(),
             };
-            let cost = session.usage.cost.map(|cost| format!("  {cost}")).unwrap_or_default();
+            let cost = match session.usage.cost {
+                Some(cost) => format!("  {cost}"),
+                None if session.usage.total_tokens > 0 || session.usage.uncounted => {
+                    "  cost unknown".to_owned()
+                }
+                None => String::new(),
+            };
             output::said(&format!(
                 "{}  {}  {} messages{cost}  {}{forked}",
                 session.id, session.last_active, session.messages, session.title
@@ -188,26 +199,119 @@ fn no_entry(id: &str) -> StoreError {
     StoreError::NoEntry { id: id.to_owned() }
 }
 
-fn branch(store: &SessionStore, id: &str, entry: &str, as_json: bool) -> Done {
-    let mut session = store.load_to_write(id)?;
-    warn(&session);
-    let at = session.find(entry).ok_or_else(|| no_entry(entry))?.id.clone();
-    let mut file = store.reopen(&session);
-    let left = session.leave_for(&at).ok_or_else(|| no_entry(entry))?;
-    let new = file.append_branch(&at, &extract(&left))?;
-    if as_json {
-        output::json(&json!({ "session": session.header.id, "at": at, "entry": new }));
-    } else {
-        output::line(&format!(
-            "session {} goes on from {at}; what was left is kept, and told in a summary",
-            session.header.id
-        ));
+/// Where a session goes back to.
+pub struct Branching<'a> {
+    /// The session.
+    pub id: &'a str,
+    /// The entry.
+    pub entry: &'a str,
+    /// What the summary must not leave out.
+    pub wishes: &'a str,
+    /// Who makes it, if not the model that answered last.
+    pub model: Option<&'a str>,
+}
+
+/// Goes back to an entry. What is left is told in a summary by the session's model, or in an extract where that makes none.
+pub async fn branch(branching: Branching<'_>, project: &cli::Project, as_json: bool) -> anyhow::Result<Exit> {
+    let (project, store) = open(project)?;
+    match branched(&branching, &project, &store).await {
+        Ok((session, at, entry)) => {
+            if as_json {
+                output::json(&json!({ "session": session, "at": at, "entry": entry }));
+            } else {
+                output::line(&format!(
+                    "session {session} goes on from {at}; what was left is kept, and told in a summary"
+                ));
+            }
+            Ok(Exit::Done)
+        }
+        Err(error) => match error.downcast_ref::<StoreError>() {
+            Some(wrong) if wrong.is_wrong_use() => Ok(wrong_use(&wrong.to_string())),
+            _ => Err(error),
+        },
     }
-    Ok(Exit::Done)
+}
+
+/// The session, the entry that it goes on from, and the one that says so.
+async fn branched(
+    branching: &Branching<'_>,
+    project: &Project,
+    store: &SessionStore,
+) -> anyhow::Result<(String, String, String)> {
+    let mut loaded = store.load_to_write(branching.id)?;
+    let at = loaded.find(branching.entry).ok_or_else(|| no_entry(branching.entry))?.id.clone();
+    let id = loaded.header.id.clone();
+    let here = loaded.leaf().map(|entry| entry.id.clone()).unwrap_or_default();
+    let left = loaded.leave_for(&at).ok_or_else(|| no_entry(branching.entry))?;
+    if left.is_empty() {
+        warn(&loaded);
+        let mut file = store.reopen(&loaded);
+        let entry = file.new_id();
+        file.append_custom(&entry, "branch", &serde_json::Value::Null)?;
+        return Ok((id, at, entry));
+    }
+    loaded.select(&here);
+    let cancel = stop::on_signal()?;
+    let person_file = project.homes.config.join("config.toml").to_string();
+    let folder = std::path::absolute(".")?;
+    let found = match branching.model {
+        Some(_) => None,
+        None => models::find_local(&project.config, &person_file).await,
+    };
+    let asking = models::Asking {
+        project,
+        config: &project.config,
+        folder: &folder,
+        found: found.as_deref(),
+        files: &[],
+    };
+    let Chosen { model, summarizer, notes, .. } = match branching.model {
+        Some(name) => asking.choose(Some(name))?,
+        None => asking.go_on(models::had(&loaded).as_deref())?,
+    };
+    notes.iter().for_each(|note| output::note(&format!("· {note}")));
+    let session = Session::builder(model, Registry::default())
+        .summarizer(summarizer)
+        .cwd(project.workspace.root().to_string())
+        .store(store.clone())
+        .sink(Arc::new(Noted))
+        .limits(limits(&project.config))
+        .cancel(cancel)
+        .resume(loaded)
+        .build();
+    let switched = session.switch_with_summary(&*at, branching.wishes).await;
+    session.close(Duration::from_millis(200)).await;
+    switched.map_err(|error| match error {
+        SessionError::Store(error) => anyhow::Error::from(error),
+        error => error.into(),
+    })?;
+    let entry = store.load(&id)?.leaf().map(|entry| entry.id.clone()).unwrap_or_default();
+    Ok((id, at, entry))
+}
+
+/// Says what a person should know of a summary that is being made.
+struct Noted;
+
+impl EventSink for Noted {
+    fn deliver<'a>(&'a self, envelope: &'a Envelope) -> BoxFuture<'a, ()> {
+        match &envelope.event {
+            Event::Notice { text, .. } => output::note(&format!("· {text}")),
+            Event::RetryStart { attempt, max, error, .. } => {
+                output::note(&format!("· trying again ({attempt} of {max}): {error}"));
+            }
+            _ => {}
+        }
+        Box::pin(std::future::ready(()))
+    }
 }
 
 fn label(store: &SessionStore, id: &str, entry: &str, label: Option<&str>) -> Done {
+    let label = label.map(str::trim).filter(|label| !label.is_empty());
+    if label.is_some_and(|label| label.contains(char::is_control)) {
+        return Ok(wrong_use("a name has one line"));
+    }
     let session = store.load_to_write(id)?;
+    warn(&session);
     let target = session.find(entry).ok_or_else(|| no_entry(entry))?.id.clone();
     store.reopen(&session).append_label(&target, label)?;
     Ok(Exit::Done)
@@ -215,10 +319,16 @@ fn label(store: &SessionStore, id: &str, entry: &str, label: Option<&str>) -> Do
 
 fn fork(store: &SessionStore, id: &str, entry: Option<&str>, cwd: &str, as_json: bool) -> Done {
     let session = store.load(id)?;
-    warn(&session);
+    if !as_json {
+        warn(&session);
+    }
     let new = store.fork(&session, entry, cwd)?;
     if as_json {
-        output::json(&json!({ "session": new, "parent_session": session.header.id }));
+        let mut told = json!({ "session": new, "parent_session": session.header.id });
+        if !session.warnings.is_empty() {
+            told["warnings"] = json!(session.warnings);
+        }
+        output::json(&told);
     } else {
         output::line(&new);
     }

@@ -25,12 +25,17 @@ pub fn tools(
     as_json: bool,
 ) -> anyhow::Result<Exit> {
     let project = Arc::new(Project::open(project, Access { yes: false, keep: false, trusted: false })?);
-    let begin = Begin { policy: &project.policy, kit: &project.kit, agent, choose: None, cwd: None };
+    // As a run from here would have it.
+    let here = std::path::absolute(".")?;
+    let begin = Begin { policy: &project.policy, kit: &project.kit, agent, choose: None, cwd: Some(&here) };
     let around = Around::new(&project, begin)?;
     let config = around.config();
     if trace {
         for (at, layer) in project.tool_layers(&config)?.into_iter().enumerate() {
-            let LayerTrace { layer, tools, did } = layer;
+            let LayerTrace { layer, tools, mut did } = layer;
+            if layer == "schema" && did.is_empty() {
+                did.push("written as its provider takes them in each request".to_owned());
+            }
             if as_json {
                 output::json(&json!({ "layer": at + 1, "name": layer, "tools": tools, "did": did }));
             } else {

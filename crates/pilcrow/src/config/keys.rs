@@ -172,6 +172,14 @@ pub const KEYS: &[Key] = &[
         doc: "As `thinking.budgets.minimal`, for `xhigh`; the most that the model takes by default.",
     },
     Key {
+        name: "thinking.budgets.max",
+        class: Class::Free,
+        kind: Kind::Integer { least: 1, most: 10_000_000 },
+        default: None,
+        variable: Some("PILCROW_THINKING_BUDGETS_MAX"),
+        doc: "As `thinking.budgets.minimal`, for `max`; the most that the model takes by default.",
+    },
+    Key {
         name: "proxy.url",
         class: Class::Personal,
         kind: Kind::Url,

@@ -7,6 +7,7 @@ use workspace::Redactor;
 
 use super::keys::KEYS;
 use super::{Config, Origin};
+use crate::shown;
 
 /// One key as `pilcrow config show --json` gives it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -22,7 +23,7 @@ pub struct Shown {
 }
 
 impl Config {
-    /// Every key in the order of the table; passwords in URLs are replaced.
+    /// Every key in the order of the table; passwords and keys in URLs are replaced.
     pub fn show(&self) -> Vec<Shown> {
         let redactor = Redactor::default();
         let mut shown = Vec::new();
@@ -35,7 +36,7 @@ impl Config {
                 let setting = &self.settings[*name];
                 let mut value = setting.value.json();
                 if let serde_json::Value::String(text) = &mut value {
-                    *text = redactor.redact(text).into_owned();
+                    *text = redactor.redact(&shown::address(text)).into_owned();
                 }
                 let origins = setting.origins.iter().map(Origin::to_string).collect();
                 shown.push(Shown { key: (*name).clone(), value, class: key.class.name(), origins });

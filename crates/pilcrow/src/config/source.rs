@@ -283,8 +283,9 @@ impl Sources {
         match value {
             Ok(value) => {
                 let origins = match (&value, items) {
-                    (Value::List(_), Some(items)) => items,
-                    (Value::List(list), None) => vec![origin; list.len()],
+                    (Value::List(_), Some(items)) if !items.is_empty() => items,
+                    // An empty one comes from somewhere too.
+                    (Value::List(list), _) => vec![origin; list.len().max(1)],
                     _ => vec![origin],
                 };
                 self.entries.push(Entry { key, name, value, origins });

@@ -16,6 +16,7 @@ use workspace::{Answer, Approver, Choice, Chosen, Question, QuestionKind, StateD
 
 use super::initialize::Client;
 use super::transcript;
+use crate::harmless::{unmasked, unmasked_line};
 
 /// A question stays open while its run does; this only bounds one that nobody ever looks at.
 const PATIENCE: Duration = Duration::from_secs(48 * 60 * 60);
@@ -81,8 +82,9 @@ impl Approver for EditorApprover {
 
 impl EditorApprover {
     async fn put(&self, choice: Choice, cancel: &CancellationToken) -> Chosen {
-        let message = choice.question.replace('\n', &self.client.facts.editor.question.line_break);
-        let actions: Vec<Value> = choice.options.iter().map(|option| json!({ "title": option })).collect();
+        let message = unmasked(&choice.question).replace('\n', &self.client.facts.editor.question.line_break);
+        let titles: Vec<_> = choice.options.iter().map(|option| unmasked_line(option)).collect();
+        let actions: Vec<Value> = titles.iter().map(|title| json!({ "title": title })).collect();
         let mut params = json!({ "type": 3, "message": message, "actions": actions });
         let open = self.client.answers.then(|| Asked::new(&self.peer));
         if let Some(open) = &open {
@@ -91,9 +93,8 @@ impl EditorApprover {
         match self.peer.request("window/showMessageRequest", &params, PATIENCE, cancel).await {
             Ok(answer) => {
                 let answer = serde_json::from_str::<Value>(answer.get()).unwrap_or_default();
-                let title =
-                    answer["title"].as_str().filter(|title| choice.options.iter().any(|it| it == title));
-                title.map_or(Chosen::Dismissed, |title| Chosen::Said(title.to_owned()))
+                let at = answer["title"].as_str().and_then(|it| titles.iter().position(|title| title == it));
+                at.map_or(Chosen::Dismissed, |at| Chosen::Said(choice.options[at].clone()))
             }
             Err(wire::RequestError::Cancelled { .. }) => Chosen::Dismissed,
             Err(error) => {
@@ -104,17 +105,17 @@ impl EditorApprover {
     }
 
     fn request(&self, question: &Question, can_show: bool) -> Value {
-        let mut message = question.title.clone();
+        let mut message = unmasked_line(&question.title).into_owned();
         match question.kind {
             QuestionKind::Write => {
                 for file in question.files.iter().take(MAX_FILES) {
-                    message.push_str(&format!("\n{file}"));
+                    message.push_str(&format!("\n{}", unmasked_line(file)));
                 }
                 if question.files.len() > MAX_FILES {
                     message.push_str(&format!("\n… and {} more", question.files.len() - MAX_FILES));
                 }
             }
-            QuestionKind::Exec => message.push_str(&format!("\n{}", question.detail)),
+            QuestionKind::Exec => message.push_str(&format!("\n{}", unmasked(&question.detail))),
             QuestionKind::Read | QuestionKind::Trust => {}
         }
         let message = message.replace('\n', &self.client.facts.editor.question.line_break);

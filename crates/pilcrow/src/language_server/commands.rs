@@ -14,9 +14,10 @@ use super::documents::Open;
 use super::request_line;
 use super::runs::{AsOf, Place, Runs, TakeBack, What, Work};
 use super::{Connection, transcript};
+use crate::worker;
 
 /// Every command.
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 11] = [
     "pilcrow.prompt",
     "pilcrow.refactor",
     "pilcrow.request",
@@ -25,6 +26,7 @@ pub const NAMES: [&str; 10] = [
     "pilcrow.undo",
     "pilcrow.redo",
     "pilcrow.compact",
+    "pilcrow.sessions",
     "pilcrow.transcript",
     "pilcrow.debug.handBack",
 ];
@@ -42,6 +44,7 @@ struct Prompt {
     text: String,
     uri: Option<String>,
     range: Option<lsp_types::Range>,
+    resume: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -89,6 +92,8 @@ pub enum Executed {
     Done(Value),
     /// Control of a debug session, or of all, goes back to the agent.
     HandBack(Option<String>),
+    /// The conversations of the project that this is in, or of the usual one, are to be listed.
+    Sessions(Option<AbsPath>),
     /// A `¶` line, of which is still to be found out whether it is in a comment.
     Request(Box<Asked>),
 }
@@ -146,6 +151,11 @@ pub fn execute(
                 steered.ok_or_else(|| invalid("no run goes on that could be told; send a prompt"))?;
             return Ok(Executed::Done(json!({ "session": steered })));
         }
+        "pilcrow.sessions" => {
+            let Which { uri, .. } = read_or_default(first)?;
+            let place = uri.map(|uri| place(connection, &uri, None)).transpose()?;
+            return Ok(Executed::Sessions(place.and_then(|place| place.path)));
+        }
         "pilcrow.stop" => {
             let Which { session, .. } = read_or_default(first)?;
             let stopped = connection.runs.stop(session.as_deref(), &connection.port);
@@ -192,9 +202,23 @@ fn prompt(connection: &Connection, prompt: Prompt) -> Result<Work, RpcError> {
     if text.is_empty() {
         return Err(invalid("pilcrow.prompt needs a text"));
     }
+    if let Some(wishes) = worker::compaction(&text) {
+        let what = What::Compact { session: prompt.resume, wishes: wishes.to_owned() };
+        let place = prompt.uri.map(|uri| place(connection, &uri, None)).transpose()?;
+        return Ok(Work { title: title(&text), what, place, as_of: None });
+    }
+    if let Some(session) = &prompt.resume {
+        if uuid::Uuid::parse_str(session).is_err() {
+            return Err(invalid("`resume` is the whole id of a conversation; pilcrow.sessions answers them"));
+        }
+        if connection.runs.goes_on(session) {
+            return Err(invalid("this conversation goes on already; pilcrow.steer tells it something"));
+        }
+    }
     let place = prompt.uri.map(|uri| place(connection, &uri, prompt.range)).transpose()?;
     let as_of = place.as_ref().and_then(|place| as_of(connection, place));
-    Ok(Work { title: title(&text), what: What::Prompt { text }, place, as_of })
+    let what = What::Prompt { text: text.clone(), resume: prompt.resume };
+    Ok(Work { title: title(&text), what, place, as_of })
 }
 
 fn refactor(connection: &Connection, refactor: Refactor) -> Result<Work, RpcError> {
@@ -455,6 +479,8 @@ mod tests {
         let sources = [
             include_str!("mod.rs"),
             include_str!("runs.rs"),
+            include_str!("runs/earlier.rs"),
+            include_str!("runs/register.rs"),
             include_str!("progress.rs"),
             include_str!("approver.rs"),
             include_str!("transcript.rs"),

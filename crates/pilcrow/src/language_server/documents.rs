@@ -471,11 +471,12 @@ impl OpenDocuments {
         }
     }
 
-    /// The file that was opened or changed last of those that are open.
-    pub fn last_touched(&self) -> Option<AbsPath> {
+    /// The files that are open, the one that was opened or changed last first.
+    pub fn last_touched(&self) -> Vec<AbsPath> {
         let state = self.state();
-        let files = state.by_uri.values().filter(|buffer| buffer.path.is_some());
-        files.max_by_key(|buffer| buffer.touched)?.path.clone()
+        let mut files: Vec<_> = state.by_uri.values().filter(|buffer| buffer.path.is_some()).collect();
+        files.sort_by_key(|buffer| std::cmp::Reverse(buffer.touched));
+        files.into_iter().filter_map(|buffer| buffer.path.clone()).collect()
     }
 
     /// While the guard lives no change is forgotten.

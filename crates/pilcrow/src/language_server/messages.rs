@@ -7,6 +7,7 @@ use tracing::Level;
 use wire::Peer;
 
 use super::editors::MessageForm;
+use crate::shown;
 
 /// How much a message matters (LSP 3.17 §MessageType).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +43,10 @@ pub struct Message {
 }
 
 impl Message {
-    /// `text`, or its beginning where it is too long.
+    /// `text` without secrets, or its beginning where it is too long.
     pub fn of(text: &str, form: &MessageForm) -> Self {
+        // Before it is cut: a part of a secret would not be found.
+        let text = &*shown::redacted(text);
         // Lines that follow each other in one line need neither indentation nor empty ones.
         let lines: Vec<&str> = if form.line_break.contains('\n') {
             text.trim().lines().collect()

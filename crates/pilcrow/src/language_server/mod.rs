@@ -21,10 +21,12 @@ pub mod port;
 mod port_tests;
 mod progress;
 mod projects;
+mod prompts;
 pub mod rebase;
 mod request_line;
 mod runs;
 pub mod settle;
+mod sink;
 mod stdio;
 mod their_debug;
 mod transcript;
@@ -201,8 +203,8 @@ impl Handler for Front {
                 connection.documents.set_folder(connection.projects.first_folder());
             }
             "window/workDoneProgress/cancel" => {
-                if let Some(session) = progress::session(&params()["token"]) {
-                    connection.runs.stop(Some(session), &connection.port);
+                if let Some(token) = params()["token"].as_str() {
+                    connection.runs.stop_by(token, &connection.port);
                 }
             }
             // What else there is concerns nobody here, and unknown ones are to be ignored.
@@ -245,6 +247,14 @@ impl Handler for Front {
                 Ok(Executed::HandBack(session)) => {
                     let connection = Arc::clone(connection);
                     Box::pin(async move { raw(&debug::hand_back(&connection, session.as_deref()).await) })
+                }
+                Ok(Executed::Sessions(near)) => {
+                    let connection = Arc::clone(connection);
+                    Box::pin(async move {
+                        let listed = runs::conversations(&connection, near).await;
+                        raw(&listed
+                            .map_err(|error| RpcError::new(codes::REQUEST_FAILED, format!("{error:#}")))?)
+                    })
                 }
                 Ok(Executed::Request(asked)) => {
                     let connection = Arc::clone(connection);
@@ -312,7 +322,7 @@ impl Front {
             client.trusted == Some(true),
             client.facts.name.clone(),
             &self.tracker,
-            client.show_document.then(|| transcript::shows(peer)),
+            client.show_document.then(|| transcript::shows(peer, &veil)),
         ));
         projects.change_folders(&client.folders, &[]);
         documents.set_folder(projects.first_folder());

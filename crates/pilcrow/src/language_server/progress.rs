@@ -32,9 +32,9 @@ enum State {
 }
 
 impl Progress {
-    /// Of the run `session`, which a `window/workDoneProgress/cancel` with [`token`] cancels.
-    pub fn new(peer: &Peer, session: &str, shown: bool) -> Self {
-        Self { peer: peer.clone(), token: token(session), shown, state: Mutex::new(State::Waiting) }
+    /// With this token, which no other has.
+    pub fn new(peer: &Peer, token: String, shown: bool) -> Self {
+        Self { peer: peer.clone(), token, shown, state: Mutex::new(State::Waiting) }
     }
 
     /// Has the client make the token, and begins; and ends, if the run did meanwhile. `ending`: nobody
@@ -103,14 +103,4 @@ impl Progress {
 
 fn ended(message: &str) -> Value {
     json!({ "kind": "end", "message": message })
-}
-
-/// The token of a session's progress.
-pub fn token(session: &str) -> String {
-    format!("pilcrow-{session}")
-}
-
-/// The session that a token of ours is for.
-pub fn session(token: &Value) -> Option<&str> {
-    token.as_str()?.strip_prefix("pilcrow-")
 }

@@ -126,11 +126,11 @@ impl Projects {
         self.lock().folders.first().cloned()
     }
 
-    /// The folder that work without a file is for: that of `near`, a file that the person had to do
-    /// with, else the first. Whether there are others.
-    pub fn folder_near(&self, near: Option<&AbsPath>) -> Option<(AbsPath, bool)> {
+    /// The folder that work without a file is for: that of the first of `near`, files that the person had to do
+    /// with, that is in one; else the first. Whether there are others.
+    pub fn folder_near(&self, near: &[AbsPath]) -> Option<(AbsPath, bool)> {
         let state = self.lock();
-        let near = near.and_then(|near| state.folder_of(near));
+        let near = near.iter().find_map(|near| state.folder_of(near));
         Some((near.or(state.folders.first())?.clone(), state.folders.len() > 1))
     }
 

@@ -2,7 +2,7 @@
 //! open. Written as it happens; a reader that opens it early sees how far it is.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use agent::{Event, PermissionAnswer};
@@ -10,9 +10,11 @@ use llm::{Content, Message};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use wire::Peer;
-use workspace::{AbsPath, Redactor, StateDir, StateError};
+use workspace::{AbsPath, StateDir, StateError};
 
+use super::veil::Veil;
 use crate::project::Show;
+use crate::shown;
 
 /// Older ones are removed.
 const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -59,25 +61,26 @@ impl Transcript {
         }
     }
 
-    /// Adds a line about the run. Blocks for one short write.
-    pub fn note(&self, text: &str) {
-        self.append(&format!("*{text}*\n\n"));
-    }
-
     fn append(&self, text: &str) {
-        static REDACTOR: OnceLock<Redactor> = OnceLock::new();
-        let text = REDACTOR.get_or_init(Redactor::from_env).redact(text);
+        let text = shown::redacted(text);
         if let Err(error) = self.state.append(&self.name, text.as_bytes(), false) {
             tracing::warn!(%error, "the transcript is not written");
         }
     }
 }
 
-/// Has the client open files that a language server wants to be seen. Nobody asked for it, so the focus
-/// stays where it is.
-pub fn shows(peer: &Peer) -> Show {
-    let peer = peer.clone();
-    Arc::new(move |path, selection| {
+/// Has the client open files that the agent or a language server wants to be seen. Nobody asked for it, so the focus
+/// stays where it is. Both name lines of a text that `veil` hides one of.
+pub fn shows(peer: &Peer, veil: &Arc<Veil>) -> Show {
+    let (peer, veil) = (peer.clone(), Arc::clone(veil));
+    Arc::new(move |path, mut selection| {
+        for end in ["start", "end"] {
+            if let Some(line) = selection.pointer_mut(&format!("/{end}/line"))
+                && let Some(seen) = line.as_u64().and_then(|line| usize::try_from(line).ok())
+            {
+                *line = json!(veil.line_in_editor(&path, seen));
+            }
+        }
         let peer = peer.clone();
         Box::pin(async move {
             let uri = workspace::path_to_uri(path.as_path());
@@ -153,6 +156,7 @@ fn written(event: &Event) -> Option<String> {
             format!("*answered: {answer}*\n\n")
         }
         Event::Notice { text, .. } => format!("*{text}*\n\n"),
+        Event::ModelChange { provider, model } => format!("*{provider}/{model} answers from here on*\n\n"),
         Event::AgentEnd { error: Some(error), .. } => format!("*ended: {error}*\n\n"),
         _ => return None,
     })

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
-use text::{ChangeLog, TextEdit};
+use text::{ChangeLog, LineIndex, TextEdit};
 use workspace::{AbsPath, ChangeKind, ContentHash, Document, Editor, FileChange, RunId, Settled};
 
 /// An editor seen through the veil.
@@ -82,6 +82,17 @@ impl Veil {
             Some(range) if offset > range.start => range.start,
             _ => offset,
         }
+    }
+
+    /// Where a line of the text that runs see, from 0, is in the editor's text.
+    pub fn line_in_editor(&self, path: &AbsPath, line: usize) -> usize {
+        let standing = || {
+            let text = self.editor.document(path)?.text;
+            let range = locate(&text, &self.hidden(path)?)?;
+            let lines = LineIndex::new(&text);
+            Some(lines.line_of(range.start)..lines.line_of(range.end))
+        };
+        standing().map_or(line, |hidden| if line >= hidden.start { line + hidden.len() } else { line })
     }
 
     /// The text that runs see where the editor's is `text`.
@@ -431,6 +442,16 @@ mod tests {
         let starts = [0, 9, 21].map(|near| locate(text, &hidden(near)).unwrap());
         assert_eq!(starts, [0..8, 10..18, 20..27]);
         assert_eq!(locate("x # ¶ go\n# ¶ go!\n", &hidden(0)), None);
+    }
+
+    #[test]
+    fn lines_are_found_where_the_person_has_them() {
+        let (_, veil, id) = veil("one\n# ¶ go\n# on\ntwo\nthree\n", "# ¶ go\n# on");
+        assert_eq!([0, 1, 2].map(|line| veil.line_in_editor(&path(), line)), [0, 3, 4]);
+        assert!(veil.lift(id));
+        assert_eq!(veil.line_in_editor(&path(), 1), 1);
+        let (_, veil, _) = self::veil("one\n# ¶ go", "# ¶ go");
+        assert_eq!(veil.line_in_editor(&path(), 0), 0);
     }
 
     #[test]

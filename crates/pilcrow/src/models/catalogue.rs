@@ -8,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use crate::config::distance;
+use crate::shown;
 
 /// Values of the environment up to this many bytes are no secrets.
 const LEAST_SECRET: usize = 5;
@@ -60,6 +61,12 @@ pub struct Provider {
     pub models: BTreeMap<String, Entry>,
     pub source: Option<String>,
     pub as_of: Option<String>,
+    /// Whether the settings say where its keys are.
+    #[serde(skip)]
+    pub written: bool,
+    /// The variables, one of which the settings need for a key, that are not set.
+    #[serde(skip)]
+    pub unset: Option<String>,
 }
 
 /// What is known of a model.
@@ -73,6 +80,8 @@ pub struct Entry {
     pub context_window: Option<u64>,
     pub max_output: Option<u64>,
     pub images: bool,
+    /// Whether it can be told of tools in the middle of a transcript.
+    pub late_tools: bool,
     pub thinking: Thinking,
     pub price: Option<Price>,
     pub source: Option<String>,
@@ -89,6 +98,11 @@ pub enum CatalogueError {
          for one of your own write [providers.{name}] with base_url into {file}"
     )]
     NoProvider { name: String, known: String, file: String },
+    #[error(
+        "behind `{0}:` stands how hard it is to think: {levels}",
+        levels = ThinkingLevel::ALL.map(ThinkingLevel::name).join(", ")
+    )]
+    NoLevel(String),
     #[error("name a model of `{0}`, as `{0}/MODEL`: it has no default")]
     NoDefault(String),
     #[error(
@@ -125,6 +139,8 @@ impl Provider {
             models: BTreeMap::new(),
             source: None,
             as_of: None,
+            written: false,
+            unset: None,
         }
     }
 }
@@ -133,7 +149,30 @@ fn completions() -> String {
     llm::protocol::openai_completions::API.to_owned()
 }
 
+impl Provider {
+    /// What is written into it and must not be shown: passwords and keys of addresses and headers.
+    fn secrets(&self) -> impl Iterator<Item = String> {
+        let of_models = self.models.values().filter_map(|entry| entry.base_url.as_ref());
+        let addresses = std::iter::once(&self.base_url).chain(of_models);
+        let headers = self.headers.iter().filter(|(name, value)| {
+            // Variables are taken note of when they are read.
+            shown::is_secret_name(name) && !value.contains("${")
+        });
+        // Before it stands a scheme's name.
+        let words = headers.filter_map(|(_, value)| value.split_whitespace().next_back().map(str::to_owned));
+        addresses.flat_map(|url| shown::secrets_of_address(url)).chain(words)
+    }
+}
+
 impl Catalogue {
+    /// Takes note of what is written into it and must not be shown.
+    pub fn learn_secrets(&self) {
+        self.providers
+            .values()
+            .flat_map(Provider::secrets)
+            .for_each(|secret| workspace::learn_secret(&secret));
+    }
+
     /// Our catalogue with the text of a person's file, if there is one, laid over it; `file` names it in
     /// errors. Tables are joined key by key, anything else replaces what stood there.
     ///
@@ -153,14 +192,18 @@ impl Catalogue {
             };
             let over: Table = person.parse().map_err(at)?;
             if let Some(format) = over.get("format").filter(|format| format.as_integer() != Some(1)) {
+                let format = format.as_integer().map_or("another".to_owned(), |format| format.to_string());
                 return Err(wrong(format!("its format is {format}; this Pilcrow knows format 1")));
             }
             unknown_keys(person).map_err(wrong)?;
             lay_over(&mut table, over);
         }
-        let catalogue: Catalogue = Value::Table(table)
-            .try_into()
-            .map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
+        let providers = table.get("providers").cloned();
+        let catalogue = Value::Table(table).try_into::<Catalogue>();
+        let catalogue = catalogue.map_err(|error| {
+            let of_one = providers.as_ref().and_then(Value::as_table).and_then(wrong_one);
+            wrong(of_one.unwrap_or_else(|| without_values(error.message())))
+        })?;
         for (name, provider) in &catalogue.providers {
             if let Some(status) =
                 provider.texts.keys().find(|it| !it.parse().is_ok_and(|it| (100..600).contains(&it)))
@@ -168,6 +211,12 @@ impl Catalogue {
                 return Err(wrong(format!("providers.{name}.texts: {status:?} is no HTTP status")));
             }
             for (id, entry) in &provider.models {
+                let limits = [("max_output", entry.max_output), ("context_window", entry.context_window)];
+                if let Some((key, _)) = limits.iter().find(|(_, limit)| *limit == Some(0)) {
+                    return Err(wrong(format!(
+                        "providers.{name}.models.{id:?}: {key} is 0; leave it out where it is not known"
+                    )));
+                }
                 if entry.price.as_ref().is_some_and(|price| !is_price(price)) {
                     return Err(wrong(format!("providers.{name}.models.{id:?}.price: no price is below 0")));
                 }
@@ -200,6 +249,11 @@ impl Catalogue {
                     *effort = Effort::Budget(*tokens);
                 }
             }
+            // The most is what the level before it has, until it is set.
+            let is_budget = matches!(entry.thinking.0.values().next_back(), Some(Effort::Budget(1..)));
+            if let Some(tokens) = budgets.get(&ThinkingLevel::Max).filter(|_| is_budget) {
+                entry.thinking.0.insert(ThinkingLevel::Max, Effort::Budget(*tokens));
+            }
         }
     }
 
@@ -217,18 +271,21 @@ impl Catalogue {
             let (rest, level) = text.rsplit_once(':')?;
             Some((rest.to_owned(), ThinkingLevel::named(level)?))
         };
+        let is_whole = model.is_some_and(|model| {
+            self.providers.get(provider).is_some_and(|it| it.models.contains_key(model))
+        });
+        if let Some(bare) = name.strip_suffix(':').filter(|_| !is_whole) {
+            return Err(CatalogueError::NoLevel(bare.to_owned()));
+        }
         let (provider, model, level) = match model {
             None => match split(provider) {
                 Some((provider, level)) => (provider, None, Some(level)),
                 None => (provider.to_owned(), None, None),
             },
-            Some(model) => {
-                let whole = self.providers.get(provider).is_some_and(|it| it.models.contains_key(model));
-                match split(model).filter(|_| !whole) {
-                    Some((model, level)) => (provider.to_owned(), Some(model), Some(level)),
-                    None => (provider.to_owned(), Some(model.to_owned()), None),
-                }
-            }
+            Some(model) => match split(model).filter(|_| !is_whole) {
+                Some((model, level)) => (provider.to_owned(), Some(model), Some(level)),
+                None => (provider.to_owned(), Some(model.to_owned()), None),
+            },
         };
         let Some(known) = self.providers.get(&provider) else {
             let mut names: Vec<&String> = self.providers.keys().collect();
@@ -272,14 +329,15 @@ impl Catalogue {
             return Err(CatalogueError::NoDefault(asked.provider.clone()));
         };
         let entry = provider.models.get(&asked.model).cloned().unwrap_or_default();
-        let mut secrets = Vec::new();
-        let mut expand = |text: &str| {
+        let written = provider.secrets().filter(|secret| secret.len() > LEAST_SECRET);
+        let mut secrets: Vec<ApiKey> = written.filter_map(|secret| ApiKey::new(&secret)).collect();
+        let mut expand = |text: &str, env: &dyn Fn(&str) -> Option<String>| {
             expanded(text, env, &mut secrets)
                 .map_err(|variable| CatalogueError::NoVariable { provider: asked.provider.clone(), variable })
         };
         let mut base_url = entry.base_url.unwrap_or_else(|| provider.base_url.clone());
         for (name, value) in &provider.values {
-            base_url = base_url.replace(&format!("{{{name}}}"), &expand(value)?);
+            base_url = base_url.replace(&format!("{{{name}}}"), &expand(value, env)?);
         }
         if let Some((_, rest)) = base_url.split_once('{')
             && let Some((name, _)) = rest.split_once('}')
@@ -288,8 +346,10 @@ impl Catalogue {
             return Err(CatalogueError::NoValue { provider, name });
         }
         let mut headers = Vec::new();
+        // Not those of the address: a region or an account's name stands in many texts.
+        let learned = |name: &str| env(name).inspect(|value| workspace::learn_secret(value));
         for (name, value) in &provider.headers {
-            headers.push((name.clone(), expand(value)?));
+            headers.push((name.clone(), expand(value, &learned)?));
         }
         let texts =
             provider.texts.iter().filter_map(|(status, text)| Some((status.parse().ok()?, text.clone())));
@@ -301,6 +361,7 @@ impl Catalogue {
             images: entry.images,
             context_window: entry.context_window,
             max_output: entry.max_output,
+            late_tools: entry.late_tools,
             price: entry.price,
             thinking: entry.thinking,
             level: asked.level,
@@ -353,6 +414,11 @@ const KNOWN: &[(&str, &[&str])] = &[
             "usage_in_streaming",
             "finish_reason",
             "non_null_assistant_content",
+            "reasoning_content",
+            "strict_tools",
+            "eager_input_streaming",
+            "most_tools",
+            "longest_description",
             "thinking_field",
             "prompt_cache_key",
             "cache_control",
@@ -367,6 +433,7 @@ const KNOWN: &[(&str, &[&str])] = &[
             "context_window",
             "max_output",
             "images",
+            "late_tools",
             "thinking",
             "price",
             "source",
@@ -374,7 +441,10 @@ const KNOWN: &[(&str, &[&str])] = &[
         ],
     ),
     ("providers.*.models.*.thinking", &["off", "none", "minimal", "low", "medium", "high", "xhigh", "max"]),
-    ("providers.*.models.*.price", &["input", "output", "cache_read", "cache_write", "above"]),
+    (
+        "providers.*.models.*.price",
+        &["input", "output", "cache_read", "cache_write", "cache_write_1h", "above"],
+    ),
 ];
 
 /// Refuses a key that is not known, with its line and the nearest that is; what the file's types are is looked at later.
@@ -406,10 +476,33 @@ fn look_at(table: &DeTable<'_>, path: &mut Vec<String>, text: &str) -> Result<()
     Ok(())
 }
 
+/// What is wrong with the first provider that cannot be read, or with the first model of it.
+fn wrong_one(providers: &Table) -> Option<String> {
+    providers.iter().find_map(|(name, provider)| {
+        let error = provider.clone().try_into::<Provider>().err()?;
+        let models = provider.get("models").and_then(Value::as_table);
+        let of_model = models.into_iter().flatten().find_map(|(id, entry)| {
+            let error = entry.clone().try_into::<Entry>().err()?;
+            Some(format!("providers.{name}.models.{id:?}: {}", without_values(error.message())))
+        });
+        Some(of_model.unwrap_or_else(|| format!("providers.{name}: {}", without_values(error.message()))))
+    })
+}
+
+/// A message about a type, without the value that it names: a key may stand in the wrong place.
+fn without_values(message: &str) -> String {
+    let Some((before, expected)) = message.rsplit_once(", expected") else { return message.to_owned() };
+    let quote = before.find(['"', '`']).unwrap_or(before.len());
+    format!("{}, expected{expected}", before[..quote].trim_end())
+}
+
 fn is_price(price: &Price) -> bool {
-    let above =
-        price.above.iter().flat_map(|it| [Some(it.input), Some(it.output), it.cache_read, it.cache_write]);
-    let parts = [Some(price.input), Some(price.output), price.cache_read, price.cache_write];
+    let above = price
+        .above
+        .iter()
+        .flat_map(|it| [it.input, it.output, it.cache_read, it.cache_write, it.cache_write_1h]);
+    let parts =
+        [Some(price.input), Some(price.output), price.cache_read, price.cache_write, price.cache_write_1h];
     parts.into_iter().chain(above).flatten().all(|it| it.is_finite() && it >= 0.0)
 }
 
@@ -474,6 +567,67 @@ mod tests {
     }
 
     #[test]
+    fn where_the_maker_asks_more_for_long_requests_no_other_is_taken_to_ask_less() {
+        let catalogue = Catalogue::read(None, "models.toml").unwrap();
+        let mut served = 0;
+        for (maker, others) in [
+            ("google", &["google-vertex", "cloudflare-ai-gateway", "opencode"][..]),
+            ("openai", &["amazon-bedrock", "azure", "cloudflare-ai-gateway", "opencode"]),
+            ("xai", &["cloudflare-ai-gateway", "opencode"]),
+            ("meta", &["opencode"]),
+        ] {
+            for (id, entry) in &catalogue.providers[maker].models {
+                let Some(above) = entry.price.as_ref().and_then(|it| it.above.first()) else { continue };
+                for name in others {
+                    let is_it = |it: &str| it == id || it.strip_prefix("openai.") == Some(id);
+                    let models = catalogue.providers[*name].models.iter().filter(|(it, _)| is_it(it));
+                    for price in models.filter_map(|(_, entry)| entry.price.as_ref()) {
+                        let long = llm::Usage { input: above.tokens + 1, ..llm::Usage::default() };
+                        let short = llm::Usage { input: 1_000_000.min(above.tokens), ..long };
+                        let rate = |usage: &llm::Usage| {
+                            price.of(usage).map(|it| it.in_dollars() / usage.input as f64)
+                        };
+                        assert!(rate(&long).is_none_or(|it| it > rate(&short).unwrap()), "{name}/{id}");
+                        served += 1;
+                    }
+                }
+            }
+        }
+        assert!(served > 20, "{served}");
+    }
+
+    #[test]
+    fn a_value_in_the_wrong_place_is_not_repeated() {
+        for (text, expected) in [
+            (
+                "[providers.x]\nbase_url = \"http://x\"\nlocal = \"sk-secret\"",
+                "providers.x: invalid type: string, expected a boolean",
+            ),
+            (
+                "[providers.x]\nbase_url = \"http://x\"\napi_key_env = \"sk-secret\"",
+                "providers.x: invalid type: string, expected a sequence",
+            ),
+            (
+                "[providers.x]\nbase_url = \"http://x\"\n[providers.x.models.m]\ncontext_window = \"sk-secret\"",
+                "providers.x.models.\"m\": invalid type: string, expected u64",
+            ),
+            (
+                "[providers.x]\nbase_url = \"http://x\"\ncompat = { thinking_field = \"sk-secret\" }",
+                "providers.x: unknown variant, expected one of",
+            ),
+            (
+                "[providers.x]\nbase_url = \"http://x\"\nmodels = \"sk-secret, expected\"",
+                "providers.x: invalid type: string, expected a map",
+            ),
+            ("format = 1\nproviders = \"sk-secret\"", "invalid type: string, expected a map"),
+            ("format = \"sk-secret\"", "its format is another; this Pilcrow knows format 1"),
+        ] {
+            let error = Catalogue::read(Some(text), "models.toml").unwrap_err().to_string();
+            assert!(error.contains(expected) && !error.contains("sk-secret"), "{text}: {error}");
+        }
+    }
+
+    #[test]
     fn variables_have_others_and_a_default_beside_them() {
         let env = |name: &str| (name == "B").then(|| "b".to_owned());
         let read = |text| expanded(text, &env, &mut Vec::new());
@@ -481,6 +635,63 @@ mod tests {
         assert_eq!(read("${A:-d}${B:-d}").unwrap(), "db");
         assert_eq!(read("${A,C}").unwrap_err(), "A or C");
         assert_eq!(read("${A").unwrap(), "${A");
+    }
+
+    #[test]
+    fn a_secret_of_a_header_is_kept_out_of_texts_and_a_part_of_the_address_is_not() {
+        let person = r#"
+            [providers.x]
+            protocol = "openai-completions"
+            base_url = "http://x/{region}"
+            values = { region = "${X_REGION}" }
+            headers = { X-Gate = "Basic ${X_GATE}" }
+        "#;
+        let catalogue = Catalogue::read(Some(person), "models.toml").unwrap();
+        let env = |name: &str| match name {
+            "X_GATE" => Some("gate-5f1c-words-of-a-header".to_owned()),
+            "X_REGION" => Some("moon-west-1-of-a-header".to_owned()),
+            _ => None,
+        };
+        let asked = catalogue.asked("x/m", "models.toml").unwrap();
+        let (_, endpoint) = catalogue.endpoint(&asked, &env).unwrap();
+        assert_eq!(endpoint.headers[0].1, "Basic gate-5f1c-words-of-a-header");
+        let told = format!("{:?} at {}", endpoint.headers, endpoint.base_url);
+        let redacted = workspace::Redactor::from_env().redact(&told).into_owned();
+        assert!(
+            !redacted.contains("gate-5f1c") && redacted.contains("moon-west-1-of-a-header"),
+            "{redacted}"
+        );
+    }
+
+    #[test]
+    fn what_is_written_into_addresses_and_headers_is_kept_out_of_texts() {
+        let person = r#"
+            [providers.x]
+            base_url = "http://me:pw-of-an-address@x/v1?key=key-of-an-address&v=version-of-it"
+            headers = { X-Api-Key = "key-of-a-header", Authorization = "Bearer token-of-a-header", x-team = "the-tools-team" }
+        "#;
+        let catalogue = Catalogue::read(Some(person), "models.toml").unwrap();
+        catalogue.learn_secrets();
+        let secrets = ["pw-of-an-address", "key-of-an-address", "key-of-a-header", "token-of-a-header"];
+        let open = ["version-of-it", "the-tools-team"];
+        let said = [secrets.as_slice(), &open].concat().join(" ");
+        let redacted = workspace::Redactor::from_env().redact(&said).into_owned();
+        assert_eq!(redacted, format!("{} {}", ["[redacted:api-key]"; 4].join(" "), open.join(" ")));
+        let asked = catalogue.asked("x/m", "models.toml").unwrap();
+        let (_, endpoint) = catalogue.endpoint(&asked, &none).unwrap();
+        assert_eq!(endpoint.secrets.len(), secrets.len());
+    }
+
+    #[test]
+    fn every_level_has_a_budget_that_can_be_set() {
+        let mut catalogue = Catalogue::read(None, "models.toml").unwrap();
+        catalogue.set_budgets(&BTreeMap::from([(ThinkingLevel::Low, 2_000), (ThinkingLevel::Max, 50_000)]));
+        let of = |model: &str| &catalogue.providers["anthropic"].models[model].thinking;
+        let budgets = of("claude-haiku-4-5");
+        assert_eq!(budgets.at(ThinkingLevel::Low), Some((ThinkingLevel::Low, &Effort::Budget(2_000))));
+        assert_eq!(budgets.at(ThinkingLevel::Max), Some((ThinkingLevel::Max, &Effort::Budget(50_000))));
+        let word = Effort::Word("max".to_owned());
+        assert_eq!(of("claude-sonnet-5").at(ThinkingLevel::Max), Some((ThinkingLevel::Max, &word)));
     }
 
     #[test]
@@ -523,6 +734,13 @@ mod tests {
         let asked = |name| catalogue.asked(name, "f").map(|it| (it.model, it.level));
         assert_eq!(asked("local/qwen3:8b"), Ok(("qwen3:8b".to_owned(), None)));
         assert_eq!(asked("local/qwen3:8b:low"), Ok(("qwen3:8b".to_owned(), Some(ThinkingLevel::Low))));
+        assert_eq!(asked("local/qwen3:8b:LOW"), Ok(("qwen3:8b".to_owned(), Some(ThinkingLevel::Low))));
+        let error = asked("local/qwen3:").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "behind `local/qwen3:` stands how hard it is to think: off, minimal, low, medium, high, xhigh, max"
+        );
+        assert_eq!(asked("local:"), Err(CatalogueError::NoLevel("local".to_owned())));
         assert_eq!(asked("local/a/b:none"), Ok(("a/b".to_owned(), Some(ThinkingLevel::Off))));
         assert_eq!(asked("local/odd:high"), Ok(("odd:high".to_owned(), None)));
         assert_eq!(asked("local"), Err(CatalogueError::NoDefault("local".to_owned())));
@@ -546,6 +764,8 @@ mod tests {
             ("[providers.openai]\ncompat = { cache_contol = true }\n", "the nearest is `cache_control`"),
             ("[providers.openai]\ntexts = { 4029 = 'x' }\n", "\"4029\" is no HTTP status"),
             ("[providers.openai.models.m]\nprice = { input = -1.0, output = 1.0 }\n", "no price is below 0"),
+            ("[providers.openai.models.m]\nmax_output = 0\n", "max_output is 0; leave it out"),
+            ("[providers.openai.models.m]\ncontext_window = 0\n", "context_window is 0; leave it out"),
             ("format = 2\n", "format is 2"),
             ("providers = [", "cannot be used"),
             (

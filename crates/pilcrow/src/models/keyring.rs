@@ -71,7 +71,10 @@ fn apart<T: Send + 'static>(
 pub fn get(provider: &str) -> Result<Option<ApiKey>, KeyringError> {
     let provider = provider.to_owned();
     apart(move || match entry(&provider)?.get_password() {
-        Ok(key) => Ok(ApiKey::new(&key)),
+        Ok(key) => {
+            workspace::learn_secret(&key);
+            Ok(ApiKey::new(&key))
+        }
         Err(Error::NoEntry) => Ok(None),
         Err(error) => Err(error.into()),
     })

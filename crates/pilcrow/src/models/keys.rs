@@ -77,10 +77,8 @@ pub fn find(
     runner: Runner,
 ) -> Result<Option<Turn>, String> {
     let sources = if !written.is_empty() {
-        for secret in written {
-            if let Secret::Variables(text) = secret {
-                read(text).map_err(|name| format!("{name} is not set, which holds a key of {provider}"))?;
-            }
+        if let Some(name) = unset(written) {
+            return Err(format!("{name} is not set, which holds a key of {provider}"));
         }
         written.iter().cloned().map(Source::Written).collect()
     } else if variables.is_empty() {
@@ -108,13 +106,29 @@ pub fn find(
 
 /// The first of these variables that holds something.
 pub fn from_environment(variables: &[String]) -> Option<ApiKey> {
-    variables.iter().find_map(|name| ApiKey::new(&std::env::var(name).ok()?))
+    variables.iter().find_map(|name| {
+        let value = std::env::var(name).ok()?;
+        workspace::learn_secret(&value);
+        ApiKey::new(&value)
+    })
+}
+
+/// The first variable of these that is needed and not set.
+pub fn unset(written: &[Secret]) -> Option<String> {
+    written.iter().find_map(|secret| match secret {
+        Secret::Variables(text) => read(text).err(),
+        Secret::Command(_) => None,
+    })
 }
 
 /// A text with its variables; the name of one that is not set.
 fn read(text: &str) -> Result<Option<ApiKey>, String> {
     let env = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-    expanded(text, &env, &mut Vec::new()).map(|key| ApiKey::new(&key))
+    expanded(text, &env, &mut Vec::new()).map(|key| {
+        // Its variable may have a name that says nothing.
+        workspace::learn_secret(&key);
+        ApiKey::new(&key)
+    })
 }
 
 impl Ring {
@@ -199,11 +213,25 @@ impl Turn {
         if !status.success() {
             let tail = process.stderr_tail();
             let last = tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-            return Err(failed(format!("{status}: {}", last.trim())));
+            return Err(failed(format!("{status}: {}", without_keys(last))));
         }
         let first = printed.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        workspace::learn_passing_secret(first);
         ApiKey::new(first).ok_or_else(|| failed("it printed nothing".to_owned()))
     }
+}
+
+/// A line of a command that should have printed a key, without the words in it that look like one.
+fn without_keys(line: &str) -> String {
+    const LEAST: usize = 12;
+    let looks_like_one = |word: &str| {
+        word.len() >= LEAST
+            && !word.starts_with('/')
+            && word.bytes().any(|byte| byte.is_ascii_digit())
+            && word.bytes().any(|byte| byte.is_ascii_alphabetic())
+    };
+    let words = line.split_whitespace().map(|word| if looks_like_one(word) { "[redacted]" } else { word });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 impl Keys for Turn {
@@ -216,23 +244,28 @@ impl Keys for Turn {
     }
 
     fn refused(&self, key: &ApiKey, refusal: Refusal) -> bool {
-        const SECONDS: fn(u64) -> Duration = Duration::from_secs;
         let index = self.at.load(Ordering::Relaxed);
         // One that was printed a while ago may have ended early; a new one is asked for before it is given up.
         let printed = lock(&self.ring.printed).remove(&index);
         if let (RefusedFor::Unknown, Some((old, at))) = (refusal.why, printed)
             && old == *key
-            && at.elapsed() > SECONDS(1)
+            && at.elapsed() > Duration::from_secs(1)
         {
             return true;
         }
-        let rest = match refusal.why {
-            RefusedFor::Rate => refusal.after.unwrap_or(SECONDS(60)).clamp(SECONDS(1), SECONDS(3600)),
-            RefusedFor::Quota => refusal.after.unwrap_or(SECONDS(3600)).max(SECONDS(60)),
-            RefusedFor::Unknown => SECONDS(600),
-        };
-        lock(&self.ring.cooling)[index] = Instant::now().checked_add(rest);
+        lock(&self.ring.cooling)[index] = Instant::now().checked_add(rest(refusal));
         self.ring.has_usable()
+    }
+}
+
+/// How long a refused key is left alone.
+fn rest(refusal: Refusal) -> Duration {
+    const SECONDS: fn(u64) -> Duration = Duration::from_secs;
+    match refusal.why {
+        RefusedFor::Rate => refusal.after.unwrap_or(SECONDS(60)).clamp(SECONDS(1), SECONDS(3600)),
+        // Google asks for seconds beside a day's quota, since the minute's is reached as well.
+        RefusedFor::Quota => refusal.after.unwrap_or_default().max(SECONDS(3600)),
+        RefusedFor::Unknown => SECONDS(600),
     }
 }
 
@@ -263,7 +296,7 @@ pub fn aws(env: &dyn Fn(&str) -> Option<String>) -> Option<AwsKeys> {
     of_environment().or_else(of_profile)
 }
 
-/// The keys of a profile. Pure.
+/// The keys of a profile, which are taken note of.
 fn of_profile(keys: &str, settings: &str, profile: &str, region: Option<String>) -> Option<AwsKeys> {
     let section = |text: &str, name: &str| -> BTreeMap<String, String> {
         let lines = text.lines().map(str::trim).skip_while(|line| *line != format!("[{name}]")).skip(1);
@@ -276,10 +309,15 @@ fn of_profile(keys: &str, settings: &str, profile: &str, region: Option<String>)
         "default" => section(settings, profile),
         _ => section(settings, &format!("profile {profile}")),
     };
+    let secret = |name: &str| {
+        let value = keys.get(name)?;
+        workspace::learn_secret(value);
+        ApiKey::new(value)
+    };
     Some(AwsKeys {
         access_key_id: keys.get("aws_access_key_id")?.clone(),
-        secret_access_key: ApiKey::new(keys.get("aws_secret_access_key")?)?,
-        session_token: keys.get("aws_session_token").and_then(|token| ApiKey::new(token)),
+        secret_access_key: secret("aws_secret_access_key")?,
+        session_token: secret("aws_session_token"),
         region: region.or_else(|| settings.get("region").cloned()),
     })
 }
@@ -300,6 +338,32 @@ mod tests {
         *lock(&ring.cooling) = vec![later(60), later(30), later(90)];
         assert_eq!(ring.usable(0), 1);
         assert!(!ring.has_usable());
+    }
+
+    #[test]
+    fn a_key_of_the_settings_is_there_only_with_its_variable() {
+        let unset = |texts: &[&str]| {
+            unset(&texts.iter().map(|it| Secret::Variables((*it).to_owned())).collect::<Vec<_>>())
+        };
+        assert_eq!(unset(&["${PATH}"]), None);
+        let gone = unset(&["${PATH}", "${PILCROW_TEST_A,PILCROW_TEST_B}"]);
+        assert_eq!(gone.as_deref(), Some("PILCROW_TEST_A or PILCROW_TEST_B"));
+    }
+
+    #[test]
+    fn what_a_command_says_of_its_failure_has_no_key() {
+        assert_eq!(without_keys("  /opt/sdk-455/bin: no login of me "), "/opt/sdk-455/bin: no login of me");
+        assert_eq!(without_keys("bad token tok-5f3a9c1d5e8b!"), "bad token [redacted]");
+    }
+
+    #[test]
+    fn a_used_up_quota_is_left_alone_for_longer_than_is_asked() {
+        let seconds =
+            |why, after: Option<u64>| rest(Refusal { why, after: after.map(Duration::from_secs) }).as_secs();
+        let quota = |after| seconds(RefusedFor::Quota, after);
+        assert_eq!([quota(None), quota(Some(26)), quota(Some(7200))], [3600, 3600, 7200]);
+        let rate = |after| seconds(RefusedFor::Rate, after);
+        assert_eq!([rate(None), rate(Some(26)), rate(Some(7200))], [60, 26, 3600]);
     }
 
     #[test]

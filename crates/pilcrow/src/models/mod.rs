@@ -62,16 +62,20 @@ impl Asking<'_> {
     /// When the name is none of `planner`, `script:FILE`, `replay:SESSION`, `PROVIDER/MODEL` or a role, or its provider is not
     /// set up.
     pub fn choose(&self, name: Option<&str>) -> anyhow::Result<Chosen> {
-        let role = match name {
-            Some(name) => Some(name),
-            None => self.role_of_files(),
-        };
+        let rule = if name.is_none() { self.rule_of_files() } else { None };
+        let role = name.or(rule.map(|(_, role)| role));
         let asked = role.map_or_else(|| self.usual(), |name| self.of_role(name));
-        let model = self.model(&asked)?;
-        let mut notes = Vec::new();
+        let model = self.model(&asked);
+        let model = match rule {
+            Some((glob, role)) => {
+                model.with_context(|| format!("[[roles.paths]] names the role `{role}` for `{glob}`"))?
+            }
+            None => model?,
+        };
+        let mut notes: Vec<String> = self.level_that_is_lost(&asked).into_iter().collect();
         let mut fallbacks: Vec<Arc<dyn Model>> = Vec::new();
         let mut names = vec![model.info().name()];
-        for fallback in self.fallbacks(role.unwrap_or("default"), &model) {
+        for fallback in self.fallbacks(split_level(role.unwrap_or("default")).0, &model) {
             match self.model(&self.of_role(&fallback)) {
                 Ok(other) if names.contains(&other.info().name()) => {}
                 Ok(other) => {
@@ -93,14 +97,56 @@ impl Asking<'_> {
         Ok(Chosen { model, fallbacks, summarizer, notes })
     }
 
-    /// The role that the files of the request have: that of the first rule which one of them fits.
-    fn role_of_files(&self) -> Option<&str> {
+    /// The models for a session that is gone on with: the one that it `had`, where it can still be asked; else those of the settings,
+    /// with a note that says so and why.
+    ///
+    /// # Errors
+    /// When those of the settings cannot be asked either.
+    pub fn go_on(&self, had: Option<&str>) -> anyhow::Result<Chosen> {
+        let Some(had) = had else { return self.choose(None) };
+        self.choose(Some(had)).or_else(|error| {
+            let mut chosen = self.choose(None)?;
+            let name = chosen.model.info().name();
+            chosen.notes.push(format!("{had} answered last: {error:#}\nthe session goes on with {name}"));
+            Ok(chosen)
+        })
+    }
+
+    /// What is said of a level of thinking that is asked of a model that lacks it, or of which no levels are known.
+    fn level_that_is_lost(&self, name: &str) -> Option<String> {
+        let level = split_level(name).1?;
+        // What is played has none, and a proxy knows more than we do.
+        if name.starts_with("script:") || name.starts_with("replay:") || self.config.proxy().is_some() {
+            return None;
+        }
+        let catalogue = self.catalogue().ok()?;
+        let asked = catalogue.asked(name, &self.person_file()).ok().filter(|asked| asked.level.is_some())?;
+        let Asked { provider, model, .. } = &asked;
+        let thinking = catalogue.known(&asked).thinking;
+        if let Some((had, _)) = thinking.at(level) {
+            let words = || {
+                let (level, had) = (level.name(), had.name());
+                format!("{provider}/{model} has no level `{level}` of thinking; `{had}` is asked for")
+            };
+            return (had != level).then(words);
+        }
+        (level != ThinkingLevel::Off).then(|| {
+            format!(
+                "no levels of thinking of {provider}/{model} are known, so `{}` is not asked for; write \
+                 [providers.{provider}.models.{model:?}] with `thinking` into models.toml",
+                level.name()
+            )
+        })
+    }
+
+    /// The first rule that one of the files of the request fits, as its glob and role.
+    fn rule_of_files(&self) -> Option<(&str, &str)> {
         let rules = self.config.role_paths().iter();
         let fits = |glob: &str| {
             let glob = Glob::new(glob).ok().map(|glob| glob.compile_matcher());
             glob.is_some_and(|glob| self.files.iter().any(|file| glob.is_match(file)))
         };
-        rules.filter(|(glob, _)| fits(glob)).map(|(_, role)| role.as_str()).next()
+        rules.filter(|(glob, _)| fits(glob)).map(|(glob, role)| (glob.as_str(), role.as_str())).next()
     }
 
     /// The model where nothing names one.
@@ -114,10 +160,7 @@ impl Asking<'_> {
 
     /// The model that a role stands for, with the level that stands behind its name; any other name is itself.
     fn of_role(&self, name: &str) -> String {
-        let (base, level) = match name.rsplit_once(':') {
-            Some((base, level)) if ThinkingLevel::named(level).is_some() => (base, Some(level)),
-            _ => (name, None),
-        };
+        let (base, level) = split_level(name);
         let roles = self.config.roles();
         let model = match roles.get(base) {
             Some(role) => role.model.clone().filter(|_| base != "default" || self.config.model().is_none()),
@@ -126,10 +169,7 @@ impl Asking<'_> {
         };
         let model = model.unwrap_or_else(|| self.usual());
         match level {
-            Some(level) => {
-                let bare = model.rsplit_once(':').filter(|(_, old)| ThinkingLevel::named(old).is_some());
-                format!("{}:{level}", bare.map_or(model.as_str(), |(bare, _)| bare))
-            }
+            Some(level) => format!("{}:{}", split_level(&model).0, level.name()),
             None => model,
         }
     }
@@ -218,6 +258,12 @@ impl Asking<'_> {
     }
 }
 
+/// A name and the level of thinking behind it.
+fn split_level(name: &str) -> (&str, Option<ThinkingLevel>) {
+    let split = name.rsplit_once(':').and_then(|(base, level)| Some((base, ThinkingLevel::named(level)?)));
+    split.map_or((name, None), |(base, level)| (base, Some(level)))
+}
+
 /// Whether another model than the planner answers what names none, as far as that can be told without asking servers.
 pub fn is_set(config: &Config, person_file: &str) -> bool {
     let of_role = || config.roles().get("default").and_then(|role| role.model.clone());
@@ -252,7 +298,18 @@ pub async fn find_local(config: &Config, person_file: &str) -> Option<String> {
     }
     let catalogue = catalogue(config, person_file).ok()?;
     let asked = local_servers(&catalogue).await;
-    asked.into_iter().find_map(|(name, models)| Some(format!("{name}/{}", models?.first()?)))
+    asked.into_iter().find_map(|(name, models)| {
+        let model = models?.into_iter().find(|id| converses(id))?;
+        Some(format!("{name}/{model}"))
+    })
+}
+
+/// Whether a model of this name is one to speak with: servers list those that embed, rank or transcribe beside them, and do not say
+/// which they are.
+fn converses(id: &str) -> bool {
+    const OTHERS: [&str; 8] = ["embed", "rerank", "bge-", "minilm", "whisper", "e5-", "tts", "clip-"];
+    let id = id.to_ascii_lowercase();
+    !OTHERS.iter().any(|word| id.contains(word))
 }
 
 /// The `local` servers of the catalogue with the models that each has; `None` where nobody answers.
@@ -264,29 +321,35 @@ pub async fn local_servers(catalogue: &Catalogue) -> Vec<(String, Option<Vec<Str
     futures_util::future::join_all(asked).await
 }
 
-/// The files of a project that a text names, as words of it, with `/`.
-pub fn files_named(text: &str, root: &Path) -> Vec<String> {
+/// The files of a project that a text names, as words of it, from the folder `below` the root or from the root; below the root, with `/`.
+pub fn files_named(text: &str, root: &Path, below: &Path) -> Vec<String> {
+    let place = |word: &str| {
+        let from_folder = below.join(word.strip_prefix("./").unwrap_or(word));
+        let found = [from_folder, word.strip_prefix("./").unwrap_or(word).into()];
+        found.into_iter().find(|file| root.join(file).is_file())
+    };
     let marks = |c: char| "`\"'()[]{}<>,;:!?".contains(c);
     let words =
         text.split(|c: char| c.is_whitespace() || "`\"'".contains(c)).map(|word| word.trim_matches(marks));
     let plain = words.map(|word| word.strip_prefix('@').unwrap_or(word)).map(|word| {
         let numbered = word.trim_end_matches(|c: char| c.is_ascii_digit() || c == ':');
-        if root.join(word).is_file() { word } else { numbered.trim_end_matches('.') }
+        if place(word).is_some() { word } else { numbered.trim_end_matches('.') }
     });
     let mut files: Vec<String> = plain
         .filter(|word| {
             !word.is_empty() && !word.starts_with('/') && !word.split('/').any(|part| part == "..")
         })
-        .filter(|word| root.join(word).is_file())
-        .map(|word| word.strip_prefix("./").unwrap_or(word).to_owned())
+        .filter_map(|word| Some(place(word)?.to_str()?.to_owned()))
         .collect();
     files.dedup();
     files
 }
 
-/// The files that a request is about: those that it names, else those that the newest change changed.
-pub fn files_about(text: &str, project: &Project) -> Vec<String> {
-    let named = files_named(text, project.workspace.root().as_path());
+/// The files that a request from this folder is about: those that it names, else those that the newest change changed.
+pub fn files_about(text: &str, project: &Project, folder: &Path) -> Vec<String> {
+    let root = project.workspace.root().as_path();
+    let below = folder.strip_prefix(root).unwrap_or(Path::new(""));
+    let named = files_named(text, root, below);
     if !named.is_empty() {
         return named;
     }
@@ -326,8 +389,13 @@ pub fn catalogue(config: &Config, person_file: &str) -> anyhow::Result<Catalogue
     let mut catalogue = Catalogue::read(person.as_deref(), &file.display().to_string())?;
     for (name, settings) in config.providers() {
         catalogue.set(&name, settings.base_url, settings.api_key_env);
+        if let Some(provider) = catalogue.providers.get_mut(&name) {
+            provider.written = !settings.keys.is_empty();
+            provider.unset = keys::unset(&settings.keys);
+        }
     }
     catalogue.set_budgets(&config.thinking_budgets());
+    catalogue.learn_secrets();
     Ok(catalogue)
 }
 
@@ -336,11 +404,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_embeds_is_not_spoken_with() {
+        for id in
+            ["nomic-embed-text:latest", "text-embedding-3-small", "bge-m3", "all-minilm:22m", "whisper-1"]
+        {
+            assert!(!converses(id), "{id}");
+        }
+        assert!(["qwen3:8b", "llama3.2:1b", "gpt-oss-20b", "gemma-3-4b"].into_iter().all(converses));
+    }
+
+    #[test]
     #[expect(clippy::disallowed_methods, reason = "the test makes the files it needs")]
     fn a_text_names_the_files_that_are_there() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("docs")).unwrap();
-        for file in ["docs/a.md", "b.rs"] {
+        for file in ["docs/a.md", "docs/b.rs", "b.rs"] {
             std::fs::write(root.path().join(file), "").unwrap();
         }
         for (text, files) in [
@@ -349,7 +427,9 @@ mod tests {
             ("@b.rs: explain", vec!["b.rs"]),
             ("docs, /etc/passwd and ../b.rs and c.rs", vec![]),
         ] {
-            assert_eq!(files_named(text, root.path()), files, "{text}");
+            assert_eq!(files_named(text, root.path(), Path::new("")), files, "{text}");
         }
+        let below = |text| files_named(text, root.path(), Path::new("docs"));
+        assert_eq!(below("a.md, ./b.rs and docs/a.md"), ["docs/a.md", "docs/b.rs", "docs/a.md"]);
     }
 }

@@ -19,9 +19,10 @@ use workspace::Approver;
 
 use super::process_of;
 use super::protocol::{
-    Answered, Asked, Call, Documents, Hello, OpenDocument, Outcome, PROTOCOL, Ran, Reply, Request, TakeBack,
-    Welcome, methods,
+    Answered, Asked, Call, Cancel, Choosing, ChosenThere, Documents, Hello, OpenDocument, Outcome, PROTOCOL,
+    Ran, Reply, Request, TakeBack, Welcome, methods,
 };
+use crate::stop;
 
 /// How long an owner may take to greet, or to say what it has open.
 pub const GREETING: Duration = Duration::from_secs(3);
@@ -241,7 +242,8 @@ impl Client {
         let mut silent = std::pin::pin!(silent);
         let stopped = async {
             cancel.cancelled().await;
-            if peer.notify(methods::CANCEL, &json!({})).await.is_ok() {
+            let how = Cancel { gone: stop::gone().is_cancelled() };
+            if peer.notify(methods::CANCEL, &how).await.is_ok() {
                 tokio::time::sleep(STOP).await;
             }
         };
@@ -311,16 +313,22 @@ impl Handler for Incoming {
     ) -> BoxFuture<'static, Result<Box<RawValue>, RpcError>> {
         let approver = Arc::clone(&self.approver);
         Box::pin(async move {
-            if request.method != methods::ASK {
-                return Err(RpcError::method_not_found(&request.method));
-            }
             let params = request.params.as_deref().map_or("{}", RawValue::get);
-            let asked: Asked = serde_json::from_str(params)
-                .map_err(|error| RpcError::new(codes::INVALID_PARAMS, error.to_string()))?;
+            let wrong = |error: serde_json::Error| RpcError::new(codes::INVALID_PARAMS, error.to_string());
             // When the owner takes the question back, this future is dropped and the question with it.
-            let answer = approver.ask(asked.into(), &CancellationToken::new()).await;
-            raw(&Answered::from(answer))
-                .map_err(|error| RpcError::new(codes::INTERNAL_ERROR, error.to_string()))
+            let cancel = CancellationToken::new();
+            let answer = match request.method.as_str() {
+                methods::ASK => {
+                    let asked: Asked = serde_json::from_str(params).map_err(wrong)?;
+                    raw(&Answered::from(approver.ask(asked.into(), &cancel).await))
+                }
+                methods::CHOOSE => {
+                    let choosing: Choosing = serde_json::from_str(params).map_err(wrong)?;
+                    raw(&ChosenThere::from(approver.choose(choosing.into(), &cancel).await))
+                }
+                method => return Err(RpcError::method_not_found(method)),
+            };
+            answer.map_err(|error| RpcError::new(codes::INTERNAL_ERROR, error.to_string()))
         })
     }
 }

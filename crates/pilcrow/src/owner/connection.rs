@@ -18,11 +18,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::local::Stream;
 use wire::{Framing, Handler, IncomingRequest, Peer, PeerOptions, RpcError, codes, raw};
-use workspace::{Answer, Approver, ErrorCode, Homes, Nobody, Owner, Question};
+use workspace::{Answer, Approver, Choice, Chosen, ErrorCode, Homes, Nobody, Owner, Question};
 
 use super::protocol::{
-    Answered, Asked, Call, Documents, Hello, OpenDocument, Outcome, PROTOCOL, Reply, Request, TakeBack,
-    Welcome, methods,
+    Answered, Asked, Call, Cancel, Choosing, ChosenThere, Documents, Hello, OpenDocument, Outcome, PROTOCOL,
+    Reply, Request, TakeBack, Welcome, methods,
 };
 use super::serve::{Lent, Served};
 use crate::worker::{Stop, Worker};
@@ -85,7 +85,7 @@ pub async fn serve(host: Arc<Host>, stream: Stream, stop: CancellationToken) {
 struct Connection {
     host: Arc<Host>,
     cancel: CancellationToken,
-    /// Before that, when the command went away with nothing said.
+    /// Before that, when the command went away with nothing said, or says that its terminal did.
     gone: CancellationToken,
     jobs: TaskTracker,
     hello: OnceLock<Hello>,
@@ -101,8 +101,11 @@ struct Guest {
 struct Incoming(Arc<Connection>);
 
 impl Handler for Incoming {
-    fn notification(&self, _: &Peer, method: &str, _: Option<&RawValue>) {
+    fn notification(&self, _: &Peer, method: &str, params: Option<&RawValue>) {
         if method == methods::CANCEL {
+            if decode::<Cancel>(params).is_ok_and(|how| how.gone) && !self.0.cancel.is_cancelled() {
+                self.0.gone.cancel();
+            }
             self.0.cancel.cancel();
         }
     }
@@ -244,6 +247,22 @@ impl Approver for Remote {
                     if cancel.is_cancelled() { Answer::No { text: String::new() } } else { Answer::Nobody }
                 },
                 Answer::from,
+            )
+        })
+    }
+
+    fn choose<'a>(&'a self, choice: Choice, cancel: &'a CancellationToken) -> BoxFuture<'a, Chosen> {
+        Box::pin(async move {
+            let asked = self.peer.request(methods::CHOOSE, &Choosing::from(choice), THINK, cancel).await;
+            let chosen = asked.map_err(|error| error.to_string()).and_then(|answer| {
+                serde_json::from_str::<ChosenThere>(answer.get()).map_err(|error| error.to_string())
+            });
+            chosen.map_or_else(
+                |error| {
+                    tracing::debug!(error, "a question was not answered");
+                    if cancel.is_cancelled() { Chosen::Dismissed } else { Chosen::Nobody }
+                },
+                Chosen::from,
             )
         })
     }

@@ -6,7 +6,7 @@ use agent::{ToolError, ToolResult};
 use llm::Content;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use workspace::{Answer, Question, QuestionKind};
+use workspace::{Answer, Choice, Chosen, Question, QuestionKind};
 
 use crate::commands::Exit;
 
@@ -31,6 +31,8 @@ pub mod methods {
     pub const CANCEL: &str = "cancel";
     /// A request to the command: ask the person.
     pub const ASK: &str = "ask";
+    /// A request to the command: a question of the agent's own, which permits nothing.
+    pub const CHOOSE: &str = "choose";
     /// A notification to the command: an event of the run.
     pub const EVENT: &str = "event";
 }
@@ -135,6 +137,14 @@ pub struct Request {
     pub agent: Option<String>,
 }
 
+/// Stop what was asked for.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Cancel {
+    /// Nobody stopped it: the terminal went away.
+    #[serde(default)]
+    pub gone: bool,
+}
+
 /// How a run ended; what it did was told in events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ran {
@@ -170,7 +180,7 @@ pub struct Outcome {
 
 impl From<ToolResult> for Outcome {
     fn from(result: ToolResult) -> Self {
-        let ToolResult { content, details, is_error, error, terminate: _ } = result;
+        let ToolResult { content, details, is_error, error, terminate: _, added_tools: _ } = result;
         Self { content, details, is_error, error }
     }
 }
@@ -178,8 +188,8 @@ impl From<ToolResult> for Outcome {
 impl From<Outcome> for ToolResult {
     fn from(outcome: Outcome) -> Self {
         let Outcome { content, details, is_error, error } = outcome;
-        // Only a loop looks at the last one, and this one has left it.
-        Self { content, details, is_error, error, terminate: false }
+        // Only a loop looks at the last two, and this one has left it.
+        Self { content, details, is_error, error, terminate: false, added_tools: Vec::new() }
     }
 }
 
@@ -249,6 +259,57 @@ impl From<Answered> for Answer {
             "always" => Self::Always,
             "nobody" => Self::Nobody,
             _ => Self::No { text: answered.text },
+        }
+    }
+}
+
+/// A question of the agent's own on its way.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Choosing {
+    question: String,
+    options: Vec<String>,
+}
+
+impl From<Choice> for Choosing {
+    fn from(Choice { question, options }: Choice) -> Self {
+        Self { question, options }
+    }
+}
+
+impl From<Choosing> for Choice {
+    fn from(Choosing { question, options }: Choosing) -> Self {
+        Self { question, options }
+    }
+}
+
+/// What the person said to it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChosenThere {
+    /// In these words.
+    Said(String),
+    /// It was put away.
+    Dismissed,
+    /// Nobody is there.
+    Nobody,
+}
+
+impl From<Chosen> for ChosenThere {
+    fn from(chosen: Chosen) -> Self {
+        match chosen {
+            Chosen::Said(words) => Self::Said(words),
+            Chosen::Dismissed => Self::Dismissed,
+            Chosen::Nobody => Self::Nobody,
+        }
+    }
+}
+
+impl From<ChosenThere> for Chosen {
+    fn from(chosen: ChosenThere) -> Self {
+        match chosen {
+            ChosenThere::Said(words) => Self::Said(words),
+            ChosenThere::Dismissed => Self::Dismissed,
+            ChosenThere::Nobody => Self::Nobody,
         }
     }
 }

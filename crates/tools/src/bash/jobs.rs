@@ -118,7 +118,7 @@ impl Shell {
         self.jobs().iter().map(|job| job.name.clone()).collect()
     }
 
-    pub(super) fn redactor(&self) -> Redactor {
+    pub(crate) fn redactor(&self) -> Redactor {
         self.redactor.clone()
     }
 

@@ -43,13 +43,18 @@ pub struct Bash {
 #[derive(Debug, Deserialize)]
 struct Arguments {
     command: Option<String>,
-    timeout: Option<u64>,
+    timeout: Option<i64>,
     #[serde(default)]
     background: bool,
     job: Option<String>,
     offset: Option<usize>,
     #[serde(default)]
     stop: bool,
+}
+
+/// As long as that, at most [`LONGEST`].
+fn seconds(asked: i64) -> Duration {
+    Duration::from_secs(u64::try_from(asked).unwrap_or_default().min(LONGEST))
 }
 
 impl Bash {
@@ -126,6 +131,12 @@ impl Tool for Bash {
 impl Bash {
     async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
         let args: Arguments = arguments(args)?;
+        // Of a job 0 asks how it is.
+        let least = i64::from(args.job.is_none());
+        if args.timeout.is_some_and(|seconds| seconds < least) {
+            let message = format!("`timeout` is in seconds, {least} at least");
+            return Err(Failure::new(ErrorCode::InvalidArguments, message));
+        }
         match (&args.command, &args.job) {
             (Some(command), None) if !command.trim().is_empty() => self.run(command, &args, cx).await,
             (None, Some(job)) => self.look(job, &args, cx).await,
@@ -146,15 +157,16 @@ impl Bash {
         let mut ends = EndsJob(Some(&job));
         // What goes on is not waited for, so what it changes cannot be told from what others change.
         let (shell, notes) = (Arc::clone(&kit.shell), !args.background && workspace::may_write(line));
-        let text = line.to_owned();
+        let label = format!("bash: {}", short(&kit.shell.redactor().redact(line)));
+        let (text, run, name) = (line.to_owned(), cx.run.clone(), label.clone());
         let before = blocking(move || {
             shell.prune();
-            notes.then(|| shell.aftermath.before(&text))
+            notes.then(|| shell.aftermath.before(&text, &run, &name))
         })
         .await?;
         let (process, output) = kit.shell.processes.spawn_merged(&command, &grant).await?;
         let mut running = Running::new(process, output, kit.shell.redactor());
-        let timeout = args.timeout.map(|seconds| Duration::from_secs(seconds.clamp(1, LONGEST)));
+        let timeout = args.timeout.map(seconds);
         if args.background {
             ends.0 = None;
             kit.shell.keep(Arc::clone(&job), running, timeout);
@@ -172,7 +184,7 @@ impl Bash {
         job.end(ended);
         drop(ends);
         let wrote = match before {
-            Some(before) => self.compare(before, line, cx).await?,
+            Some(before) => self.compare(before, label, cx).await?,
             None => Wrote::default(),
         };
         let broken = broken::by(kit, &wrote, cx).await;
@@ -180,9 +192,8 @@ impl Bash {
     }
 
     /// Puts what the command changed where `undo` finds it, whoever still waits for the answer.
-    async fn compare(&self, before: Before, line: &str, cx: &ToolCx) -> Result<Wrote, Failure> {
+    async fn compare(&self, before: Before, label: String, cx: &ToolCx) -> Result<Wrote, Failure> {
         let (shell, run) = (Arc::clone(&self.kit.shell), cx.run.clone());
-        let label = format!("bash: {}", short(&shell.redactor().redact(line)));
         let work = async move { shell.aftermath.after(before, &run, &label, &shell.processes).await };
         let failed = |error| Failure::new(ErrorCode::Internal, format!("{error}; please report this"));
         let wrote = self.kit.shell.spawn(work).await.map_err(failed)?;
@@ -203,8 +214,8 @@ impl Bash {
         if args.stop {
             job.stop.cancel();
             job.wait(Duration::from_secs(5), &cx.cancel).await;
-        } else if let Some(seconds) = args.timeout {
-            job.wait(Duration::from_secs(seconds.min(LONGEST)), &cx.cancel).await;
+        } else if let Some(wait) = args.timeout {
+            job.wait(seconds(wait), &cx.cancel).await;
         }
         let (offset, reader) = (args.offset, Arc::clone(&job));
         let page = blocking(move || reader.log.from(offset)).await?;

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use agent::{ToolCx, ToolResult};
 use dap_client::{AdapterDefinition, Breakpoints, Clock, LaunchPlan, LaunchSpec, Session, Target};
 use serde_json::{Map, Value, json};
-use workspace::{AbsPath, CommandLine, ErrorCode};
+use workspace::{AbsPath, CommandLine, Decision, ErrorCode};
 
+use super::extensions::{self, CargoBuild};
 use super::{Arguments, Debug};
 use crate::{Failure, Kit};
 
@@ -40,7 +41,7 @@ impl Debug {
         let mut list = Vec::new();
         for it in &configs.configurations {
             let word = |name: &str| it[name].as_str().unwrap_or("?");
-            let adapter = self.adapter(word("type"));
+            let adapter = self.adapter(it);
             let with = adapter.map_or("no adapter is known for it".to_owned(), |it| it.name.clone());
             let mut line = format!("{}: {} {} ({with})", word("name"), word("request"), word("type"));
             line.extend(
@@ -72,6 +73,10 @@ impl Debug {
 
     /// Why a configuration cannot be started as it is.
     async fn lacks(&self, config: &Value, args: &Arguments, cx: &ToolCx) -> Option<String> {
+        // What cargo is to build first need not be there.
+        let stands_in =
+            (!config["cargo"].is_null()).then(|| extensions::with_program(config, self.kit.workspace.root()));
+        let config = stands_in.as_ref().unwrap_or(config);
         let plan = match self.config_plan(config, args, cx, &mut String::new()).await {
             Ok((plan, _)) => plan,
             Err(failure) => return Some(failure.message),
@@ -81,8 +86,9 @@ impl Debug {
         missing.then(|| format!("its program {} is not there", program.display()))
     }
 
-    fn adapter(&self, kind: &str) -> Option<Arc<AdapterDefinition>> {
-        self.kit.debug.definitions().of_type(kind).cloned()
+    fn adapter(&self, config: &Value) -> Option<Arc<AdapterDefinition>> {
+        let definitions = self.kit.debug.definitions();
+        extensions::types(config).find_map(|kind| definitions.of_type(&kind).cloned())
     }
 
     /// Starts a configuration, or all of a compound.
@@ -136,8 +142,31 @@ impl Debug {
         clock: &Clock,
         said: &mut String,
     ) -> Result<Arc<Session>, Failure> {
-        let (plan, over) = self.config_plan(config, args, cx, said).await?;
+        let built = self.built(config, args, cx, clock).await?;
+        let (plan, over) = self.config_plan(built.as_ref().unwrap_or(config), args, cx, said).await?;
         self.begin(&plan, over, cx, clock).await
+    }
+
+    /// A configuration of CodeLLDB with the program that its `cargo` builds; `None` where it has none.
+    async fn built(
+        &self,
+        config: &Value,
+        args: &Arguments,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<Option<Value>, Failure> {
+        let Some(cargo) = config.get("cargo").filter(|it| !it.is_null()) else { return Ok(None) };
+        let build = CargoBuild::read(&filled(&self.kit, cargo, args)?);
+        let cwd = build.cwd.as_deref().map(|it| self.kit.workspace.resolve(it)).transpose()?;
+        let cwd = cwd.unwrap_or_else(|| self.kit.workspace.root().clone());
+        let command =
+            CommandLine { program: "cargo".into(), args: build.words.clone(), env: build.env.clone(), cwd };
+        let ran = self.ran(&command, cx, clock).await?;
+        if !ran.success {
+            let tail = super::report::last(&ran.stderr);
+            return Err(Failure::new(ErrorCode::NotApplied, format!("cargo did not build it:\n{tail}")));
+        }
+        Ok(Some(extensions::with_program(config, &build.program(&ran.stdout)?)))
     }
 
     /// What a configuration would start, and what an attachment lays over the adapter's own arguments.
@@ -153,12 +182,21 @@ impl Debug {
         let kind = kind.as_str();
         let adapter = match &args.adapter {
             Some(name) => Some(name.clone()),
-            None => self.adapter(kind).map(|it| it.name.clone()),
+            None => self.adapter(&config).map(|it| it.name.clone()),
         };
         let adapter = adapter.ok_or_else(|| {
             let message = format!("no debug adapter is known for the type `{kind}`; name one with `adapter`");
             Failure::new(ErrorCode::Unsupported, message)
         })?;
+        for line in extensions::without_cppdbg(&mut config)? {
+            said.push_str(&format!("{line}\n"));
+        }
+        // As adapters take them.
+        for pointer in ["/port", "/connect/port", "/processId", "/pid"] {
+            if let Some(value) = config.pointer_mut(pointer) {
+                *value = number(value).map_or_else(|| value.clone(), |it| json!(it));
+            }
+        }
         if config["mode"] == "auto" {
             self.decide_mode(&mut config, &adapter, args.file.as_deref());
         }
@@ -294,8 +332,11 @@ impl Debug {
     /// Variables of an `envFile`: `NAME=value` a line.
     fn env_file(&self, file: &str, cx: &ToolCx) -> Result<Vec<(String, String)>, Failure> {
         let path = self.kit.workspace.resolve(file)?;
-        if !cx.policy().is_some_and(|policy| policy.may_read(&path)) {
-            let message = format!("the envFile {file} may not be read; give its variables with `env`");
+        let verdict = cx.policy().map(|policy| policy.judge_read(&path));
+        if verdict.as_ref().is_none_or(|it| it.decision != Decision::Allow) {
+            let why = verdict.map(|it| format!(": {} in `policy.rules`", it.reason)).unwrap_or_default();
+            let message =
+                format!("the envFile {file} may not be read{why}; or give its variables with `env`");
             return Err(Failure::new(ErrorCode::Denied, message));
         }
         Ok(in_env_file(&self.kit.workspace.document(&path)?.text))
@@ -330,6 +371,11 @@ fn variables(config: &Value) -> (Vec<(String, String)>, Vec<String>) {
         }
     }
     (set, unset)
+}
+
+/// A number, also as a text: that is what a variable comes to.
+fn number(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_str()?.trim().parse().ok())
 }
 
 /// The texts of a list.
@@ -534,6 +580,12 @@ mod tests {
         let read = in_env_file("# c\nA=1\nexport B = \"x y\"\n\nnonsense\nC='z'\n=q\n");
         let read: Vec<String> = read.iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(read, ["A=1", "B=x y", "C=z"]);
+    }
+
+    #[test]
+    fn a_number_may_be_a_text() {
+        let numbers = [json!(5678), json!(" 5678 "), json!("x"), json!(null)].map(|it| number(&it));
+        assert_eq!(numbers, [Some(5678), Some(5678), None, None]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! test that is to fail. What must stay true: `Fails` is said only where nothing in the stack, and nothing in
 //! the source of its frames, is known to catch; what cannot be known is `Unsure`.
 
+use super::named::{self, Tests, indent};
 use super::values::statement;
 
 /// What a stop is to the test.
@@ -15,6 +16,8 @@ pub(super) enum Verdict {
     Expected,
     /// What comes after it tells.
     Unsure,
+    /// It is in another test, which runs with it.
+    Another,
 }
 
 /// A frame as far as it matters here; top first.
@@ -38,6 +41,10 @@ struct Rule {
     outcomes: &'static [&'static str],
     /// Functions that wait for an exception of what they call, or of the block that they open.
     waits: &'static [&'static str],
+    /// Functions of those that call what is to judge an exception: what that throws nobody waits for.
+    judges: &'static [&'static str],
+    /// Where the runner runs a test and catches what that throws, whoever called the runner.
+    runs: &'static [&'static str],
     /// What stands above a test that is to fail.
     marks: &'static [&'static str],
 }
@@ -62,6 +69,8 @@ const RULES: &[Rule] = &[
             "assertRaisesMessage",
             "suppress",
         ],
+        judges: &[],
+        runs: &[],
         marks: &["xfail", "expectedFailure"],
     },
     Rule {
@@ -69,6 +78,8 @@ const RULES: &[Rule] = &[
         language: Kind::Rust,
         outcomes: &[],
         waits: &["catch_unwind"],
+        judges: &[],
+        runs: &[],
         marks: &["should_panic"],
     },
     Rule {
@@ -83,6 +94,8 @@ const RULES: &[Rule] = &[
             "toThrowErrorMatchingSnapshot",
             "toThrowErrorMatchingInlineSnapshot",
         ],
+        judges: &["expectedException"],
+        runs: &["Test.run"],
         marks: &[],
     },
 ];
@@ -106,8 +119,14 @@ const HANDLES: &[&str] = &["catch", "allSettled"];
 /// Exceptions of Python with which a failed check ends.
 const CHECKS: &[&str] = &["AssertionError", "Failed"];
 
-/// What a stop with these frames is to the test `title`; `exception` is its name where it is known.
-pub(super) fn verdict(runner: &str, title: &str, exception: Option<&str>, frames: &[Place<'_>]) -> Verdict {
+/// What a stop with these frames is to a test, whose name is the last of `path`, after those of what it is in;
+/// `exception` is its name where it is known.
+pub(super) fn verdict(
+    runner: &str,
+    path: &[String],
+    exception: Option<&str>,
+    frames: &[Place<'_>],
+) -> Verdict {
     let Some(rule) = RULES.iter().find(|it| it.runners.contains(&runner)) else { return Verdict::Fails };
     // `module.KeyError (with a note)`.
     let exception = exception.and_then(|it| it.split_whitespace().next()).map(|it| it.trim_end_matches(':'));
@@ -116,13 +135,24 @@ pub(super) fn verdict(runner: &str, title: &str, exception: Option<&str>, frames
         return Verdict::Expected;
     }
     // What waits for a frame called it; the frames before a wait of a promise did not.
-    let till = frames.iter().position(|it| it.label).unwrap_or(frames.len());
+    // What an exception came from is listed below it, and called nothing.
+    let cause = |it: &Place<'_>| it.name.starts_with("[Chained Exc:");
+    let ends = |it: &Place<'_>| it.label || cause(it) || (it.own.is_none() && rule.runs.contains(&it.name));
+    let till = frames.iter().position(ends).unwrap_or(frames.len());
     let called = &frames[..till];
     let last = called.iter().rposition(|it| it.own.is_some());
     let first = called.iter().position(|it| it.own.is_some());
     let (Some(first), Some(last)) = (first, last) else { return Verdict::Unsure };
+    let title = path.last().map_or("", String::as_str);
+    let mut judges = false;
     for (at, frame) in called.iter().enumerate().take(last + 1).skip(first) {
         let between = frame.own.is_none();
+        judges |= between && has_word(frame.name, rule.judges);
+        if judges {
+            // Till the person's, who called what lets it judge.
+            judges = between;
+            continue;
+        }
         if (between && has_word(frame.name, rule.waits))
             || (at > first && frame.own.is_some_and(|text| calls(&statement(text, frame.line), rule.waits)))
         {
@@ -132,7 +162,7 @@ pub(super) fn verdict(runner: &str, title: &str, exception: Option<&str>, frames
     match rule.language {
         Kind::Python => python(rule, title, exception, called),
         Kind::Rust => rust(rule, title, called),
-        Kind::JavaScript => javascript(title, called),
+        Kind::JavaScript => javascript(path, called),
     }
 }
 
@@ -181,7 +211,7 @@ fn rust(rule: &Rule, title: &str, called: &[Place<'_>]) -> Verdict {
     if marked { Verdict::Expected } else { Verdict::Fails }
 }
 
-fn javascript(title: &str, called: &[Place<'_>]) -> Verdict {
+fn javascript(path: &[String], called: &[Place<'_>]) -> Verdict {
     let own = |it: &&Place<'_>| it.own.is_some();
     let first = called.iter().position(|it| it.own.is_some()).unwrap_or(0);
     let last = called.iter().rposition(|it| it.own.is_some()).unwrap_or(0);
@@ -190,14 +220,21 @@ fn javascript(title: &str, called: &[Place<'_>]) -> Verdict {
         let text = it.own.unwrap_or_default();
         in_try(text, it.line, it.column) || has_word(&statement(text, it.line), HANDLES)
     });
-    // The callback of the test: the test that begins last before it.
-    let in_test = called.iter().filter(own).any(|it| {
-        let before = usize::try_from(it.line).unwrap_or(usize::MAX);
-        let lines: Vec<&str> = it.own.unwrap_or_default().lines().take(before).collect();
-        let begins = |it: &&&str| calls(it, &["test", "it", "only", "each", "concurrent"]);
-        lines.iter().rev().find(begins).is_some_and(|it| it.contains(title))
-    });
+    let tests: Vec<Vec<String>> = called.iter().filter_map(test_of).collect();
+    if tests.last().is_some_and(|it| !path.is_empty() && !it.starts_with(path) && !path.starts_with(it)) {
+        return Verdict::Another;
+    }
+    let in_test = !path.is_empty() && tests.iter().any(|it| it.starts_with(path));
     if caught || by_others || !in_test { Verdict::Unsure } else { Verdict::Fails }
+}
+
+/// The titles of the test of JavaScript whose source a frame is in, and before them those of what that is in.
+fn test_of(frame: &Place<'_>) -> Option<Vec<String>> {
+    let lines: Vec<&str> = frame.own?.lines().collect();
+    let at = named::test_around(&lines, frame.line)?;
+    let mut titles = named::within(&lines, at, Tests::Node);
+    titles.push(named::begins(&lines, at, Tests::Node)?.name.shown());
+    Some(titles)
 }
 
 /// The words of a name or a line.
@@ -218,10 +255,6 @@ fn calls(text: &str, known: &[&str]) -> bool {
             !text[..at].ends_with(word) && rest.starts_with(['(', '.', '<'])
         })
     })
-}
-
-fn indent(line: &str) -> usize {
-    line.len() - line.trim_start().len()
 }
 
 /// The heads of the `with` blocks of Python that a line is in, within its function.
@@ -339,7 +372,7 @@ mod tests {
 
     #[track_caller]
     fn check(runner: &str, exception: &str, frames: &[Place<'_>], verdict: Verdict) {
-        assert_eq!(super::verdict(runner, "test_it", Some(exception), frames), verdict);
+        assert_eq!(super::verdict(runner, &["test_it".to_owned()], Some(exception), frames), verdict);
     }
 
     #[test]
@@ -377,6 +410,13 @@ mod tests {
             Verdict::Expected,
         );
         at("    pytest.skip('no')\n", 5, "_pytest.outcomes.Skipped", Verdict::Expected);
+    }
+
+    #[test]
+    fn a_subtest_of_unittest_that_failed_is_a_failure() {
+        let text = "def test_it(self):\n    for n in (1, 2):\n        with self.subTest(n=n):\n            self.assertRaises(E, n)\n";
+        let frames = [own("test_it (Current frame)", text, 3), own("[Chained Exc: no] test_it", text, 4)];
+        check("unittest", "_ShouldStop", &frames, Verdict::Fails);
     }
 
     #[test]
@@ -457,6 +497,16 @@ mod tests {
         at("  try { boom(); } catch {}", &[], Verdict::Unsure);
         at("  if (1) { boom(); }", &[], Verdict::Fails);
         at("  work().catch(boom);", &[], Verdict::Unsure);
-        at("});\ntest('other', () => {\n  boom();", &[], Verdict::Unsure);
+        at("});\ntest('other', () => {\n  boom();", &[], Verdict::Another);
+        at("  await t.test('inner', () => {\n    boom();", &[], Verdict::Fails);
+        at("});\ndescribe('a', () => {\n  test('test_it', () => {\n    boom();", &[], Verdict::Another);
+        // A test in a test is run by that.
+        let text = "test('test_it', (t) => {\n  t.test('inner', () => {\n    boom();\n  });\n});\n";
+        let frames =
+            [own("<anonymous>", text, 3), others("Test.run"), others("Test.start"), own("x", text, 2)];
+        check("node", "Error", &frames, Verdict::Fails);
+        // What is to judge the exception does not agree with it.
+        let throws = ["expectedException", "expectsError", "throws"];
+        at("  assert.throws(other, boom);", &throws, Verdict::Unsure);
     }
 }

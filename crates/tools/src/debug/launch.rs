@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use agent::{Asker, ToolCx, ToolResult};
 use dap_client::{
-    AdapterDefinition, Breakpoints, Clock, FunctionBreakpoint, LaunchPlan, LaunchSpec, Runs, Session,
-    SourceBreakpoint, Target,
+    AdapterDefinition, Breakpoints, Clock, ExceptionFilter, FunctionBreakpoint, LaunchPlan, LaunchSpec, Runs,
+    Session, SourceBreakpoint, Target,
 };
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -130,10 +130,12 @@ impl Debug {
             let mut added = Breakpoints::default();
             self.add(&mut added, args)?;
             if let (Some(file), Some(line)) = (&args.file, args.line) {
-                let (condition, hit) = (args.condition.clone(), args.hit.clone());
+                let (condition, hit, log) = (args.condition.clone(), args.hit.clone(), args.log.clone());
                 let path = self.kit.workspace.resolve(file)?;
                 from_one(line)?;
-                added.add(SourceBreakpoint { path, line, column: None, condition, hit, log: None });
+                added.add(SourceBreakpoint { path, line, column: None, condition, hit, log });
+            } else if args.log.is_some() {
+                return Err(needs("breakpoints", "file` and `line` beside `log"));
             }
             added.stop_at_panics(&session.adapter.quirks.panics);
             agreed(&self.kit, &added, &session.adapter, cx).await?;
@@ -179,7 +181,7 @@ impl Debug {
         let panics = &session.adapter.quirks.panics;
         if let Some(exceptions) = exceptions.as_mut().filter(|_| !panics.is_empty()) {
             let before = exceptions.len();
-            exceptions.retain(|it| dap_client::conditional(it).0 != "panic");
+            exceptions.retain(|it| ExceptionFilter::read(it).name != "panic");
             if exceptions.len() < before {
                 // Where it was set it is these.
                 named.functions.extend(panics.iter().cloned());
@@ -188,8 +190,8 @@ impl Debug {
         let exceptions = exceptions.filter(|it| !it.is_empty() || named.functions.is_empty());
         if let Some(exceptions) = &exceptions {
             let gone = |it: &String| {
-                let name = dap_client::conditional(it).0;
-                exceptions.iter().any(|gone| dap_client::conditional(gone).0 == name)
+                let name = ExceptionFilter::read(it).name;
+                exceptions.iter().any(|gone| ExceptionFilter::read(gone).name == name)
             };
             let (gone, kept): (Vec<_>, Vec<_>) = session.filters().into_iter().partition(gone);
             (named.filters_gone, named.filters) = (gone.len(), Some(kept));
@@ -272,7 +274,8 @@ pub(super) async fn agreed(
         }
     }
     let functions = all.functions().iter().map(|(it, _)| (it.name.as_str(), it.condition.as_deref()));
-    let exceptions = all.exceptions.iter().flatten().map(|it| dap_client::conditional(it));
+    let exceptions = all.exceptions.iter().flatten().map(|it| ExceptionFilter::read(it));
+    let exceptions = exceptions.map(|it| (it.name, it.condition));
     for (what, condition) in functions.chain(exceptions) {
         if let Some(code) = condition.filter(|code| !only_looks(code, adapter)) {
             cx.permit_debug(&format!("evaluate `{code}` at each pass of {what}")).await?;
@@ -345,7 +348,7 @@ fn listed(kit: &Kit, all: &Breakpoints) -> (String, Vec<Value>) {
         let more = [("if", &it.condition), ("hit", &it.hit), ("log", &it.log)];
         more.iter().for_each(|(word, it)| line.extend(it.iter().map(|it| format!(" {word} {it}"))));
         if !placed.verified {
-            let why = placed.message.as_deref().unwrap_or("until its code is loaded");
+            let why = placed.sentence().unwrap_or("until its code is loaded");
             line.push_str(&format!(" (not in place: {why})"));
         }
         text.push_str(&format!("{line}\n"));
@@ -370,7 +373,7 @@ fn listed(kit: &Kit, all: &Breakpoints) -> (String, Vec<Value>) {
         ("instruction", format!("{}{offset}", it.reference), more(&it.condition, &it.hit), placed)
     });
     for (kind, label, more, placed) in data.chain(instructions) {
-        let why = placed.message.as_deref().unwrap_or("the adapter does not say why");
+        let why = placed.sentence().unwrap_or("the adapter does not say why");
         let mark = if placed.verified { String::new() } else { format!(" (not in place: {why})") };
         text.push_str(&format!("{kind} {label}{more}{mark}\n"));
         list.push(json!({ kind: label, "verified": placed.verified }));

@@ -1,7 +1,7 @@
 //! Looking further at a stopped program: threads, stack, scopes, variables, expressions, all output.
 
 use agent::{ToolCx, ToolResult};
-use dap_client::{Clock, Need, Page, Piece, Scope, Session, Since, State, Variable};
+use dap_client::{Clock, DapError, Need, Page, Piece, Scope, Session, Since, State, Variable};
 use serde_json::{Value, json};
 use workspace::ErrorCode;
 
@@ -126,16 +126,51 @@ impl Debug {
         let name = args.name.as_deref().ok_or_else(|| needs("set_variable", "name"))?;
         let value = args.value.as_deref().ok_or_else(|| needs("set_variable", "value"))?;
         cx.permit_debug(&format!("set {name} to {value}")).await?;
-        let of = match args.variables_reference {
-            Some(of) => of,
+        let (of, before) = match args.variables_reference {
+            Some(of) => (of, there(session, of, name, clock).await?),
             None => {
                 let frame = self.frame(session, args, clock).await?;
                 let scopes = session.scopes(frame, clock).await?;
-                scope_of(session, &scopes, name, clock).await?
+                let (of, before) = scope_of(session, &scopes, name, clock).await?;
+                (of, Some(before))
             }
         };
         let set = session.set_variable(of, name, value, clock).await?;
-        Ok(told(&set))
+        // debugpy 1.8 answers so also where it could not set it.
+        let as_before = before.filter(|it| it.value == set.value && value.trim() != it.value);
+        let Some(before) = as_before else { return Ok(told(&set)) };
+        match there(session, of, name, clock).await? {
+            Some(now) if now.value != before.value => Ok(told(&now)),
+            _ => self.not_changed(session, args, &before, value, clock).await,
+        }
+    }
+
+    /// The answer where a variable has the value that it had before somebody set it to `value`.
+    ///
+    /// # Errors
+    /// The adapter's own words, where `value` cannot be evaluated.
+    async fn not_changed(
+        &self,
+        session: &Session,
+        args: &Arguments,
+        before: &Variable,
+        value: &str,
+        clock: &Clock,
+    ) -> Result<ToolResult, Failure> {
+        let said = format!("{} was not changed: it is still {}", before.name, cut(&before.value, WHOLE));
+        if only_looks(value, &session.adapter) {
+            let frame = self.frame(session, args, clock).await.ok();
+            match session.evaluate(value, frame, "watch", clock).await {
+                Ok(it) if it.value == before.value => return Ok(told(before)),
+                Err(DapError::Refused { reason, .. }) => {
+                    let message = format!("{said}; {} says of `{value}`: {reason}", session.adapter.name);
+                    return Err(Failure::new(ErrorCode::NotApplied, message));
+                }
+                Ok(_) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(ToolResult::text(format!("{said}\n")).with_details(variable_data(before)))
     }
 
     /// The newest output, or that from `start` on.
@@ -196,31 +231,55 @@ impl Debug {
     }
 }
 
-/// The scope of a frame that has the variable `name`. Where several have one nobody knows which is meant.
-async fn scope_of(session: &Session, scopes: &[Scope], name: &str, clock: &Clock) -> Result<i64, Failure> {
+/// What is called `name` in what `of` stands for; `None` where not all of that was looked at.
+///
+/// # Errors
+/// There is none: some adapters (debugpy) would make one.
+async fn there(session: &Session, of: i64, name: &str, clock: &Clock) -> Result<Option<Variable>, Failure> {
+    let page = Page { count: SEARCHED, ..Page::default() };
+    let all = session.variables(of, &page, clock).await?;
+    let is_all = (all.len() as u64) < SEARCHED;
+    let found = all.into_iter().find(|it| it.name == name);
+    if found.is_none() && is_all {
+        let message = format!("there is no variable `{name}` in {of}; `variables` lists what is there");
+        return Err(Failure::new(ErrorCode::NotFound, message));
+    }
+    Ok(found)
+}
+
+/// The scope of a frame that has the variable `name`, and that. Where several have one nobody knows which is meant.
+async fn scope_of(
+    session: &Session,
+    scopes: &[Scope],
+    name: &str,
+    clock: &Clock,
+) -> Result<(i64, Variable), Failure> {
     let mut having = Vec::new();
     // Those that take long (all globals, registers) are for those who name them.
     for scope in scopes.iter().filter(|it| !it.expensive && it.variables > 0) {
         let page = Page { count: SEARCHED, ..Page::default() };
         let variables = session.variables(scope.variables, &page, clock).await?;
-        if variables.iter().any(|it| it.name == name) {
-            having.push(scope);
-        }
+        having.extend(variables.into_iter().find(|it| it.name == name).map(|it| (scope, it)));
     }
-    match having.as_slice() {
-        [one] => Ok(one.variables),
-        [] => {
-            let local = scopes.iter().find(|it| it.hint.as_deref() == Some("locals")).or(scopes.first());
-            local.map(|it| it.variables).ok_or_else(|| needs("set_variable", "variables_reference"))
-        }
-        several => {
-            let names: Vec<String> =
-                several.iter().map(|it| format!("{} ({})", it.name, it.variables)).collect();
-            let message =
-                format!("{name} is in several scopes; give `variables_reference`: {}", names.join(", "));
-            Err(Failure::new(ErrorCode::Ambiguous, message))
-        }
+    // In a module of Python the globals are the locals; elsewhere what is nearer is meant.
+    let skipped = |scope: &Scope| session.adapter.quirks.skip_scopes.contains(&scope.name);
+    if having.iter().any(|(scope, _)| !skipped(scope)) {
+        having.retain(|(scope, _)| !skipped(scope));
     }
+    let names = |of: &mut dyn Iterator<Item = &Scope>| {
+        of.map(|it| format!("{} ({})", it.name, it.variables)).collect::<Vec<_>>().join(", ")
+    };
+    if having.len() > 1 {
+        let several = names(&mut having.iter().map(|(scope, _)| *scope));
+        let message = format!("{name} is in several scopes; give `variables_reference`: {several}");
+        return Err(Failure::new(ErrorCode::Ambiguous, message));
+    }
+    having.pop().map(|(scope, it)| (scope.variables, it)).ok_or_else(|| {
+        let all = names(&mut scopes.iter());
+        let message =
+            format!("there is no variable `{name}` here; give `variables_reference` of what it is in: {all}");
+        Failure::new(ErrorCode::NotFound, message)
+    })
 }
 
 pub(super) fn told(value: &Variable) -> ToolResult {

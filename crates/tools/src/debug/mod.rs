@@ -3,17 +3,23 @@
 //!
 //! Adapters and sessions are `dap_client`'s. Here is who is asked, and what is shown.
 
+mod cargos;
 mod configs;
 mod expected;
+mod extensions;
 mod harmless;
 mod launch;
 mod look;
 mod more;
+mod named;
 mod probe;
+mod pythons;
+mod report;
 mod runners;
 mod signals;
 mod snapshot;
 mod test;
+mod titles;
 mod trace;
 mod values;
 
@@ -114,6 +120,7 @@ struct Arguments {
     data_id: Option<String>,
     condition: Option<String>,
     hit: Option<String>,
+    log: Option<String>,
     access: Option<String>,
     points: Vec<probe::Watched>,
     until: Option<String>,
@@ -245,6 +252,7 @@ fn schema() -> Value {
         "data_id": plain,
         "condition": plain,
         "hit": plain,
+        "log": plain,
         "access": { "type": "string", "enum": ["read", "write", "readWrite"] },
         "points": { "type": "array", "items": watched },
         "until": text("FILE:LINE, or an expression that becomes true"),
@@ -386,7 +394,9 @@ impl Debug {
         let mut list = Vec::new();
         for it in &sessions {
             let shown = match &it.state() {
-                State::Terminated(end) => snapshot::ended(end, &it.adapter),
+                State::Terminated(end) => {
+                    snapshot::ended(&self.kit.debug.end_of(it).unwrap_or_else(|| end.clone()), &it.adapter)
+                }
                 other => other.name().to_owned(),
             };
             let of = it.parent.as_ref().map(|parent| format!(", of {parent}")).unwrap_or_default();

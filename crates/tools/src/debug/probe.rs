@@ -130,6 +130,7 @@ impl Debug {
             }
         };
         let root = self.kit.debug.root_of(&session);
+        self.kit.debug.show(&session);
         let state = root.state();
         let ended = match self.kit.debug.end_of(&self.kit.debug.focus(&root)) {
             Some(end) => super::snapshot::ended(&end, &session.adapter),
@@ -201,7 +202,7 @@ impl Debug {
                     it.settled(clock).await?;
                 }
             }
-            for it in &tree {
+            for it in tree.iter().filter(|it| !it.shares_output()) {
                 let output = it.output(read.get(&it.id).copied().unwrap_or(0));
                 read.insert(it.id.clone(), output.next);
                 table.dropped += output.dropped;
@@ -292,7 +293,7 @@ impl Debug {
                 break;
             }
         }
-        for it in debug.tree(&debug.root_of(session)) {
+        for it in debug.tree(&debug.root_of(session)).iter().filter(|it| !it.shares_output()) {
             let output = it.output(0);
             table.dropped += output.dropped;
             output.pieces.iter().for_each(|piece| table.write(&piece.text, piece.category));
@@ -344,7 +345,7 @@ impl Debug {
             _ if passes > 0 => at,
             true => format!("{at}: its line was not reached, or what is asked there cannot be evaluated"),
             false => {
-                let why = known.iter().find_map(|it| it.message.clone());
+                let why = known.iter().find_map(|it| it.sentence());
                 let why = why.map(|it| format!(": {it}")).unwrap_or_default();
                 format!(": it was never put in place{why}")
             }
@@ -387,11 +388,10 @@ impl Debug {
                 .expressions
                 .iter()
                 .zip(&row.values)
-                .map(|(expression, value)| {
-                    format!("{expression} = {}", cut(value, 120).replace('|', "\\|").replace('\n', "\\n"))
-                })
+                .map(|(expression, value)| in_cell(&format!("{expression} = {}", cut(value, 120))))
                 .collect();
-            text.push_str(&format!("| {} | {} | {} |\n", number + 1, name(point), values.join(", ")));
+            let at = in_cell(&name(point));
+            text.push_str(&format!("| {} | {at} | {} |\n", number + 1, values.join(", ")));
         }
         let passes: usize = table.passes.iter().sum();
         if passes > SHOWN {
@@ -496,6 +496,11 @@ impl Table {
             self.own.drain(..from);
         }
     }
+}
+
+/// A text as it stands in a cell of a table.
+fn in_cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', "\\n")
 }
 
 fn with_points(plan: &LaunchPlan, points: &[Point], marks: Option<&Marks>) -> LaunchPlan {

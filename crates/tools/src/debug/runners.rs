@@ -1,43 +1,17 @@
 //! Which runner a test is run by, and with which words. Looks at files of the project and runs nothing.
 
-use std::path::Path;
-
 use serde_json::{Map, Value, json};
 use workspace::{AbsPath, ErrorCode, files_below};
 
+use super::named::{self, Asked, Begins, Tests, escaped};
+use super::pythons;
+use super::titles::{self, Chosen, Titles};
 use crate::{Failure, Kit};
 
 /// Files that are searched for a test of a name.
 const SEARCHED: usize = 5_000;
 /// Bytes of a file that is searched at most.
 const BYTES: u64 = 1024 * 1024;
-
-/// A language's tests: how a file is known and how a test begins.
-struct Language {
-    extensions: &'static [&'static str],
-    /// What stands before a test's name.
-    before: &'static [&'static str],
-    language: Tests,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tests {
-    Python,
-    Rust,
-    Go,
-    Node,
-}
-
-const LANGUAGES: &[Language] = &[
-    Language { extensions: &["py"], before: &["def "], language: Tests::Python },
-    Language { extensions: &["rs"], before: &["fn "], language: Tests::Rust },
-    Language { extensions: &["go"], before: &["func "], language: Tests::Go },
-    Language {
-        extensions: &["js", "mjs", "cjs", "ts", "mts", "cts", "jsx", "tsx"],
-        before: &["test(", "it(", "describe(", "test.only(", "it.only("],
-        language: Tests::Node,
-    },
-];
 
 /// A test that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,8 +20,12 @@ pub(super) struct Found {
     pub file: AbsPath,
     /// Its name, without what it is in.
     pub name: String,
-    /// The class it is in.
-    pub class: Option<String>,
+    /// Which of its cases: `[2-x]` of pytest, `/two` of Go, `::case_2` of Rust.
+    pub case: String,
+    /// Classes, modules or groups in the file that it is in, outermost first.
+    pub within: Vec<String>,
+    /// Where its name is a title.
+    titles: Titles,
     language: Tests,
 }
 
@@ -70,8 +48,14 @@ pub(super) struct Run {
     pub env: Vec<(String, String)>,
     /// Variables of the adapter's templates.
     pub more: Map<String, Value>,
-    /// What the runner writes when it has no such test.
-    pub nothing: &'static [&'static str],
+    /// What it is in and the function or title by which its frames are known; none where that is not known.
+    pub known_as: Vec<String>,
+    /// Of Node's own runner, whose words its version tells.
+    pub titles: Option<Titles>,
+    /// What the runner cannot tell apart.
+    pub note: Option<String>,
+    /// Where Python looks for modules first.
+    pub python_path: Option<AbsPath>,
 }
 
 /// What a runner starts.
@@ -79,103 +63,229 @@ pub(super) struct Run {
 pub(super) enum Start {
     Program(AbsPath),
     Module(&'static str),
-    /// A test executable that cargo has to build first, with the test's name.
-    Cargo(String),
+    /// A test executable that cargo has to build first.
+    Cargo(Wanted),
 }
 
-/// The test that is meant.
+/// A test of Rust, whose full name is in its executable's list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub name: String,
+    pub file: AbsPath,
+    /// Modules in the file.
+    pub within: Vec<String>,
+    /// Which of its cases.
+    pub case: String,
+}
+
+/// The test that is meant. Blocking.
 pub(super) fn find(
     kit: &Kit,
     name: Option<&str>,
     file: Option<&str>,
     line: Option<u64>,
 ) -> Result<Found, Failure> {
-    let named = name.map(split);
+    let mut asked = name.map(Asked::read);
+    let there = |file: &String| kit.workspace.resolve(file).is_ok_and(|it| it.as_path().is_file());
+    let own = asked.as_mut().and_then(|it| it.file.take()).filter(there);
+    let file = file.map(str::to_owned).or(own);
     let Some(file) = file else {
-        let Some((class, name)) = named else {
+        let Some(asked) = asked else {
             return Err(super::needs("test", "name` or `file` and `line"));
         };
-        return search(kit, &name, class);
+        let found = search(kit, &asked);
+        let other = asked.of_cases().filter(|_| found.is_empty());
+        let found = other.map_or(found, |it| search(kit, &it));
+        return one_of(found, &asked.text, "the project; give its `file`", "give `file`");
     };
-    let path = kit.workspace.resolve(file)?;
+    let path = kit.workspace.resolve(&file)?;
     let language = language(&path).ok_or_else(|| {
         let message = format!("tests of {file} are not known; give `program`, a test that is an executable");
         Failure::new(ErrorCode::Unsupported, message)
     })?;
-    let document = kit.workspace.document(&path)?;
-    let lines: Vec<&str> = document.text.lines().collect();
-    if let Some((class, name)) = named {
-        let at = lines.iter().position(|it| named_on(it, language).as_deref() == Some(&name));
-        let found = at.and_then(|at| class_of(&lines, at, language));
-        return Ok(Found { file: path, name, class: class.or(found), language: language.language });
+    let text = kit.workspace.document(&path)?.text;
+    if let Some(asked) = asked {
+        let mut found = named_in(kit, &path, &text, language, &asked);
+        if let Some(other) = asked.of_cases().filter(|_| found.is_empty()) {
+            found = named_in(kit, &path, &text, language, &other);
+        }
+        if let (Some(line), true) = (line, found.len() > 1) {
+            found.retain(|(at, ..)| *at as u64 <= line);
+            let nearest = found.iter().map(|(at, ..)| *at).max();
+            found.retain(|(at, ..)| Some(*at) == nearest);
+        }
+        if found.is_empty() {
+            // Its runner may know it all the same: by another way of writing, from a class that it inherits.
+            let titles = Titles::unseen(&asked.text);
+            let (name, case, within) = match language {
+                Tests::Node => (asked.text, String::new(), Vec::new()),
+                _ => (asked.name, asked.case, asked.within),
+            };
+            return Ok(Found { file: path, name, case, within, titles, language });
+        }
+        return one_of(found, &asked.text, &file, "give its `line`");
     }
     let line = line.ok_or_else(|| super::needs("test", "name` or `line"))?;
+    let lines: Vec<&str> = text.lines().collect();
     let from = usize::try_from(line).unwrap_or(usize::MAX).min(lines.len());
-    let found = (0..from).rev().find_map(|at| {
-        let name = named_on(lines[at], language)?;
-        is_test(&name, &lines, at, language.language).then_some((at, name))
-    });
-    let (at, name) = found.ok_or_else(|| {
+    let test = |at: usize| {
+        let begins = named::begins(&lines, at, language)?;
+        named::is_test(&begins, &lines, at, language).then_some((at, begins))
+    };
+    let around = named::test_around(&lines, line).filter(|_| language == Tests::Node);
+    let found = around.and_then(test).or_else(|| (0..from).rev().find_map(test));
+    let (at, begins) = found.ok_or_else(|| {
         Failure::new(ErrorCode::NotFound, format!("there is no test at {file}:{line} or before it"))
     })?;
-    let class = class_of(&lines, at, language);
-    Ok(Found { file: path, name, class, language: language.language })
+    let test = test_at(&path, &lines, at, &begins, None, language);
+    let place = format!("{file}:{}", at + 1);
+    let found = inherited(kit, &lines, (at + 1, place, test), true);
+    let name = begins.name.shown();
+    one_of(found, &name, &file, "name its class")
 }
 
-/// `Class::name`, `Class.name`, `name`; of a path the last two.
-fn split(name: &str) -> (Option<String>, String) {
-    let parts: Vec<&str> =
-        if name.contains(' ') { vec![name] } else { name.split("::").flat_map(|it| it.split('.')).collect() };
-    match parts.as_slice() {
-        [.., class, name] => (Some((*class).to_owned()), (*name).to_owned()),
-        _ => (None, name.to_owned()),
-    }
-}
+/// A test and the line that it begins at, from 1.
+type At = (usize, String, Found);
 
-fn language(path: &AbsPath) -> Option<&'static Language> {
-    let extension = path.as_path().extension()?.to_str()?;
-    LANGUAGES.iter().find(|it| it.extensions.contains(&extension))
-}
-
-/// The name of the test or function that a line begins.
-fn named_on(line: &str, language: &Language) -> Option<String> {
-    let text = line.trim_start();
-    let text =
-        ["pub ", "async ", "export "].iter().fold(text, |text, it| text.strip_prefix(it).unwrap_or(text));
-    let rest = language.before.iter().find_map(|it| text.strip_prefix(it))?.trim_start();
-    if language.language == Tests::Node {
-        let quote = rest.chars().next().filter(|c| "'\"`".contains(*c))?;
-        return rest[1..].split(quote).next().map(str::to_owned);
-    }
-    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-    (end > 0).then(|| rest[..end].to_owned())
-}
-
-fn is_test(name: &str, lines: &[&str], at: usize, language: Tests) -> bool {
-    match language {
-        Tests::Python => name.starts_with("test"),
-        Tests::Go => name.starts_with("Test") || name.starts_with("Fuzz") || name.starts_with("Example"),
-        Tests::Node => !lines[at].trim_start().starts_with("describe"),
-        Tests::Rust => {
-            let above = lines[..at].iter().rev().take_while(|it| it.trim_start().starts_with("#["));
-            above.into_iter().any(|it| it.contains("test"))
+fn one_of(mut found: Vec<At>, name: &str, place: &str, help: &str) -> Result<Found, Failure> {
+    match found.len() {
+        0 => {
+            let message = format!("no test was found by the text {name} in {place}");
+            Err(Failure::new(ErrorCode::NotFound, message))
+        }
+        1 => Ok(found.remove(0).2),
+        _ => {
+            const SHOWN: usize = 10;
+            let places: Vec<&str> = found.iter().take(SHOWN).map(|(_, place, _)| place.as_str()).collect();
+            // Those that are inherited stand at one line.
+            let help = if found.windows(2).any(|it| it[0].0 == it[1].0) { "name its class" } else { help };
+            let more = found.len().saturating_sub(SHOWN);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let message = format!("several tests are called {name}; {help}: {}{more}", places.join(", "));
+            Err(Failure::new(ErrorCode::Ambiguous, message))
         }
     }
 }
 
-fn class_of(lines: &[&str], at: usize, language: &Language) -> Option<String> {
-    if language.language != Tests::Python {
-        return None;
+fn test_at(
+    path: &AbsPath,
+    lines: &[&str],
+    at: usize,
+    begins: &Begins,
+    asked: Option<&Asked>,
+    language: Tests,
+) -> Found {
+    let mut found = Found {
+        file: path.clone(),
+        name: begins.name.shown(),
+        case: asked.map(|it| it.case.clone()).unwrap_or_default(),
+        within: named::within(lines, at, language),
+        titles: Titles::default(),
+        language,
+    };
+    if language == Tests::Node {
+        let same = |other: &usize| named::begins(lines, *other, language).is_some_and(|it| it == *begins);
+        let alike = (0..lines.len()).filter(|other| *other != at).filter(same);
+        let alike: Vec<_> = alike.map(|other| named::around(lines, other, language)).collect();
+        let asked = asked.map(|it| it.text.as_str());
+        found.titles = Titles::of(begins, &named::around(lines, at, language), asked, &alike);
+        found.case = String::new();
+        if let Some(asked) = asked.filter(|_| !begins.name.is_whole()) {
+            found.name = asked.to_owned();
+        }
     }
-    let indent = |line: &str| line.len() - line.trim_start().len();
-    let own = indent(lines[at]);
-    let class = lines[..at].iter().rev().find(|it| !it.trim().is_empty() && indent(it) < own)?;
-    let rest = class.trim_start().strip_prefix("class ")?;
-    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-    Some(rest[..end].to_owned())
+    found
 }
 
-fn search(kit: &Kit, name: &str, class: Option<String>) -> Result<Found, Failure> {
+/// The tests of a file that are asked for.
+fn named_in(kit: &Kit, path: &AbsPath, text: &str, language: Tests, asked: &Asked) -> Vec<At> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for at in 0..lines.len() {
+        let Some(begins) = named::begins(&lines, at, language) else { continue };
+        // A group is run whole where it is asked for.
+        if !begins.group && !named::is_test(&begins, &lines, at, language) {
+            continue;
+        }
+        let fits = match language {
+            Tests::Node => {
+                begins.name.may_end(&asked.text)
+                    && titles::fits(&begins, &named::around(&lines, at, language), &asked.text)
+            }
+            _ => {
+                let place = module_of(path, kit.workspace.root(), language).into_iter();
+                let place = place.chain(named::within(&lines, at, language)).collect::<Vec<_>>();
+                begins.name.fits(&asked.name) && asked.may_be_in(&place)
+            }
+        };
+        if fits {
+            let test = test_at(path, &lines, at, &begins, Some(asked), language);
+            let test = (at + 1, format!("{}:{}", kit.shown(path), at + 1), test);
+            let chosen = asked.within.last().is_some() && asked.within.last() == test.2.within.last();
+            found.extend(inherited(kit, &lines, test, chosen));
+        }
+    }
+    literal_first(&mut found);
+    // One that a class of the file inherits from another.
+    if found.is_empty()
+        && language == Tests::Python
+        && let Some(class) = asked.within.last()
+        && lines.iter().any(|it| it.trim_start().starts_with(&format!("class {class}")))
+    {
+        let of_all = Asked { within: Vec::new(), ..asked.clone() };
+        found = named_in(kit, path, text, language, &of_all);
+        found.truncate(1);
+        found.iter_mut().for_each(|(_, _, test)| test.within = vec![class.clone()]);
+    }
+    found
+}
+
+/// A test of Python in each class that it runs in; where its own class is `chosen`, in that if it can.
+fn inherited(kit: &Kit, lines: &[&str], found: At, chosen: bool) -> Vec<At> {
+    let (at, place, test) = &found;
+    let [class] = test.within.as_slice() else { return vec![found] };
+    if test.language != Tests::Python {
+        return vec![found];
+    }
+    let root = kit.workspace.root();
+    let folder = test.file.parent().unwrap_or_else(|| root.clone());
+    let of_unittest = of_unittest(root, &folder, &lines.join("\n"));
+    let classes = pythons::runs_in(lines, class, &test.name, of_unittest);
+    if classes.is_empty() || (chosen && classes.contains(class)) {
+        return vec![found];
+    }
+    let of = |it: &String| {
+        let place = if classes.len() > 1 { format!("{place} ({it}.{})", test.name) } else { place.clone() };
+        (*at, place, Found { within: vec![it.clone()], ..test.clone() })
+    };
+    classes.iter().map(of).collect()
+}
+
+/// One that is called so itself, rather than one of the cases of another.
+fn literal_first(found: &mut Vec<At>) {
+    if found.iter().any(|(.., test)| test.titles.literal) {
+        found.retain(|(.., test)| test.titles.literal);
+    }
+}
+
+/// The modules that a file is, as far as its path tells.
+fn module_of(path: &AbsPath, root: &AbsPath, language: Tests) -> Vec<String> {
+    let relative = path.strip_prefix(root).unwrap_or(path.as_path()).with_extension("");
+    let mut parts: Vec<String> =
+        relative.components().map(|it| it.as_os_str().to_string_lossy().into_owned()).collect();
+    let whole: &[&str] = if language == Tests::Rust { &["mod", "lib", "main"] } else { &["__init__"] };
+    if parts.last().is_some_and(|it| whole.contains(&it.as_str())) {
+        parts.pop();
+    }
+    parts.retain(|it| language != Tests::Rust || it != "src");
+    parts
+}
+
+fn language(path: &AbsPath) -> Option<Tests> {
+    Tests::of(path.as_path().extension()?.to_str()?)
+}
+
+fn search(kit: &Kit, asked: &Asked) -> Vec<At> {
     let mut found = Vec::new();
     for path in files_below(kit.workspace.root()).take(SEARCHED) {
         let Some(language) = language(&path) else { continue };
@@ -183,45 +293,18 @@ fn search(kit: &Kit, name: &str, class: Option<String>) -> Result<Found, Failure
             continue;
         }
         let Ok(document) = kit.workspace.document(&path) else { continue };
-        if !document.text.contains(name) {
-            continue;
-        }
-        let lines: Vec<&str> = document.text.lines().collect();
-        for at in 0..lines.len() {
-            if named_on(lines[at], language).as_deref() == Some(name)
-                && is_test(name, &lines, at, language.language)
-            {
-                let of = class_of(&lines, at, language);
-                if class.is_none() || of.is_none() || of == class {
-                    let test = Found {
-                        file: path.clone(),
-                        name: name.to_owned(),
-                        class: of,
-                        language: language.language,
-                    };
-                    found.push((format!("{}:{}", kit.shown(&path), at + 1), test));
-                }
-            }
+        // A title may be written otherwise than it reads.
+        if language == Tests::Node || document.text.contains(&asked.name) {
+            found.extend(named_in(kit, &path, &document.text, language, asked));
         }
     }
-    match found.len() {
-        0 => Err(Failure::new(
-            ErrorCode::NotFound,
-            format!("there is no test {name} in the project; give its `file`"),
-        )),
-        1 => Ok(found.remove(0).1),
-        _ => {
-            let places: Vec<&str> = found.iter().take(10).map(|(place, _)| place.as_str()).collect();
-            let message = format!("several tests are called {name}; give `file`: {}", places.join(", "));
-            Err(Failure::new(ErrorCode::Ambiguous, message))
-        }
-    }
+    literal_first(&mut found);
+    found
 }
 
 /// How a test is run. Blocking.
 pub(super) fn run(kit: &Kit, test: &Found) -> Result<Run, Failure> {
     let root = kit.workspace.root().clone();
-    let relative = kit.shown(&test.file);
     let text = kit.workspace.document(&test.file)?.text;
     let folder = test.file.parent().unwrap_or_else(|| root.clone());
     let run = |runner, start, args, cwd| Run {
@@ -233,44 +316,52 @@ pub(super) fn run(kit: &Kit, test: &Found) -> Result<Run, Failure> {
         cwd,
         env: Vec::new(),
         more: Map::new(),
-        nothing: &[],
+        known_as: vec![test.name.clone()],
+        titles: None,
+        note: None,
+        python_path: None,
     };
     match test.language {
         Tests::Python => {
-            let qualified = |between: &str| match &test.class {
-                Some(class) => format!("{class}{between}{}", test.name),
-                None => test.name.clone(),
-            };
+            let name: Vec<&str> = test.within.iter().chain([&test.name]).map(String::as_str).collect();
+            // A project in a project is run from its own folder, as its people do.
+            let project = above(&folder, &root, pythons::PROJECT).unwrap_or_else(|| root.clone());
             let env = vec![("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned())];
-            let unittest = text.contains("unittest") && !uses_pytest(&root, &folder, &text);
-            let run = if unittest {
-                // With a star it is the whole name that has to fit.
-                let args = vec!["-v".to_owned(), relative, "-k".to_owned(), format!("*.{}", qualified("."))];
-                Run { nothing: &["Ran 0 tests"], ..run("unittest", Start::Module("unittest"), args, root) }
+            let run = if of_unittest(&root, &folder, &text) {
+                let words = pythons::unittest_words(&test.file, &project, &text, &name);
+                let run = run("unittest", Start::Module("unittest"), words.args, project);
+                Run { python_path: words.path, ..run }
             } else {
-                let node = format!("{relative}::{}", qualified("::"));
-                let args = ["-x", "-q", "-p", "no:cacheprovider"].map(str::to_owned);
-                let args = args.into_iter().chain([node]).collect();
-                let nothing = &["not found: ", "no tests ran"];
-                Run { nothing, ..run("pytest", Start::Module("pytest"), args, root) }
+                let relative = test.file.strip_prefix(&project).unwrap_or(test.file.as_path());
+                let node = format!("{}::{}{}", relative.display(), name.join("::"), test.case);
+                let mut args = ["-x", "-q", "-p", "no:cacheprovider"].map(str::to_owned).to_vec();
+                args.extend(pythons::against_addopts(&root, &folder));
+                args.push(node);
+                run("pytest", Start::Module("pytest"), args, project)
             };
             Ok(Run { env, ..run })
         }
         Tests::Rust => {
             let package = above(&folder, &root, &["Cargo.toml"]).unwrap_or(root);
-            let args = ["--exact", "--nocapture", "--test-threads=1"].map(str::to_owned).to_vec();
-            let nothing = &["running 0 tests"];
-            Ok(Run { nothing, ..run("cargo", Start::Cargo(test.name.clone()), args, package) })
+            let wanted = Wanted {
+                name: test.name.clone(),
+                file: test.file.clone(),
+                within: test.within.clone(),
+                case: test.case.clone(),
+            };
+            let args = ["--nocapture", "--test-threads=1"].map(str::to_owned).to_vec();
+            // As cargo sets it for what it runs.
+            let env = vec![("CARGO_MANIFEST_DIR".to_owned(), package.to_string())];
+            Ok(Run { env, ..run("cargo", Start::Cargo(wanted), args, package) })
         }
         Tests::Go => {
-            let pattern: Vec<String> = test.name.split('/').map(|it| format!("^{}$", escaped(it))).collect();
+            let name = format!("{}{}", test.name, test.case);
+            let pattern: Vec<String> = name.split('/').map(|it| format!("^{}$", escaped(it))).collect();
             let args = vec!["-test.run".to_owned(), pattern.join("/"), "-test.v".to_owned()];
-            let nothing = &["no tests to run"];
-            Ok(Run { nothing, ..run("go", Start::Program(folder.clone()), args, folder) })
+            Ok(run("go", Start::Program(folder.clone()), args, folder))
         }
         Tests::Node => {
             let package = above(&folder, &root, &["package.json"]).unwrap_or_else(|| root.clone());
-            let pattern = format!("^{}$", escaped(&test.name));
             let from_node =
                 text.contains("node:test") || text.contains("'test'") || text.contains("\"test\"");
             let installed = |name: &str| above(&folder, &root, &[name]).is_some();
@@ -279,10 +370,14 @@ pub(super) fn run(kit: &Kit, test: &Found) -> Result<Run, Failure> {
             // While a program is held its clock goes on.
             let patience = "--testTimeout=86400000".to_owned();
             let words = |words: &[&str]| words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+            let known_as = test.titles.source.clone();
+            let Chosen { words: named, note } = test.titles.of_names();
             let by = |runner, script, args, over| Run {
                 rule: "node",
                 over,
                 more: options(Vec::new()),
+                known_as: known_as.clone(),
+                note: note.clone(),
                 ..run(runner, Start::Program(script), args, package.clone())
             };
             let (vitest, jest) =
@@ -290,8 +385,8 @@ pub(super) fn run(kit: &Kit, test: &Found) -> Result<Run, Failure> {
             // Where both are there the file or the package's own script says which.
             let is_vitest = || jest.is_none() || text.contains("vitest") || runs_vitest(&package);
             if let (Some(script), false) = (vitest.filter(|_| is_vitest()), from_node) {
-                let mut args =
-                    words(&["run", &file, "--no-file-parallelism", "-t", &whole(&test.name, &text)]);
+                let mut args = words(&["run", &file, "--no-file-parallelism"]);
+                args.extend(named);
                 args.push(patience);
                 // Its server throws and catches all the while.
                 let quiet = ["vite", "vite-node", "rollup", "rolldown", "esbuild", "tinypool", "tinyexec"];
@@ -301,8 +396,8 @@ pub(super) fn run(kit: &Kit, test: &Found) -> Result<Run, Failure> {
                 return Ok(by("vitest", script, args, Some(over)));
             }
             if let (Some(script), false) = (jest, from_node) {
-                let mut args =
-                    words(&["--runInBand", "--runTestsByPath", &file, "-t", &whole(&test.name, &text)]);
+                let mut args = words(&["--runInBand", "--runTestsByPath", &file]);
+                args.extend(named);
                 args.push(patience);
                 let over = json!({ "skipFiles": ["<node_internals>/**"] });
                 return Ok(by("jest", script, args, Some(over)));
@@ -312,14 +407,15 @@ pub(super) fn run(kit: &Kit, test: &Found) -> Result<Run, Failure> {
                                node_modules with `breakpoints` in the test";
                 return Err(Failure::new(ErrorCode::Unsupported, message));
             }
-            let more = options(vec!["--test-name-pattern".to_owned(), pattern]);
-            Ok(Run {
-                nothing: &["# tests 0", "tests 0"],
-                more,
-                ..run("node", Start::Program(test.file.clone()), Vec::new(), package)
-            })
+            let run = run("node", Start::Program(test.file.clone()), Vec::new(), package);
+            Ok(Run { known_as, titles: Some(test.titles.clone()), ..run })
         }
     }
+}
+
+/// Whether a file of Python has tests of unittest, and nothing there is of pytest.
+fn of_unittest(root: &AbsPath, folder: &AbsPath, text: &str) -> bool {
+    text.contains("unittest") && !pythons::uses_pytest(root, folder, text)
 }
 
 /// Whether the package's script `test` starts vitest.
@@ -329,24 +425,8 @@ fn runs_vitest(package: &AbsPath) -> bool {
     package["scripts"]["test"].as_str().is_some_and(|it| it.contains("vitest"))
 }
 
-fn options(words: Vec<String>) -> Map<String, Value> {
+pub(super) fn options(words: Vec<String>) -> Map<String, Value> {
     Map::from_iter([("runtime_args".to_owned(), json!(words))])
-}
-
-/// Whether a project's Python tests are pytest's: its settings, its fixtures, or the file itself says so.
-fn uses_pytest(root: &AbsPath, folder: &AbsPath, text: &str) -> bool {
-    if text.contains("import pytest") {
-        return true;
-    }
-    let says = |file: &Path, what: &str| std::fs::read_to_string(file).is_ok_and(|text| text.contains(what));
-    let root = root.as_path();
-    folder.as_path().ancestors().take_while(|it| it.starts_with(root)).any(|it| {
-        it.join("conftest.py").is_file()
-            || it.join("pytest.ini").is_file()
-            || says(&it.join("pyproject.toml"), "[tool.pytest")
-            || says(&it.join("setup.cfg"), "[tool:pytest]")
-            || says(&it.join("tox.ini"), "[pytest]")
-    })
 }
 
 /// The nearest folder from `folder` up to `root` that has one of `names`.
@@ -354,55 +434,4 @@ fn above(folder: &AbsPath, root: &AbsPath, names: &[&str]) -> Option<AbsPath> {
     let folders = folder.as_path().ancestors().take_while(|it| it.starts_with(root.as_path()));
     let mut folders = folders.filter(|it| names.iter().any(|name| it.join(name).exists()));
     folders.next().and_then(AbsPath::new)
-}
-
-/// The tests of a name, and none of a longer one, as a regular expression over their groups' names and their
-/// own; all of a group where the name is one's.
-fn whole(name: &str, text: &str) -> String {
-    let is_group = LANGUAGES.iter().filter(|it| it.language == Tests::Node).any(|language| {
-        let mut groups = text.lines().filter(|it| it.trim_start().starts_with("describe("));
-        groups.any(|it| named_on(it, language).as_deref() == Some(name))
-    });
-    format!("(^| ){}{}", escaped(name), if is_group { "( |$)" } else { "$" })
-}
-
-/// A text as a regular expression.
-fn escaped(text: &str) -> String {
-    let special = |c: char| "\\^$.|?*+()[]{}/".contains(c);
-    text.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(extension: &str) -> &'static Language {
-        LANGUAGES.iter().find(|it| it.extensions.contains(&extension)).expect("a language")
-    }
-
-    #[test]
-    fn a_test_is_known_by_its_first_line() {
-        let named = |line: &str, extension: &str| named_on(line, of(extension)).unwrap_or_default();
-        assert_eq!(named("    async def test_a(self):", "py"), "test_a");
-        assert_eq!(named("    pub fn adds() {", "rs"), "adds");
-        assert_eq!(named("func TestAdd(t *testing.T) {", "go"), "TestAdd");
-        assert_eq!(named("test('adds up (twice)', () => {", "js"), "adds up (twice)");
-        assert_eq!(named("  it(\"works\", async () => {", "ts"), "works");
-        assert_eq!(named("x = 1", "py"), "");
-        let lines = ["#[test]", "#[should_panic]", "fn a() {", "fn b() {"];
-        assert!(is_test("a", &lines, 2, Tests::Rust) && !is_test("b", &lines, 3, Tests::Rust));
-        let lines = ["class TestCart(TestCase):", "", "    def test_a(self):", "def test_b():"];
-        assert_eq!(class_of(&lines, 2, of("py")).as_deref(), Some("TestCart"));
-        assert_eq!(class_of(&lines, 3, of("py")), None);
-    }
-
-    #[test]
-    fn names_are_split_and_escaped() {
-        assert_eq!(split("Cart::test_a"), (Some("Cart".into()), "test_a".into()));
-        assert_eq!(split("adds 1.5 up"), (None, "adds 1.5 up".into()));
-        assert_eq!(escaped("adds (1+1)"), "adds \\(1\\+1\\)");
-        let text = "describe('cart', () => {\n  test('adds', () => {});\n  test('adds more', () => {});";
-        assert_eq!(whole("adds", text), "(^| )adds$");
-        assert_eq!(whole("cart", text), "(^| )cart( |$)");
-    }
 }

@@ -85,6 +85,7 @@ impl Debug {
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
         let session = &self.kit.debug.settled(session, clock).await?;
+        self.kit.debug.show(session);
         let state = session.state();
         let before = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&session.id).cloned();
         let first = before.is_none();
@@ -133,8 +134,20 @@ impl Debug {
             &mut details,
             json!({ "controller": shared.controller.name(), "persons": shared.persons }),
         );
-        let output = session.output(seen.output);
+        // What one session of a launcher showed of their output is not new in another.
+        let root = self.kit.debug.root_of(session).id.clone();
+        let from = match session.shares_output() {
+            true => {
+                self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&root).map_or(0, |it| it.output)
+            }
+            false => seen.output,
+        };
+        let output = session.output(from);
         seen.output = output.next;
+        if session.shares_output() {
+            let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            all.entry(root).or_default().output = output.next;
+        }
         let (written, left_out) = written(&output);
         if !written.is_empty() {
             let note = if left_out > 0 {
@@ -179,7 +192,9 @@ impl Debug {
         text.push('\n');
         if stop.reason == "exception" {
             // What it says itself is there already; more only where it is known.
-            if let Ok(Some((name, said))) = session.exception(clock).await {
+            if let Ok(Some((name, said))) = session.exception(clock).await
+                && !(text.contains(&name) && text.contains(said.trim()))
+            {
                 text.push_str(&format!("exception: {name}: {}\n", cut(&said, 600)));
             }
         }
@@ -267,10 +282,12 @@ impl Debug {
     }
 }
 
-/// Whether a stop that the adapter calls a breakpoint is one for an exception.
+/// Whether a stop that the adapter calls a breakpoint is one for an exception, or for a panic.
 fn is_throw(session: &Session, stop: &Stop, top: &Frame) -> bool {
     let name = top.name.split(['(', '@']).next().unwrap_or_default();
-    stop.reason == "breakpoint" && session.adapter.quirks.throws.iter().any(|it| it == name)
+    let quirks = &session.adapter.quirks;
+    let panics = || quirks.panics.iter().any(|it| it == name || name.ends_with(&format!("::{it}")));
+    stop.reason.ends_with("breakpoint") && (quirks.throws.iter().any(|it| it == name) || panics())
 }
 
 /// What can be looked at in the statement at which a frame is; what cannot be evaluated is left out.
@@ -305,6 +322,12 @@ pub(super) fn shown_frame<'a>(
             Some(&it.path) == top.path.as_ref() && placed.line.unwrap_or(it.line) == top.line
         })
     };
+    // unittest ends a test whose `subTest` failed by another exception, which is no failure itself.
+    let relayed = |it: &&Frame| it.name.starts_with("[Chained Exc:") && is_own(kit, it);
+    let relays = [&stop.text, &stop.description].into_iter().flatten().any(|it| it.contains("_ShouldStop"));
+    if let Some(frame) = frames.iter().find(relayed).filter(|_| relays) {
+        return Some(frame);
+    }
     let told = match stop.reason.as_str() {
         "step" | "goto" | "entry" => top.path.is_some(),
         "exception" | "signal" => false,
@@ -326,9 +349,7 @@ fn misplaced(kit: &Kit, all: &Breakpoints, adapter: &AdapterDefinition, over: bo
         let what = format!("{}:{}", kit.shown(&it.path), it.line);
         let missing = (!it.path.as_path().exists()).then_some("there is no such file");
         if !placed.ever {
-            // js-debug tells the name of a sentence instead of it.
-            let message = placed.message.as_deref().filter(|it| it.contains(' '));
-            tell(what, message.or(missing));
+            tell(what, placed.sentence().or(missing));
         }
     }
     // The same function by the names that several versions of a language give it: one of them is there.
@@ -392,7 +413,7 @@ async fn locals(
             continue;
         }
         match session.variables(scope.variables, &page, clock).await {
-            Ok(found) => all.extend(found.into_iter().filter(|it| !quirks.skip_variables.contains(&it.name))),
+            Ok(found) => all.extend(found.into_iter().filter(|it| !quirks.skips(&it.name))),
             Err(error) => why = Some(unread(error)?),
         }
     }

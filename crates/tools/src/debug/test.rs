@@ -11,8 +11,9 @@ use serde_json::{Map, Value, json};
 use workspace::{AbsPath, CommandLine, ErrorCode};
 
 use super::expected::{self, Place, Verdict};
-use super::runners::{self, Run, Start};
-use super::{Arguments, Debug, needs, signals};
+use super::report::{self, last};
+use super::runners::{self, Run, Start, Wanted};
+use super::{Arguments, Debug, cargos, needs, signals};
 use crate::{Failure, counted};
 
 /// Stops in code of others that are passed at most.
@@ -43,8 +44,10 @@ impl Debug {
         plan.breakpoints.exceptions = plan.breakpoints.exceptions.take().or(exceptions);
         let over = super::launch::json_text(args.arguments.as_deref())?;
         let session = self.begin(&plan, over, cx, clock).await?;
-        let (at, stop, passed) = self.to_failure(&session, &title, &run, asked, clock).await?;
+        let (at, stop, passed) = self.to_failure(&session, &run, asked, clock).await?;
         let runner = run.runner;
+        // It waits for the last that is told of an end, which the outcome is read from.
+        let shown = self.snapshot(&at, cx, clock).await?;
         let said = match at.state() {
             State::Stopped(_) => match stop {
                 None => format!("test {title} ({runner}) is at a breakpoint\n"),
@@ -58,12 +61,13 @@ impl Debug {
             State::Terminated(_) => self.outcome(&title, &run, &at, passed),
             _ => format!("test {title} ({runner}) still runs\n"),
         };
+        let note = run.note.iter().map(|it| format!("{it}\n")).collect::<String>();
+        let said = format!("{said}{note}");
         let said = match passed {
             0 => said,
             // A failure may be among them, which the runner then tells.
             _ => format!("{said}{} that something waits for passed over\n", counted(passed, "stop")),
         };
-        let shown = self.snapshot(&at, cx, clock).await?;
         let mut details = shown.details.clone();
         super::look::merge(&mut details, json!({ "test": title, "runner": runner, "passed_over": passed }));
         Ok(super::more::before(&said, shown).with_details(details))
@@ -75,7 +79,6 @@ impl Debug {
     async fn to_failure(
         &self,
         session: &Arc<Session>,
-        title: &str,
         run: &Run,
         asked: bool,
         clock: &Clock,
@@ -90,9 +93,9 @@ impl Debug {
             {
                 return Ok((at, None, passed));
             }
-            let verdict = self.verdict(&at, &stop, title, run, clock).await?;
-            let others = verdict.is_none();
-            let verdict = verdict.unwrap_or(Verdict::Expected);
+            let verdict = self.verdict(&at, &stop, run, clock).await?;
+            let others = verdict.is_none_or(|it| it == Verdict::Another);
+            let verdict = verdict.filter(|_| !others).unwrap_or(Verdict::Expected);
             if verdict != Verdict::Expected || (asked && !others) {
                 let verdict = if asked && verdict == Verdict::Expected { Verdict::Unsure } else { verdict };
                 return Ok((at, Some(verdict), passed));
@@ -108,7 +111,6 @@ impl Debug {
         &self,
         at: &Session,
         stop: &Stop,
-        title: &str,
         run: &Run,
         clock: &Clock,
     ) -> Result<Option<Verdict>, Failure> {
@@ -142,7 +144,7 @@ impl Debug {
             label: frame.path.is_none() && frame.source.is_none() && frame.line == 0,
         });
         let places: Vec<Place<'_>> = places.collect();
-        Ok(Some(expected::verdict(run.runner, title, exception.as_deref(), &places)))
+        Ok(Some(expected::verdict(run.runner, &run.known_as, exception.as_deref(), &places)))
     }
 
     /// Whether it is at a breakpoint of the person's rather than one on a function that failures run into.
@@ -162,15 +164,17 @@ impl Debug {
         let wrote: String = debug
             .tree(&debug.root_of(at))
             .iter()
+            .filter(|it| !it.shares_output())
             .flat_map(|it| it.output(0).pieces)
             .map(|piece| piece.text)
             .collect();
         let runner = run.runner;
-        if run.nothing.iter().any(|it| wrote.contains(it)) {
+        let ended = debug.end_of(&debug.program_of(at)).or_else(|| debug.end_of(at));
+        if report::has_none(runner, ended.as_ref().and_then(|it| it.exit_code), &wrote) {
             return format!("{runner} found no test {title}\n");
         }
-        match debug.end_of(at) {
-            Some(end) if end.exit_code.is_none_or(|code| code == 0) && left_out(&wrote) => {
+        match ended {
+            Some(end) if end.exit_code.is_none_or(|code| code == 0) && report::left_out(runner, &wrote) => {
                 format!(
                     "test {title} ({runner}) did not run as others do; {runner} says:\n{}\n",
                     last(&wrote)
@@ -178,6 +182,9 @@ impl Debug {
             }
             Some(end) if end.exit_code == Some(0) => {
                 format!("test {title} ({runner}) passed: there was no failure to stop at\n")
+            }
+            Some(_) if runner == "node" && report::passed(&run.known_as, &wrote) == Some(true) => {
+                format!("test {title} ({runner}) passed; another that ran with it did not\n")
             }
             Some(end)
                 if end.exit_code.is_none()
@@ -190,8 +197,8 @@ impl Debug {
                 format!("test {title} ({runner}) came to its end without {stop}\n")
             }
             _ => format!(
-                "{runner} did not succeed with test {title}, and the debugger did not stop it; the last that was written:\n{}\n",
-                last(&wrote)
+                "{runner} did not succeed with test {title}, and the debugger did not stop it; it says:\n{}\n",
+                report::failure(runner, &run.known_as, &wrote)
             ),
         }
     }
@@ -209,7 +216,10 @@ impl Debug {
             cwd,
             env: Vec::new(),
             more: Map::new(),
-            nothing: &[],
+            known_as: Vec::new(),
+            titles: None,
+            note: None,
+            python_path: None,
         };
         if let Some(program) = &args.program {
             let path = self.kit.workspace.resolve(program)?;
@@ -217,20 +227,49 @@ impl Debug {
         }
         if let (Some(name), None) = (&args.name, &args.file)
             && let Some(folder) = ctest_folder(&root, cwd.as_ref())
-            && let Some(words) = self.ctest(name, &folder, cx, clock).await?
+            && let Some(CTest { words, cwd, env }) = self.ctest(name, &folder, cx, clock).await?
         {
             let (program, words) = words.split_first().ok_or_else(|| needs("test", "program"))?;
             let path = self.kit.workspace.resolve(program)?;
-            return Ok((name.clone(), executable(path, words.to_vec(), folder)));
+            let run = executable(path, words.to_vec(), cwd.unwrap_or(folder));
+            return Ok((name.clone(), Run { env, ..run }));
         }
         let kit = Arc::clone(&self.kit);
         let (name, file, line) = (args.name.clone(), args.file.clone(), args.line);
         let found = tokio::task::spawn_blocking(move || {
             let found = runners::find(&kit, name.as_deref(), file.as_deref(), line)?;
             let run = runners::run(&kit, &found)?;
-            Ok::<_, Failure>((found.name, run))
+            Ok::<_, Failure>((format!("{}{}", found.name, found.case), run))
         });
-        found.await.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))?
+        let found = found.await.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))?;
+        let (title, mut run) = found?;
+        if let Some(titles) = run.titles.take() {
+            let version = match titles.needs_version() {
+                true => self.node_version(args, &run.cwd, cx, clock).await,
+                false => None,
+            };
+            let chosen = titles.of_node(version);
+            run.more = runners::options(chosen.words);
+            run.note = chosen.note;
+        }
+        Ok((title, run))
+    }
+
+    /// Major and minor version of the Node that will run; none where it cannot be asked.
+    async fn node_version(
+        &self,
+        args: &Arguments,
+        cwd: &AbsPath,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Option<(u32, u32)> {
+        let given = super::launch::json_text(args.arguments.as_deref()).ok().flatten().unwrap_or_default();
+        let program = given["runtimeExecutable"].as_str().unwrap_or("node");
+        let mut asks = command(program, &["--version"], cwd);
+        asks.env = args.env.clone().unwrap_or_default().into_iter().collect();
+        let said = self.ran(&asks, cx, clock).await.ok().filter(|it| it.success)?.stdout;
+        let mut parts = said.trim().strip_prefix('v')?.split('.').map(|it| it.parse().ok());
+        Some((parts.next()??, parts.next()??))
     }
 
     async fn test_spec(
@@ -241,13 +280,15 @@ impl Debug {
         clock: &Clock,
     ) -> Result<LaunchSpec, Failure> {
         let mut words = run.args.clone();
+        let mut env = run.env.clone();
         let target = match &run.start {
             Start::Program(path) => Target::Program(path.clone()),
             Start::Module(name) => Target::Module((*name).to_owned()),
-            Start::Cargo(name) => {
-                let (path, full) = self.cargo(name, args.file.as_deref(), &run.cwd, cx, clock).await?;
-                words.insert(0, full);
-                Target::Program(path)
+            Start::Cargo(wanted) => {
+                let built = self.cargo(wanted, &run.cwd, cx, clock).await?;
+                words.splice(0..0, built.words);
+                env.extend(built.env);
+                Target::Program(built.program)
             }
         };
         let mut breakpoints = dap_client::Breakpoints::default();
@@ -260,9 +301,18 @@ impl Debug {
             }
             (over, given) => over.or(given),
         };
-        let mut env = run.env.clone();
         let mut given: Vec<(String, String)> = args.env.clone().unwrap_or_default().into_iter().collect();
         given.sort();
+        if let Some(path) = &run.python_path {
+            const NAME: &str = "PYTHONPATH";
+            let at = given.iter().position(|(name, _)| name == NAME);
+            let before = at.map(|at| given.remove(at).1).or_else(|| std::env::var(NAME).ok());
+            let before = before.filter(|it| !it.is_empty()).unwrap_or_default();
+            let parts = std::iter::once(path.as_path().to_owned()).chain(std::env::split_paths(&before));
+            if let Ok(all) = std::env::join_paths(parts) {
+                given.push((NAME.to_owned(), all.to_string_lossy().into_owned()));
+            }
+        }
         env.extend(given);
         Ok(LaunchSpec {
             target,
@@ -279,15 +329,14 @@ impl Debug {
         })
     }
 
-    /// Builds a package's tests; the executable that has the test, and the test's full name.
+    /// Builds a package's tests; the executable that has the test, and how it is named there.
     async fn cargo(
         &self,
-        name: &str,
-        file: Option<&str>,
+        wanted: &Wanted,
         package: &AbsPath,
         cx: &ToolCx,
         clock: &Clock,
-    ) -> Result<(AbsPath, String), Failure> {
+    ) -> Result<Built, Failure> {
         let words = ["test", "--no-run", "--message-format=json"];
         let built = self.ran(&command("cargo", &words, package), cx, clock).await?;
         if !built.success {
@@ -297,69 +346,113 @@ impl Debug {
                 format!("cargo did not build the tests:\n{tail}"),
             ));
         }
-        let file = file.map(|it| self.kit.workspace.resolve(it)).transpose()?;
-        for executable in executables(&built.stdout, file.as_ref()) {
-            let program = executable.to_string();
-            let listed = self
-                .ran(&command(&program, &[name, "--list", "--format", "terse"], package), cx, clock)
-                .await?;
-            let mut tests = listed.stdout.lines().filter_map(|it| it.strip_suffix(": test"));
-            let is_it = |it: &&str| *it == name || it.ends_with(&format!("::{name}"));
-            if let Some(full) = tests.find(is_it) {
-                return Ok((executable, full.to_owned()));
+        let text = |path: &AbsPath| {
+            let is_file = path.as_path().is_file();
+            is_file.then(|| self.kit.workspace.document(path).ok().map(|it| it.text.to_string())).flatten()
+        };
+        let mut found = Vec::new();
+        for it in cargos::executables(&built.stdout, &wanted.file) {
+            let mut list =
+                command(&it.program.to_string(), &[&wanted.name, "--list", "--format", "terse"], package);
+            if it.needs_library {
+                let asks = command("rustc", &["--print", "target-libdir"], package);
+                let folder = self.ran(&asks, cx, clock).await?.stdout;
+                list.env.push(("LD_LIBRARY_PATH".to_owned(), folder.trim().to_owned()));
+            }
+            let listed = self.ran(&list, cx, clock).await?;
+            let candidates = cargos::candidates(&listed.stdout, wanted, &it, &text);
+            let is_there = candidates.iter().any(cargos::Candidate::is_it);
+            found.extend(
+                candidates.into_iter().map(|candidate| ((it.program.clone(), list.env.clone()), candidate)),
+            );
+            if is_there {
+                break;
             }
         }
-        Err(Failure::new(
-            ErrorCode::NotFound,
-            format!("no test executable of {} has a test {name}", self.kit.shown(package)),
-        ))
+        let chosen = cargos::choose(found, wanted)?;
+        let built = chosen.map(|((program, env), words)| Built { program, words, env });
+        built.ok_or_else(|| {
+            let name = format!("{}{}", wanted.name, wanted.case);
+            Failure::new(
+                ErrorCode::NotFound,
+                format!(
+                    "no test executable of {} has a test {name} of {}; what is left out for this system or \
+                     without a feature is not in them",
+                    self.kit.shown(package),
+                    self.kit.shown(&wanted.file)
+                ),
+            )
+        })
     }
 
-    /// The command of a test of a C project's build folder; `None` where it has none of that name.
+    /// A test of a C project's build folder; `None` where it has none of that name.
     async fn ctest(
         &self,
         name: &str,
         folder: &AbsPath,
         cx: &ToolCx,
         clock: &Clock,
-    ) -> Result<Option<Vec<String>>, Failure> {
+    ) -> Result<Option<CTest>, Failure> {
         let listed = self.ran(&command("ctest", &["--show-only=json-v1"], folder), cx, clock).await?;
         let listed: Value = serde_json::from_str(&listed.stdout).unwrap_or_default();
-        let mut tests = listed["tests"].as_array().into_iter().flatten();
-        let test = tests.find(|it| it["name"] == name);
-        let words = test.and_then(|it| it["command"].as_array());
-        Ok(words.map(|it| it.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect()))
+        Ok(CTest::read(&listed, name))
     }
 
     /// Runs a program of the person's to its end, after they were asked.
-    async fn ran(&self, command: &CommandLine, cx: &ToolCx, clock: &Clock) -> Result<Ran, Failure> {
+    pub(super) async fn ran(
+        &self,
+        command: &CommandLine,
+        cx: &ToolCx,
+        clock: &Clock,
+    ) -> Result<Ran, Failure> {
         let grant = cx.asker().grant_run("debug", command, &cx.cancel).await?;
         Ok(self.kit.debug.run(command, &grant, clock).await?)
+    }
+}
+
+/// A test executable of cargo's, and what runs one test of it.
+struct Built {
+    program: AbsPath,
+    words: Vec<String>,
+    env: Vec<(String, String)>,
+}
+
+/// A test that ctest lists.
+#[derive(Debug, PartialEq, Eq)]
+struct CTest {
+    words: Vec<String>,
+    /// Where it runs, where it is said.
+    cwd: Option<AbsPath>,
+    env: Vec<(String, String)>,
+}
+
+impl CTest {
+    fn read(listed: &Value, name: &str) -> Option<Self> {
+        let test = listed["tests"].as_array()?.iter().find(|it| it["name"] == name)?;
+        let texts = |it: &Value| -> Vec<String> {
+            it.as_array().into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect()
+        };
+        let property = |name: &str| {
+            let all = test["properties"].as_array().into_iter().flatten();
+            all.into_iter().find(|it| it["name"] == name).map(|it| &it["value"])
+        };
+        let pair = |it: String| it.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Some(Self {
+            words: test["command"].as_array().map(|_| texts(&test["command"]))?,
+            cwd: property("WORKING_DIRECTORY").and_then(|it| AbsPath::new(it.as_str()?)),
+            env: property("ENVIRONMENT")
+                .map(texts)
+                .unwrap_or_default()
+                .into_iter()
+                .filter_map(pair)
+                .collect(),
+        })
     }
 }
 
 fn command(program: &str, args: &[&str], cwd: &AbsPath) -> CommandLine {
     let args = args.iter().map(|it| (*it).to_owned()).collect();
     CommandLine { program: PathBuf::from(program), args, env: Vec::new(), cwd: cwd.clone() }
-}
-
-fn last(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(30)..].join("\n")
-}
-
-/// Whether what a runner wrote last counts tests that it skipped, or expected to fail.
-fn left_out(wrote: &str) -> bool {
-    const WORDS: &[&str] = &["skipped", "xfailed", "xpassed", "ignored", "todo"];
-    let some = |it: &str| it.parse::<u64>().is_ok_and(|count| count > 0);
-    // `1 skipped` of pytest and others, `skipped=1` of unittest, `skipped 1` of Node.
-    last(wrote).lines().any(|line| {
-        let words: Vec<&str> =
-            line.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
-        words.windows(2).any(|pair| {
-            (some(pair[0]) && WORDS.contains(&pair[1])) || (WORDS.contains(&pair[0]) && some(pair[1]))
-        })
-    })
 }
 
 /// The build folder of a C project: the one named, the root, or a folder `build*` in it.
@@ -372,68 +465,21 @@ fn ctest_folder(root: &AbsPath, named: Option<&AbsPath>) -> Option<AbsPath> {
     named.into_iter().chain([root]).cloned().chain(below).find(has)
 }
 
-/// Test executables that cargo tells of; where a file is named, those that are made of it.
-fn executables(messages: &str, file: Option<&AbsPath>) -> Vec<AbsPath> {
-    let artifacts = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut found: Vec<(bool, AbsPath)> = artifacts
-        .filter(|it| it["reason"] == "compiler-artifact" && it["profile"]["test"] == true)
-        .filter_map(|it| {
-            let executable = AbsPath::new(it["executable"].as_str()?)?;
-            let source = AbsPath::new(it["target"]["src_path"].as_str()?)?;
-            let is_it = file.is_none_or(|file| {
-                source == *file || source.parent().is_some_and(|folder| file.starts_with(&folder))
-            });
-            Some((is_it, executable))
-        })
-        .collect();
-    found.sort_by_key(|(is_it, _)| !is_it);
-    found.into_iter().map(|(_, executable)| executable).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_test_that_was_skipped_is_told_from_one_that_passed() {
-        for wrote in [
-            "s  [100%]\n1 skipped in 0.01s\n",
-            "===== 1 xfailed in 0.05s =====\n",
-            "OK (skipped=1)\n",
-            "# pass 0\n# skipped 1\n# todo 0\n",
-            "test result: ok. 0 passed; 0 failed; 1 ignored; 0 measured\n",
-        ] {
-            assert!(left_out(wrote), "{wrote}");
-        }
-        for wrote in [
-            "1 passed in 0.01s\n",
-            "# pass 1\n# skipped 0\n# todo 0\n# duration_ms 7\n",
-            "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out\n",
-            "",
-        ] {
-            assert!(!left_out(wrote), "{wrote}");
-        }
-    }
-
-    #[test]
-    fn the_executable_that_is_made_of_the_file_is_first() {
-        let artifact = |source: &str, executable: &str, test: bool| {
-            json!({"reason": "compiler-artifact", "executable": executable, "profile": {"test": test},
-                "target": {"src_path": source}})
-            .to_string()
-        };
-        let messages = [
-            artifact("/p/src/lib.rs", "/t/lib", true),
-            artifact("/p/src/main.rs", "/t/main", false),
-            artifact("/p/tests/it.rs", "/t/it", true),
-            "{\"reason\": \"build-finished\"}".to_owned(),
-            "no JSON".to_owned(),
-        ];
-        let file = AbsPath::new("/p/tests/it.rs");
-        let names = |file: Option<&AbsPath>| -> Vec<String> {
-            executables(&messages.join("\n"), file).iter().map(ToString::to_string).collect()
-        };
-        assert_eq!(names(file.as_ref()), ["/t/it", "/t/lib"]);
-        assert_eq!(names(None), ["/t/lib", "/t/it"]);
+    fn a_test_of_ctest_runs_where_and_as_it_says() {
+        let listed = json!({"tests": [
+            {"name": "other", "command": ["/b/o"]},
+            {"name": "it", "command": ["/b/t", "a b"], "properties": [
+                {"name": "WORKING_DIRECTORY", "value": "/p/data"}, {"name": "ENVIRONMENT", "value": ["A=1=2", "B="]}]},
+        ]});
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let it = CTest::read(&listed, "it").unwrap();
+        assert_eq!((it.words, it.cwd), (vec!["/b/t".to_owned(), "a b".to_owned()], AbsPath::new("/p/data")));
+        assert_eq!(it.env, [pair("A", "1=2"), pair("B", "")]);
+        assert_eq!(CTest::read(&listed, "none"), None);
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use agent::{ToolCx, ToolResult};
 use futures_util::future::join_all;
 use globset::GlobBuilder;
-use lsp_client::{Answer, Diagnostics, RequestCx, ServerError};
+use lsp_client::{Answer, Diagnostic, Diagnostics, FoundSaved, RequestCx, ServerError};
 use workspace::{AbsPath, Document, ErrorCode};
 
 use super::{Arguments, may_read, report};
@@ -18,8 +18,9 @@ const MOST: usize = 2000;
 const MAX_FIXED: usize = 50;
 /// So many files of one kind are asked about at once.
 const AT_ONCE: usize = 8;
-/// How long is waited for what servers say of one of several files, once they have loaded their projects: one
-/// that is silent keeps no other waiting.
+/// How long is waited for what servers say of one of several files, once they have loaded their projects: one that
+/// is silent keeps no other waiting. So long too for a server that never told anything, and for what is found in a
+/// single saved file: it goes on, and another question finds it further.
 const FOR_ONE: Duration = Duration::from_secs(10);
 
 /// What is meant by a call.
@@ -36,13 +37,20 @@ pub(super) async fn diagnostics(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Res
     let mut others: BTreeSet<AbsPath> = files.split_off(files.len().min(MOST)).into_iter().collect();
     let (answers, late) = if let [file] = files.as_slice() {
         let document = kit.workspace.document(file)?;
-        let answer = kit.servers.diagnostics(&document, &request).await?;
+        // Whoever names a time means it.
+        let patience = args.timeout.map_or(FOR_ONE, |_| request.deadline);
+        let answer = kit.servers.diagnostics_unless_mute(&document, patience, &request).await?;
         (vec![(document, answer)], Vec::new())
     } else {
         // What is left then is for what servers report on their whole project.
         let most = RequestCx { deadline: request.deadline * 9 / 10, ..request.clone() };
         of_several(kit, &files, &most).await?
     };
+    let mut saved = request.left(started);
+    if answers.len() == 1 && args.timeout.is_none() {
+        saved.deadline = saved.deadline.min(FOR_ONE);
+    }
+    let answers = with_saved(kit, answers, &saved).await?;
     let over = !late.is_empty();
     others.extend(late);
     // Servers that report on their whole workspace know the others too.
@@ -58,6 +66,99 @@ pub(super) async fn diagnostics(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Res
     let left = report::Left { files: others.into_iter().collect(), why, passed };
     let (text, details) = report::diagnostics(kit, &answers, &reported, &left);
     Ok(ToolResult::text(text).with_details(details))
+}
+
+/// With what servers find in files as they are saved (Cargo's errors), where they can be asked for it.
+async fn with_saved(
+    kit: &Kit,
+    mut answers: Vec<(Document, Answer<Diagnostics>)>,
+    request: &RequestCx,
+) -> Result<Vec<(Document, Answer<Diagnostics>)>, Failure> {
+    let asked = answers.iter().filter(|(_, answer)| !answer.value.on_save.is_empty());
+    let documents: Vec<&Document> = asked.map(|(document, _)| document).collect();
+    let checks = kit.servers.check_saved(&documents, request).await?;
+    let disowns = |it: &Diagnostic| kit.servers.disowns(it).is_some();
+    join(&mut answers, checks, |path| kit.shown(path), disowns);
+    Ok(answers)
+}
+
+/// Puts what was found in saved files to the answers about them. What was not looked for stays left out.
+fn join(
+    answers: &mut [(Document, Answer<Diagnostics>)],
+    checks: Vec<FoundSaved>,
+    shown: impl Fn(&AbsPath) -> String,
+    disowns: impl Fn(&Diagnostic) -> bool,
+) {
+    for FoundSaved { server, asked, found } in checks {
+        let by = |(document, answer): &&mut (Document, Answer<Diagnostics>)| {
+            asked.contains(&document.path) && answer.value.on_save.iter().any(|(_, by)| *by == server)
+        };
+        let mut problems = match found {
+            Ok(problems) => problems,
+            Err(why) => {
+                // It is the same of all files, so it is said of them together.
+                for (_, answer) in answers.iter_mut().filter(by) {
+                    note(answer, &format!("{server} was asked about the files as they are saved: {why}"));
+                }
+                continue;
+            }
+        };
+        let failing = match problems.with_errors.first() {
+            Some(first) if problems.with_errors.len() == 1 => format!("errors in {}", shown(first)),
+            Some(first) => {
+                format!("errors in {} and {} more", shown(first), problems.with_errors.len() - 1)
+            }
+            None => String::new(),
+        };
+        for (document, answer) in answers.iter_mut().filter(by) {
+            let Some(mut more) = problems.files.remove(&document.path) else { continue };
+            let items = &mut answer.value.items;
+            // Who reads no such file finds nothing in it.
+            if more.is_empty() && items.iter().any(|it| it.server == server && disowns(it)) {
+                let sources: Vec<&str> = answer
+                    .value
+                    .on_save
+                    .iter()
+                    .filter(|(_, by)| *by == server)
+                    .map(|(it, _)| it.as_str())
+                    .collect();
+                let said = format!(
+                    "{server} takes it for no part of the project, so it is not looked at as saved either: {}",
+                    sources.join(" and ")
+                );
+                note(answer, &said);
+                continue;
+            }
+            // What the server found by itself already is not told twice.
+            more.retain(|it| !items.iter().any(|known| is_same(known, it)));
+            items.extend(more);
+            items.sort_by_key(|item| (item.range.start, item.range.end, item.severity));
+            // What depends on a file that fails may not have been looked at: nothing found is not clean then.
+            if problems.with_errors.iter().any(|path| *path != document.path) {
+                note(
+                    answer,
+                    &format!("of the files as they are saved {server} may not know all, for {failing}"),
+                );
+                if !problems.with_errors.contains(&document.path) {
+                    continue;
+                }
+            }
+            answer.value.on_save.retain(|(_, by)| *by != server);
+        }
+    }
+}
+
+/// Whether two problems are one, found in two ways.
+fn is_same(one: &Diagnostic, other: &Diagnostic) -> bool {
+    let (a, b) = (&one.range, &other.range);
+    one.code.is_some() && one.code == other.code && (a.start == b.start || a.start < b.end && b.start < a.end)
+}
+
+fn note(answer: &mut Answer<Diagnostics>, said: &str) {
+    answer.note = Some(match answer.note.take() {
+        Some(it) => format!("{it}; {said}"),
+        None => said.to_owned(),
+    });
 }
 
 /// What servers say of files, and those that they were not asked about in time.
@@ -218,4 +319,121 @@ fn meant(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<Meant, Failure> {
         return Err(Failure::new(ErrorCode::NotFound, message));
     }
     Ok(meant)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::ops::Range;
+    use std::sync::Arc;
+
+    use lsp_client::{RawJson, SavedProblems, Severity};
+    use workspace::{ContentHash, Owner, Version};
+
+    use super::*;
+
+    fn item(range: Range<usize>, code: &str) -> Diagnostic {
+        Diagnostic {
+            range,
+            line: 1,
+            severity: Severity::Error,
+            code: Some(code.to_owned()),
+            source: None,
+            message: String::new(),
+            server: "s".to_owned(),
+            raw: RawJson::new(&serde_json::value::to_raw_value(&()).unwrap()),
+        }
+    }
+
+    fn path(name: &str) -> AbsPath {
+        AbsPath::new(format!("/{name}")).unwrap()
+    }
+
+    /// An answer about a file with these items, of which the sources on save are left out.
+    fn answer(name: &str, items: Vec<Diagnostic>) -> (Document, Answer<Diagnostics>) {
+        let text: Arc<str> = "abc".into();
+        let version = Version { hash: ContentHash::of(text.as_bytes()), editor: None };
+        let document = Document {
+            path: path(name),
+            uri: format!("file:///{name}"),
+            text,
+            bom: false,
+            version,
+            owner: Owner::Disk,
+            held: None,
+        };
+        let mut answer = report::unanswered(version, String::new());
+        answer.value = Diagnostics {
+            items,
+            failed: Vec::new(),
+            on_save: vec![("cargo".to_owned(), "s".to_owned())],
+            ..answer.value
+        };
+        (document, answer)
+    }
+
+    fn found(files: Vec<(&str, Vec<Diagnostic>)>, with_errors: &[&str]) -> FoundSaved {
+        let files: BTreeMap<_, _> = files.into_iter().map(|(name, items)| (path(name), items)).collect();
+        let with_errors: BTreeSet<_> = with_errors.iter().map(|name| path(name)).collect();
+        let asked = files.keys().cloned().collect();
+        FoundSaved { server: "s".to_owned(), asked, found: Ok(SavedProblems { files, with_errors }) }
+    }
+
+    /// Of each file: how many items, whether all is known, and what is noted.
+    fn joined(
+        mut answers: Vec<(Document, Answer<Diagnostics>)>,
+        checks: Vec<FoundSaved>,
+    ) -> Vec<(usize, bool, String)> {
+        join(&mut answers, checks, |path| path.to_string(), |it| it.code.as_deref() == Some("none"));
+        let told = |(_, it): (Document, Answer<Diagnostics>)| {
+            (it.value.items.len(), it.value.on_save.is_empty(), it.note.unwrap_or_default())
+        };
+        answers.into_iter().map(told).collect()
+    }
+
+    #[test]
+    fn nothing_is_clean_beside_a_file_that_fails() {
+        let two = || vec![answer("a", Vec::new()), answer("b", Vec::new())];
+        let files = || vec![("a", vec![item(0..1, "E1")]), ("b", Vec::new())];
+        let said = "of the files as they are saved s may not know all, for errors in /a";
+        let got = joined(two(), vec![found(files(), &["a"])]);
+        assert_eq!(got, [(1, true, String::new()), (0, false, said.to_owned())]);
+        let got = joined(two(), vec![found(files(), &["a", "c"])]);
+        let said = format!("{said} and 1 more");
+        assert_eq!(got, [(1, true, said.clone()), (0, false, said)]);
+        let got = joined(two(), vec![found(files(), &[])]);
+        assert_eq!(got, [(1, true, String::new()), (0, true, String::new())]);
+    }
+
+    #[test]
+    fn a_server_of_another_folder_is_not_said_to_have_been_asked() {
+        let failed =
+            |name: &str| FoundSaved { found: Err("no".to_owned()), ..found(vec![(name, vec![])], &[]) };
+        let two = vec![answer("a", Vec::new()), answer("b", Vec::new())];
+        let got = joined(two, vec![failed("a"), found(vec![("b", vec![item(0..1, "E1")])], &[])]);
+        let said = "s was asked about the files as they are saved: no";
+        assert_eq!(got, [(0, false, said.to_owned()), (1, true, String::new())]);
+    }
+
+    #[test]
+    fn a_file_that_is_no_part_of_the_project_is_not_clean() {
+        let lone = || vec![answer("a", vec![item(0..1, "none")])];
+        let said = "s takes it for no part of the project, so it is not looked at as saved either: cargo";
+        let got = joined(lone(), vec![found(vec![("a", vec![])], &[])]);
+        assert_eq!(got, [(1, false, said.to_owned())]);
+        // Who finds something in it looks at it.
+        let got = joined(lone(), vec![found(vec![("a", vec![item(0..1, "E1")])], &[])]);
+        assert_eq!(got, [(2, true, String::new())]);
+    }
+
+    #[test]
+    fn two_problems_of_one_line_are_two() {
+        let known = answer("a", vec![item(0..2, "E1")]);
+        let more = vec![item(0..3, "E1"), item(1..3, "E1"), item(2..3, "E1"), item(0..2, "E2")];
+        let mut answers = vec![known];
+        join(&mut answers, vec![found(vec![("a", more)], &[])], |path| path.to_string(), |_| false);
+        let got: Vec<_> =
+            answers[0].1.value.items.iter().map(|it| (it.range.clone(), it.code.as_deref())).collect();
+        assert_eq!(got, [(0..2, Some("E1")), (0..2, Some("E2")), (2..3, Some("E1"))]);
+    }
 }

@@ -39,7 +39,9 @@ pub(super) async fn rename(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<T
     .await?;
     if done.applied {
         let left = words::files_with(kit, &old_name, &request).await?;
-        done.text.push_str(&report::left_over(kit, &old_name, &left));
+        let files = done.details["files"].as_array().into_iter().flatten();
+        let edited: Vec<String> = files.filter_map(|it| it["path"].as_str().map(str::to_owned)).collect();
+        done.text.push_str(&report::left_over(kit, &old_name, &left, &edited));
     }
     Ok(done.into())
 }

@@ -131,13 +131,28 @@ pub(super) async fn completion(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Resu
         _ => target.range.end,
     };
     let answer = kit.servers.completion(&target.document, offset, &request).await?;
-    let (items, whole) = &answer.value;
+    let (all, whole) = &answer.value;
     let query = args.query.as_ref().map(|query| query.to_lowercase());
     let wanted =
         |item: &&Completion| query.as_ref().is_none_or(|query| item.label.to_lowercase().contains(query));
-    let items: Vec<&Completion> = items.iter().filter(wanted).collect();
-    let more = if *whole { "" } else { ", and the server knows more" };
-    let title = format!("{}{more} ({})", counted(items.len(), "completion"), answer.server);
+    let items: Vec<&Completion> = all.iter().filter(wanted).collect();
+    let amount = match (&args.query, all.len()) {
+        (_, 0) => "no completion".to_owned(),
+        (Some(query), count) if items.is_empty() => {
+            format!("none of {} holds `{query}`", counted(count, "completion"))
+        }
+        _ => counted(items.len(), "completion"),
+    };
+    let place = LineIndex::new(&target.document.text).line_of(offset) + 1;
+    let place = format!("{}:{place}", kit.shown(&target.document.path));
+    // An incomplete list is made anew as the name grows (LSP 3.17 §CompletionList).
+    let more = match whole {
+        true => String::new(),
+        false => {
+            format!("; {} may offer others behind the first letters of a name, so ask there", answer.server)
+        }
+    };
+    let title = format!("{amount} at {place} ({}){more}", answer.server);
     let mut text = report::with_note(&title, answer.note.as_deref()) + "\n";
     for item in items.iter().take(MAX_COMPLETIONS) {
         let detail = item.detail.as_ref().map(|detail| format!(": {}", detail.replace('\n', " ")));

@@ -21,14 +21,14 @@ pub(super) async fn places(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<T
     };
     let target = target::resolve(kit, args, &request).await?;
     let answer = kit.servers.navigate(to, &target.document, target.range.start, &request).await?;
-    Ok(shown(kit, &format!("{words} of `{}`", target.name()), answer, cx))
+    Ok(shown(kit, &format!("{words} of {}", target.title(kit)), answer, cx))
 }
 
 pub(super) async fn references(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
     let request = kit.request(&cx.cancel, args.timeout);
     let target = target::resolve(kit, args, &request).await?;
     let answer = kit.servers.references(&target.document, target.range.start, true, &request).await?;
-    Ok(shown(kit, &format!("references of `{}`", target.name()), answer, cx))
+    Ok(shown(kit, &format!("references of {}", target.title(kit)), answer, cx))
 }
 
 fn shown(kit: &Kit, title: &str, answer: Answer<Vec<Location>>, cx: &ToolCx) -> ToolResult {
@@ -51,17 +51,15 @@ pub(super) async fn hover(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<To
 }
 
 fn said(kit: &Kit, target: &target::Target, answer: Answer<Option<String>>) -> ToolResult {
-    let place = target.shown(kit);
-    let text = match &answer.value {
-        Some(text) => report::with_note(
-            &format!("`{}` at {place} ({})\n{}", target.name(), answer.server, text.trim()),
-            answer.note.as_deref(),
-        ),
-        None => report::with_note(
-            &format!("{} says nothing about `{}` at {place}", answer.server, target.name()),
-            answer.note.as_deref(),
-        ),
+    let what = match target.range.is_empty() {
+        true => target.title(kit),
+        false => format!("`{}` at {}", target.name(), target.shown(kit)),
     };
+    let said = match &answer.value {
+        Some(text) => format!("{what} ({})\n{}", answer.server, text.trim()),
+        None => format!("{} says nothing about {what}", answer.server),
+    };
+    let text = report::with_note(&said, answer.note.as_deref());
     ToolResult::text(text)
         .with_details(json!({ "hover": answer.value, "server": answer.server, "note": answer.note }))
 }
@@ -94,7 +92,7 @@ pub(super) async fn signature(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Resul
         format!("{mark}{}{at}{}\n", signature.label, about.unwrap_or_default())
     };
     let mut text = report::with_note(
-        &format!("signature of `{}` ({})", target.name(), answer.server),
+        &format!("signature of {} ({})", target.title(kit), answer.server),
         answer.note.as_deref(),
     ) + "\n";
     let active = answer.value.iter().filter(|it| it.active);
@@ -115,7 +113,7 @@ pub(super) async fn calls(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<To
         0 => "none found".to_owned(),
         count => format!("{} with {}", counted(count, "function"), counted(places.len(), "call")),
     };
-    let title = format!("{} of `{}`: {amount} ({})", args.action, target.name(), answer.server);
+    let title = format!("{} of {}: {amount} ({})", args.action, target.title(kit), answer.server);
     let mut text = report::with_note(&title, answer.note.as_deref()) + "\n";
     let symbols: Vec<&Symbol> = calls.iter().map(|call| &call.symbol).collect();
     text.push_str(&listed(kit, &symbols));
@@ -140,7 +138,7 @@ pub(super) async fn types(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<To
     let answer = kit.servers.types(way, &target.document, target.range.start, &request).await?;
     let amount =
         if answer.value.is_empty() { "none found".to_owned() } else { counted(answer.value.len(), "type") };
-    let title = format!("{} of `{}`: {amount} ({})", args.action, target.name(), answer.server);
+    let title = format!("{} of {}: {amount} ({})", args.action, target.title(kit), answer.server);
     let mut text = report::with_note(&title, answer.note.as_deref()) + "\n";
     text.push_str(&listed(kit, &answer.value.iter().collect::<Vec<_>>()));
     let row = |it: &Symbol| json!({ "name": it.name, "kind": it.kind, "path": kit.shown(&it.file), "line": it.line });

@@ -265,6 +265,7 @@ pub(super) fn diagnostics(
     let (mut pending, mut failed) = (Vec::new(), Vec::new());
     // What keeps one server from starting keeps it from all its files, and is said once.
     let mut reasons: BTreeMap<&str, (String, usize)> = BTreeMap::new();
+    let mut notes: BTreeMap<&str, (String, usize)> = BTreeMap::new();
     for (document, answer) in answers {
         for server in &answer.value.pending {
             pending.push(format!("{}: {server}", kit.shown(&document.path)));
@@ -275,23 +276,28 @@ pub(super) fn diagnostics(
             of.1 += 1;
         }
         if let Some(note) = &answer.note {
-            out.push_str(&format!("note: {}: {note}\n", kit.shown(&document.path)));
+            notes.entry(note).or_insert((kit.shown(&document.path), 0)).1 += 1;
         }
+    }
+    let files = |(file, count): &(String, usize)| match count {
+        1 => file.clone(),
+        more => format!("{file} and {}", counted(more - 1, "more file")),
+    };
+    for (note, of) in &notes {
+        out.push_str(&format!("note: {}: {note}\n", files(of)));
     }
     if !pending.is_empty() {
         out.push_str(&format!("pending, so not known yet:\n  {}\n", pending.join("\n  ")));
     }
     if !failed.is_empty() {
-        out.push_str("not asked:\n");
-        for (why, (file, count)) in &reasons {
-            let more =
-                if *count > 1 { format!(" and {}", counted(count - 1, "more file")) } else { String::new() };
-            out.push_str(&format!("  {file}{more}: {why}\n"));
+        out.push_str("not known:\n");
+        for (why, of) in &reasons {
+            out.push_str(&format!("  {}: {why}\n", files(of)));
         }
     }
     let on_save: BTreeSet<(String, String)> =
         answers.iter().flat_map(|(_, answer)| answer.value.on_save.iter().cloned()).collect();
-    for line in left_out(&on_save) {
+    for line in left_out(kit, &on_save, true) {
         out.push_str(&line);
     }
     if !reported.is_empty() {
@@ -320,24 +326,40 @@ pub(super) fn diagnostics(
 }
 
 /// A line for each server about its sources that run on save only.
-pub(crate) fn left_out(on_save: &BTreeSet<(String, String)>) -> Vec<String> {
+/// `asked`: it was asked for what can be asked for, in vain.
+pub(crate) fn left_out(kit: &Kit, on_save: &BTreeSet<(String, String)>, asked: bool) -> Vec<String> {
     let mut sources: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (source, server) in on_save {
         sources.entry(server).or_default().push(source);
     }
     let line = |(server, sources): (&str, Vec<&str>)| {
-        format!("left out: {}, which {server} runs, if at all, when a file is saved\n", sources.join(" and "))
+        let sources = sources.join(" and ");
+        match (kit.servers.checks_saved(server), asked) {
+            (true, true) => format!("left out: {sources}, of which {server} does not know now\n"),
+            (true, false) => {
+                format!("left out: {sources}, for which {server} looks when it is asked: `lsp diagnostics`\n")
+            }
+            (false, _) => {
+                format!("left out: {sources}, which {server} runs, if at all, when a file is saved\n")
+            }
+        }
     };
     sources.into_iter().map(line).collect()
 }
 
-/// Where a renamed thing's old name still stands: strings, comments, other things of that name.
-pub(super) fn left_over(kit: &Kit, old_name: &str, holding: &Holding) -> String {
+/// Where a renamed thing's old name still stands: strings, comments, other things of that name. First in
+/// the files that `edited` holds, then in others of their kinds.
+pub(super) fn left_over(kit: &Kit, old_name: &str, holding: &Holding, edited: &[String]) -> String {
+    let kind = |name: &str| name.rsplit_once('.').map(|(_, kind)| kind.to_owned());
+    let kinds: BTreeSet<_> = edited.iter().map(|name| kind(name)).collect();
+    let mut files: Vec<(String, &Document)> =
+        holding.documents.iter().map(|document| (kit.shown(&document.path), document)).collect();
+    files.sort_by_key(|(name, _)| (!edited.contains(name), !kinds.contains(&kind(name))));
     let mut places = Vec::new();
-    for document in &holding.documents {
+    for (name, document) in files {
         let index = LineIndex::new(&document.text);
         for range in occurrences(&document.text, old_name) {
-            places.push(format!("{}:{}", kit.shown(&document.path), index.line_of(range.start) + 1));
+            places.push(format!("{name}:{}", index.line_of(range.start) + 1));
         }
     }
     if places.is_empty() {
@@ -395,6 +417,9 @@ pub(super) fn status(kit: &Kit, servers: &[ServerStatus]) -> (String, Value) {
         if !detail.is_empty() {
             out.push_str(&format!(" ({detail})"));
         }
+        if server.unanswered > 0 {
+            out.push_str(&format!("; {} not answered yet", counted(server.unanswered, "question")));
+        }
         if server.overlooks {
             out.push_str("; it has too many files for all to be looked at, so a change that another program makes may be missed: `reload` after it");
         }
@@ -404,7 +429,7 @@ pub(super) fn status(kit: &Kit, servers: &[ServerStatus]) -> (String, Value) {
         }
         list.push(json!({
             "said": server.said, "name": server.name, "root": root, "state": state, "detail": detail, "pid": server.pid,
-            "open_documents": server.open_documents, "failures": server.failures,
+            "open_documents": server.open_documents, "unanswered": server.unanswered, "failures": server.failures,
             "overlooks": server.overlooks,
         }));
     }

@@ -36,6 +36,14 @@ impl Target {
         &self.document.text[self.range.clone()]
     }
 
+    /// What is asked about, for people: the name, or the place where none stands.
+    pub fn title(&self, kit: &Kit) -> String {
+        match self.range.is_empty() {
+            true => format!("what is at {}", self.shown(kit)),
+            false => format!("`{}`", self.name()),
+        }
+    }
+
     /// `file:line` for people.
     pub fn shown(&self, kit: &Kit) -> String {
         shown(kit, &self.document, self.range.start)
@@ -81,17 +89,32 @@ fn at(document: Document, line: u64, column: Option<u64>) -> Result<Target, Fail
 pub(crate) fn offset(document: &Document, line: u64, column: Option<u64>) -> Result<usize, Failure> {
     let index = LineIndex::new(&document.text);
     let bytes = line_bytes(document, &index, line)?;
-    Ok(match column {
-        Some(column) => {
-            let character = u32::try_from(column.saturating_sub(1)).unwrap_or(u32::MAX);
-            let position = Position { line: u32::try_from(line - 1).unwrap_or(u32::MAX), character };
-            index.offset(&document.text, position, PositionEncoding::Utf32).unwrap_or(bytes.end)
-        }
-        None => {
-            let content = &document.text[bytes.clone()];
-            bytes.start + content.len() - content.trim_start().len()
-        }
-    })
+    let content = &document.text[bytes.clone()];
+    let Some(column) = column else {
+        return Ok(bytes.start + content.len() - content.trim_start().len());
+    };
+    let count = content.chars().count();
+    // One further than the last character is the line's end.
+    if column > count as u64 + 1 {
+        let length = crate::counted(count, "character");
+        return Err(Failure::new(
+            ErrorCode::InvalidArguments,
+            format!(
+                "column {column} does not exist: line {line} of {} has {length}, counted from 1",
+                document.path
+            ),
+        ));
+    }
+    place_within(document, line, column)
+}
+
+/// The byte at line and column, or the line's end: a range that reaches further takes all of the line.
+fn place_within(document: &Document, line: u64, column: u64) -> Result<usize, Failure> {
+    let index = LineIndex::new(&document.text);
+    let bytes = line_bytes(document, &index, line)?;
+    let character = u32::try_from(column.saturating_sub(1)).unwrap_or(u32::MAX);
+    let position = Position { line: u32::try_from(line - 1).unwrap_or(u32::MAX), character };
+    Ok(index.offset(&document.text, position, PositionEncoding::Utf32).unwrap_or(bytes.end))
 }
 
 /// The bytes of a line, without its line end.
@@ -122,7 +145,7 @@ pub(crate) fn range(
     let ((from, first), (to, last)) = (place(from).ok_or_else(bad)?, place(to).ok_or_else(bad)?);
     let start = match first {
         None => line(document, from)?.start,
-        column => offset(document, from, column)?,
+        Some(column) => place_within(document, from, column)?,
     };
     let end = match last {
         None => {
@@ -131,7 +154,7 @@ pub(crate) fn range(
             let to = usize::try_from(to - 1).unwrap_or(usize::MAX);
             index.line_with_end(to).map_or(document.text.len(), |bytes| bytes.end)
         }
-        column => offset(document, to, column)?,
+        Some(column) => place_within(document, to, column)?,
     };
     if end < start {
         let shown = kit.shown(&document.path);

@@ -595,4 +595,47 @@ mod tests {
         check("", None);
         check("…", None);
     }
+
+    #[test]
+    fn every_sentence_that_people_are_told_of_is_understood() {
+        let kinds = "implementations, subtypes, supertypes or the type";
+        let calls = "who calls A, what does A call";
+        let plain = |line: &str| line.replace(['[', ']'], "");
+        let without_line = |line: &str| line.replace("[:LINE]", "");
+        let without =
+            |line: &str| line.split('[').map(|it| it.rsplit(']').next().unwrap()).collect::<String>();
+        let mut seen = 0;
+        for line in HELP.lines() {
+            let several = match line {
+                _ if line.contains(kinds) => {
+                    (kinds, vec!["implementations", "subtypes", "supertypes", "the type"])
+                }
+                _ if line.contains(calls) => (calls, vec!["who calls A", "what does A call"]),
+                _ => ("\n", vec![""]),
+            };
+            for one in several.1 {
+                let line = line.replace(several.0, one);
+                let brief = without_line(&line);
+                for sentence in [without(&brief).trim().to_owned(), plain(&brief), plain(&line)] {
+                    let told = [
+                        ("FILE", "a.py"),
+                        ("LINE", "3"),
+                        ("NAME", "test_a"),
+                        ("KIND", "F401"),
+                        ("EXPR", "x + 1"),
+                    ];
+                    let said = told.iter().fold(sentence, |said, (word, is)| said.replace(word, is));
+                    let words = said.split(' ').map(|it| match it {
+                        "A" => "greet",
+                        "B" => "hail",
+                        it => it,
+                    });
+                    let said = words.collect::<Vec<_>>().join(" ");
+                    assert!(parse(&said).is_some(), "{said}");
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen >= 3 * HELP.lines().count(), "{seen}");
+    }
 }

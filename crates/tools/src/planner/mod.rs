@@ -246,6 +246,7 @@ mod tests {
             content: vec![Content::text(text)],
             details: Value::Null,
             is_error,
+            added_tools: Vec::new(),
             timestamp: 0,
         })
     }

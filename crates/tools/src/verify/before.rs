@@ -83,7 +83,8 @@ impl Baseline {
             .filter_map(|file| kit.workspace.document(&file.path).ok())
             .collect();
         let request = RequestCx { deadline: LIMIT, cancel: cx.cancel.clone() };
-        let tried = kit.servers.try_edit(&files, &dependents, &request).await;
+        let edited: Vec<AbsPath> = plan.changes().iter().map(|change| change.path.clone()).collect();
+        let tried = kit.servers.try_edit(&files, &edited, &dependents, &request).await;
         if cx.cancel.is_cancelled() {
             let message = "cancelled before anything was written";
             return Err(Refused::Failed(Failure::new(ErrorCode::Cancelled, message)));
@@ -125,22 +126,23 @@ fn cold(kit: &Kit, plan: &Plan) -> Vec<AbsPath> {
     paths.filter(|path| !kit.servers.is_warm(path) && kit.servers.serves(path)).cloned().collect()
 }
 
-/// Starts the servers of a plan's files and has them load, where new errors are not to be made.
+/// Starts the servers of a plan's files and has them load, where new errors are not to be made. One that runs
+/// may be reading its project anew.
 pub(super) async fn warm_up(kit: &Kit, plan: &Plan, cx: &ToolCx) {
     if (kit.settings().verify, kit.settings().verify_policy) != (Verify::Before, VerifyPolicy::NoNewErrors) {
         return;
     }
     let (request, started) = (kit.request(&cx.cancel, None), Instant::now());
-    for path in cold(kit, plan) {
-        // One may have been started for another of the files.
-        let left = request.left(started);
-        if left.deadline.is_zero() || kit.servers.is_warm(&path) {
+    let written = plan.changes().iter().filter(|change| change.after.is_some()).map(|change| &change.path);
+    for path in written {
+        let (left, is_warm) = (request.left(started), kit.servers.is_warm(path));
+        if left.deadline.is_zero() || !is_warm && !kit.servers.serves(path) {
             continue;
         }
-        let warmed = match kit.workspace.document(&path) {
-            Ok(document) => kit.servers.diagnostics(&document, &left).await.map(drop),
-            // One that is to be made.
-            Err(_) => kit.servers.load(&path, None, &left).await,
+        let warmed = match kit.workspace.document(path) {
+            Ok(document) if !is_warm => kit.servers.diagnostics(&document, &left).await.map(drop),
+            // One that is to be made has no text yet.
+            document => kit.servers.load(path, document.ok().as_ref(), &left).await,
         };
         if let Err(error) = warmed {
             tracing::debug!(%error, "no server of {path} to try an edit on");

@@ -158,7 +158,11 @@ fn compare_file(
     if answers.is_empty() {
         tally.incomparable.insert(before.path.clone());
     }
-    for Checked { server, known, pending: later, on_save } in answers {
+    for Checked { server, known, pending: later, on_save, disowned } in answers {
+        if let Some(words) = disowned {
+            tally.disowned.insert((before.path.clone(), format!("{words} ({server})")));
+            continue;
+        }
         let old = match &before.known {
             Known::All(old) => Some(Old { items: of(&old.items, &server), ..old.clone() }),
             Known::Of(known) => known.get(&server).cloned(),

@@ -63,6 +63,8 @@ pub(super) struct Tally {
     pub pending: BTreeSet<AbsPath>,
     /// Files of which something will not become known.
     pub incomparable: BTreeSet<AbsPath>,
+    /// Files that a server takes for none of its project's, with its words.
+    pub disowned: BTreeSet<(AbsPath, String)>,
     /// Of which servers.
     pub unknown: BTreeSet<String>,
     pub why: BTreeSet<String>,
@@ -104,6 +106,13 @@ impl Tally {
             let of = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
             lines.push(format!("diagnostics not compared for {count}: not known before or after{of}"));
         }
+        let all = self.disowned.len();
+        for (path, words) in self.disowned.iter().take(MAX_LISTED) {
+            lines.push(format!("not checked: {}: {words}", kit.shown(path)));
+        }
+        if all > MAX_LISTED {
+            lines.push(format!("not checked: {} more such", counted(all - MAX_LISTED, "file")));
+        }
         if unchecked > 0 || cut {
             let why = super::cold::said(kit, cold);
             let mut line = format!("diagnostics not checked for {}{why}", files(unchecked));
@@ -112,7 +121,7 @@ impl Tally {
             }
             lines.push(line);
         }
-        lines.extend(left_out(&self.on_save).iter().map(|line| line.trim_end().to_owned()));
+        lines.extend(left_out(kit, &self.on_save, false).iter().map(|line| line.trim_end().to_owned()));
         Verdict {
             text: lines.iter().map(|line| format!("{line}\n")).collect(),
             details: self.details(kit, unchecked),
@@ -169,11 +178,12 @@ impl Tally {
             items.iter().map(row).collect()
         };
         let on_save: Vec<&String> = self.on_save.iter().map(|(source, _)| source).collect();
+        let disowned: Vec<String> = self.disowned.iter().map(|(path, _)| kit.shown(path)).collect();
         json!({
             "introduced": list(&self.new), "fixed": self.fixed.len(), "gone": list(&self.fixed),
             "compared": self.compared.len(), "dependents": self.dependents.len(), "pending": self.pending.len(),
             "not_compared": self.incomparable.len(), "not_checked": unchecked, "on_save": on_save,
-            "servers": self.servers,
+            "disowned": disowned, "servers": self.servers,
         })
     }
 }

@@ -33,7 +33,7 @@ async fn run(fixture: &Fixture, command: impl FnOnce(&Path)) -> (Wrote, Arc<Proc
 async fn run_line(fixture: &Fixture, line: &str, command: impl FnOnce(&Path)) -> (Wrote, Arc<Processes>) {
     let processes = Processes::new(None);
     let aftermath = Arc::new(Aftermath::new(fixture.workspace.clone()));
-    let before = aftermath.before(line);
+    let before = aftermath.before(line, &RunId::new(), "bash: x");
     command(fixture.workspace.root().as_path());
     let wrote = aftermath.after(before, &RunId::new(), "bash: x", &processes).await.unwrap();
     (wrote, processes)
@@ -52,6 +52,37 @@ async fn undo(fixture: &Fixture) {
     ));
     let permit = policy.permit_invoked(&undo.plan).unwrap();
     fixture.workspace.commit_undo(undo, permit, &RunId::new()).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_kept_for_a_command_goes_with_it() {
+    let fixture = Fixture::new(&[("a.txt", "old a\n"), ("b.txt", "old b\n")]);
+    let folder = fixture.workspace.inner.state.child("commands").unwrap();
+    let kept = || -> Vec<String> {
+        let own =
+            folder.list().unwrap().into_iter().flat_map(|name| folder.child(&name).unwrap().list().unwrap());
+        own.collect()
+    };
+    let aftermath = Arc::new(Aftermath::new(fixture.workspace.clone()));
+    let processes = Processes::new(None);
+    for round in 1..=2 {
+        let before = aftermath.before("x", &RunId::new(), "bash: x");
+        // The contents of before are named again, and what is new is added.
+        let expected: &[&str] = match round {
+            1 => &["00000001.contents", "00000001.json", "held.lock"],
+            _ => &["00000001.contents", "00000002.contents", "00000002.json", "held.lock"],
+        };
+        assert_eq!(kept(), expected);
+        std::fs::write(fixture.workspace.root().join("a.txt").as_path(), format!("new a {round}\n")).unwrap();
+        aftermath.after(before, &RunId::new(), "bash: x", &processes).await.unwrap();
+        assert!(kept().iter().all(|name| !name.ends_with(".json")), "{:?}", kept());
+    }
+    // Another process that opens the workspace leaves alone what is held.
+    let state = super::state(&fixture.folder);
+    let (_, notes) = Workspace::open(fixture.workspace.root().as_path(), &state, None).unwrap();
+    assert!(notes.is_empty() && !kept().is_empty());
+    drop(aftermath);
+    assert_eq!(folder.list().unwrap(), [""; 0]);
 }
 
 #[tokio::test]
@@ -85,7 +116,7 @@ async fn clean_files_come_back_from_git_and_ignored_ones_are_left_alone() {
     git(&root, &["add", "."]);
     git(&root, &["commit", "-qm", "x"]);
     std::fs::write(root.join("b.txt"), "mine, not committed\n").unwrap();
-    let before = Aftermath::new(fixture.workspace.clone()).before("x");
+    let before = Aftermath::new(fixture.workspace.clone()).before("x", &RunId::new(), "bash: x");
     assert!(before.is_from_git("a.txt") && !before.is_from_git("b.txt"));
     let (wrote, processes) = run(&fixture, |root| {
         std::fs::write(root.join("a.txt"), "new a\n").unwrap();
@@ -249,7 +280,7 @@ async fn what_a_filter_of_git_turns_is_not_taken_from_git() {
     age(&root);
     age(&root.join("sub"));
     git(&root, &["add", "."]);
-    let before = Aftermath::new(fixture.workspace.clone()).before("x");
+    let before = Aftermath::new(fixture.workspace.clone()).before("x", &RunId::new(), "bash: x");
     assert!(before.is_from_git("b.txt"));
     assert!(!before.is_from_git("a.cfg") && !before.is_from_git("sub/c.x"));
 }
@@ -337,7 +368,7 @@ async fn line_ends_of_windows_come_back() {
     git(&root, &["config", "core.safecrlf", "false"]);
     age(&root);
     git(&root, &["add", "."]);
-    let before = Aftermath::new(fixture.workspace.clone()).before("x");
+    let before = Aftermath::new(fixture.workspace.clone()).before("x", &RunId::new(), "bash: x");
     assert!(!before.is_from_git("a.txt") && before.is_from_git("b.dat"));
     let (wrote, processes) = run(&fixture, |root| {
         std::fs::write(root.join("a.txt"), "new\n").unwrap();

@@ -19,7 +19,8 @@ end
 --- Runs a command of the server. What comes of it is told by progress and messages.
 ---@param command string
 ---@param argument table
-function M.execute(command, argument)
+---@param answered? fun(result: table) gets the server's answer
+function M.execute(command, argument, answered)
   local client = client_for(0)
   if not client then
     local path = vim.g.pilcrow_path or 'pilcrow'
@@ -33,9 +34,11 @@ function M.execute(command, argument)
     return
   end
   local params = { command = command, arguments = { argument } }
-  client:request('workspace/executeCommand', params, function(err)
+  client:request('workspace/executeCommand', params, function(err, result)
     if err then
       complain(err.message)
+    elseif answered then
+      answered(result)
     end
   end, vim.api.nvim_get_current_buf())
 end
@@ -43,9 +46,10 @@ end
 --- Asks for something in words.
 ---@param text string
 ---@param range? { [1]: integer, [2]: integer } lines, first and last, from 1; without it the cursor
-function M.prompt(text, range)
+---@param resume? string the conversation that it goes on with
+function M.prompt(text, range, resume)
   local client = client_for(0)
-  local argument = { text = text }
+  local argument = { text = text, resume = resume }
   if client and vim.lsp.buf_is_attached(0, client.id) then
     local encoding = client.offset_encoding
     local params
@@ -70,6 +74,35 @@ local function about_here()
   return vim.empty_dict()
 end
 
+--- Says something to the run that goes on, after its turn.
+---@param text string
+function M.steer(text)
+  M.execute('pilcrow.steer', { text = text })
+end
+
+--- Goes on with a conversation of before: which, and then with what.
+function M.resume()
+  M.execute('pilcrow.sessions', about_here(), function(result)
+    if #result.sessions == 0 then
+      complain('there is no conversation yet')
+      return
+    end
+    local function shown(session)
+      return ('%s  %s'):format(session.lastActive:sub(1, 16):gsub('T', ' '), session.title)
+    end
+    vim.ui.select(result.sessions, { prompt = 'Go on with', format_item = shown }, function(session)
+      if not session then
+        return
+      end
+      vim.ui.input({ prompt = 'Pilcrow: ' }, function(text)
+        if text and vim.trim(text) ~= '' then
+          M.prompt(text, nil, session.session)
+        end
+      end)
+    end)
+  end)
+end
+
 --- Ends what is running.
 function M.stop()
   M.execute('pilcrow.stop', vim.empty_dict())
@@ -91,12 +124,18 @@ function M.transcript()
 end
 
 -- What `:Pilcrow` takes that is no prompt.
-local WORDS = { 'stop', 'undo', 'redo', 'answer', 'transcript' }
+local WORDS = { 'stop', 'undo', 'redo', 'resume', 'answer', 'transcript' }
 
 --- `:Pilcrow …`
 function M.command(opts)
   local text = vim.trim(opts.args)
-  if text == 'answer' then
+  if opts.bang then
+    if text == '' then
+      complain('what shall the run hear? For example :Pilcrow! leave the tests alone')
+    else
+      M.steer(text)
+    end
+  elseif text == 'answer' then
     M.show_answer()
   elseif vim.list_contains(WORDS, text) then
     M[text]()
@@ -112,6 +151,10 @@ local BEGINNINGS = { 'rename ', 'move ', 'find references of ', 'organize import
 
 --- Completion of the first words.
 function M.complete(lead, line)
+  if line:match('^%S*!') then
+    -- After `:Pilcrow!` come words to the run that goes on.
+    return {}
+  end
   local typed = line:match('^.-Pilcrow%s+(.*)$') or ''
   local matching = vim.tbl_filter(function(words)
     return vim.startswith(words, typed)

@@ -1,6 +1,8 @@
 //! The end: a person who leaves or ends the program, an adapter that does not answer then, and one that is
 //! gone. What must stay true: whoever waits is answered.
 
+use std::time::Duration;
+
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -8,6 +10,14 @@ use super::super::clients::Phase;
 use super::super::message::Envelope;
 use super::super::{ClientId, Output, Who};
 use super::{Hub, Pending, Work, raw_of};
+
+/// How long an adapter may take to answer a request that ends its program.
+const END: Duration = Duration::from_secs(2);
+/// How long it may take for one that looks.
+const LOOK: Duration = Duration::from_secs(60);
+/// How long it may take for one that runs code of the program, or reads its symbols: some answer a step when it
+/// is done.
+const RUN: Duration = Duration::from_secs(300);
 
 impl Hub {
     pub(super) fn disconnect(&mut self, client: ClientId, message: Envelope) {
@@ -29,7 +39,7 @@ impl Hub {
         let from = Some((client, raw_of(&message, "seq")));
         if can {
             let number = self.send(message.clone(), Pending { from, command: message.name, work: Work::End });
-            return self.out.push(Output::Deadline { number });
+            return self.out.push(Output::Deadline { number, after: END });
         }
         self.send_end(from, message.name);
     }
@@ -38,17 +48,47 @@ impl Hub {
     pub(super) fn send_end(&mut self, from: Option<(ClientId, Box<RawValue>)>, command: String) {
         let own = Envelope::request("disconnect", json!({ "terminateDebuggee": true }));
         let number = self.send(own, Pending { from, command, work: Work::Disconnect });
-        self.out.push(Output::Deadline { number });
+        self.out.push(Output::Deadline { number, after: END });
     }
 
-    /// The adapter did not answer a person who ends the program: it is asked to disconnect, then ended.
+    /// How long the answer is waited for. The agent has deadlines of its own, but what it has sent must not hold
+    /// up others; what ends the program is given its time where it is sent.
+    pub(super) fn patience(&self, pending: &Pending) -> Option<Duration> {
+        let client = pending.from.as_ref().and_then(|(client, _)| self.members.get(client));
+        match &pending.work {
+            Work::Run(_) | Work::Set(_) => Some(RUN),
+            Work::Plain | Work::Threads | Work::Change if client?.who == Who::Person => {
+                let runs = matches!(pending.work, Work::Change) || pending.command == "evaluate";
+                Some(if runs { RUN } else { LOOK })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the answer to a request is waited for.
+    pub(crate) fn waits_for(&self, number: i64) -> bool {
+        self.pending.contains_key(&number)
+    }
+
+    /// The adapter did not answer in time. Where a person ends the program it is asked to disconnect, then ended.
     pub(super) fn late(&mut self, number: i64) {
         match self.pending.remove(&number) {
             Some(Pending { from, command, work: Work::End }) if !self.over => self.send_end(from, command),
             // Its answer comes when it is gone, as that of all that wait.
-            Some(pending) => {
+            Some(pending @ Pending { work: Work::End | Work::Disconnect, .. }) => {
                 self.shared.deaf = true;
                 self.pending.insert(number, pending);
+            }
+            Some(pending) => {
+                self.doubtful |= matches!(pending.work, Work::Run(_));
+                let sentence = format!(
+                    "the debug adapter has not answered `{}` in time; it may be busy, or hang: `terminate` ends it",
+                    pending.command
+                );
+                let mut refusal = Envelope::refusal(&pending.command, "timeout", &sentence);
+                refusal.set("request_seq", &json!(number));
+                self.pending.insert(number, pending);
+                self.response(refusal);
             }
             None => {}
         }

@@ -7,7 +7,6 @@ use super::super::merge::FORMER;
 use super::super::message::Envelope;
 use super::super::view::View;
 use super::super::{ClientId, Controller, Output, Who};
-use super::setting::Setting;
 use super::{Hub, Work};
 
 impl Hub {
@@ -69,7 +68,7 @@ impl Hub {
     pub(super) fn drop_lists(&mut self, client: ClientId) {
         for set in self.book.forget(client) {
             if !self.over {
-                self.queue.push_back(Setting { from: None, set, arguments: None });
+                self.set_again(set);
             }
         }
         self.next_setting();

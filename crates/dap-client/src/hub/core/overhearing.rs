@@ -6,8 +6,7 @@ use super::super::ClientId;
 use super::super::merge::{Before, Book, Set};
 use super::super::message::{Envelope, Kind};
 use super::running::runs;
-use super::setting::Setting;
-use super::{Hub, Pending, Work, changes};
+use super::{Hub, Pending, WAITING, Work, changes};
 
 /// A set that an editor sent past the hub.
 pub(super) struct Heard {
@@ -51,9 +50,32 @@ impl Hub {
         };
         if let (Some(work), Some(seq)) = (work, message.raw("seq")) {
             let number = self.number();
-            self.overheard.insert(seq.get().trim().to_owned(), number);
+            let before = self.overheard.insert(seq.get().trim().to_owned(), number);
             let command = message.name.clone();
             self.pending.insert(number, Pending { from: None, command, work });
+            if let Some(number) = before.or_else(|| self.longest_overheard()) {
+                self.give_up(number);
+            }
+        }
+    }
+
+    /// The request that waits longest, where too many do.
+    fn longest_overheard(&mut self) -> Option<i64> {
+        if self.overheard.len() <= WAITING {
+            return None;
+        }
+        let (seq, number) = self.overheard.iter().min_by_key(|(_, number)| **number)?;
+        let (seq, number) = (seq.clone(), *number);
+        self.overheard.remove(&seq);
+        Some(number)
+    }
+
+    /// The answer to a request is not waited for any longer: the adapter did as it was asked, for all we know.
+    fn give_up(&mut self, number: i64) {
+        let Some(Pending { command, work, .. }) = self.pending.remove(&number) else { return };
+        self.log(format!("the answer to `{command}`, which an editor sent itself, is not waited for"));
+        if let Work::Heard(heard) = work {
+            self.heard(*heard, true);
         }
     }
 
@@ -64,7 +86,7 @@ impl Hub {
             return self.book.restore(before);
         }
         if crossed || self.book.others_want(&set, client) {
-            self.queue.push_back(Setting { from: None, set, arguments: None });
+            self.set_again(set);
             self.next_setting();
         }
     }

@@ -25,10 +25,20 @@ pub(super) fn runs(command: &str) -> bool {
 impl Hub {
     pub(super) fn run(&mut self, client: ClientId, who: Who, mut message: Envelope) {
         let command = message.name.clone();
+        if who == Who::Agent && self.shared.controller == Controller::Person {
+            return self.refuse(client, &message, "control_taken_by_user", THEIRS);
+        }
+        let unfit = self.unfit(who, &command, &message.content());
+        if let Some((state, help)) = unfit.filter(|_| command != "continue") {
+            let short = if state == "running" { "notStopped" } else { "notRunning" };
+            let sentence = format!("`{command}` does not fit: the session is {state}; {help}");
+            return self.refuse(client, &message, short, &sentence);
+        }
         if who == Who::Person {
             self.person_takes();
-        } else if self.shared.controller == Controller::Person {
-            return self.refuse(client, &message, "control_taken_by_user", THEIRS);
+        }
+        if unfit.is_some() {
+            return self.runs_already(client, &message);
         }
         if command == "restart" && who == Who::Person && !self.launched.is_null() {
             // Theirs says how they joined.
@@ -36,6 +46,51 @@ impl Hub {
         }
         let work = self.run_of(client, &command, &message.content()).map_or(Work::Plain, Work::Run);
         self.pass(client, message, work);
+    }
+
+    /// The state's name and what to do, where it forbids a request that runs the program. After a `continue` of
+    /// what runs debugpy 1.8 answers nothing any more, so none is passed on.
+    fn unfit(&self, who: Who, command: &str, arguments: &Value) -> Option<(&'static str, &'static str)> {
+        if self.doubtful {
+            return None;
+        }
+        let now = self.as_sent();
+        let thread = arguments["threadId"].as_i64();
+        match command {
+            "restart" | "terminateThreads" => None,
+            "pause" => thread
+                .filter(|thread| now.stopped_threads().contains(thread))
+                .map(|_| ("stopped", "`continue` or step first")),
+            // The agent has looked at the state itself, but for what another has just asked.
+            _ if now.is_stopped() || who == Who::Agent && !self.view.is_stopped() => None,
+            _ => Some(("running", "`pause` it, or wait for a breakpoint")),
+        }
+    }
+
+    /// The program as it is once what was sent is carried out.
+    fn as_sent(&self) -> View {
+        let mut view = self.view.clone();
+        let sent = self.pending.iter().filter_map(|(number, it)| match &it.work {
+            Work::Run(run) => Some((*number, run)),
+            _ => None,
+        });
+        let mut sent: Vec<(i64, &Run)> = sent.collect();
+        sent.sort_unstable_by_key(|(number, _)| *number);
+        sent.iter().for_each(|(_, run)| view.continued(run.thread, run.all, run.marks.0));
+        view
+    }
+
+    /// `continue` of what runs already: it is as the client wants it, and an error would be shown to a person.
+    fn runs_already(&mut self, client: ClientId, message: &Envelope) {
+        let Some(Run { thread, all, marks: (_, own), .. }) =
+            self.run_of(client, &message.name, &message.content())
+        else {
+            return;
+        };
+        self.answer(client, message, json!({ "allThreadsContinued": all }));
+        if let Some(member) = self.members.get_mut(&client) {
+            member.told.continued(thread, all, own);
+        }
     }
 
     pub(super) fn person_takes(&mut self) {

@@ -21,11 +21,23 @@ pub(super) struct Sent {
 }
 
 impl Hub {
+    /// Sends a set once more when its turn comes, with what all want by then.
+    pub(super) fn set_again(&mut self, set: Set) {
+        if !self.queue.iter().any(|it| it.from.is_none() && it.set == set) {
+            self.queue.push_back(Setting { from: None, set, arguments: None });
+        }
+    }
+
     pub(super) fn next_setting(&mut self) {
         if self.setting.is_some() {
             return;
         }
-        let Some(Setting { from, set, arguments }) = self.queue.pop_front() else { return };
+        let Some(Setting { from, set, arguments }) = self.queue.pop_front() else {
+            if let Some((client, message)) = self.configured.take() {
+                self.pass(client, message, Work::Plain);
+            }
+            return;
+        };
         let client = from.as_ref().map(|(client, _)| *client);
         let before = match (client, &arguments) {
             (Some(client), Some(arguments)) => Some(self.book.replace(client, &set, arguments)),

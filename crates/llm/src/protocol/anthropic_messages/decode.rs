@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
 use crate::protocol::sse::{SseDecoder, SseEvent};
-use crate::protocol::{Data, Decoder, error_text, non_empty};
+use crate::protocol::{Data, Decoder, error_text, no_answer, non_empty};
 use crate::stream::StreamEvent;
 
 /// Decodes one response.
@@ -17,8 +17,12 @@ pub(super) struct MessagesDecoder {
     blocks: Blocks,
     /// Content indices by the provider's.
     indices: HashMap<u64, usize>,
+    /// The ids of the calls that have begun, by the provider's index.
+    calls: HashMap<u64, String>,
     stop: Option<Result<StopReason, String>>,
     started: bool,
+    /// Whether the count of the output at the end came; the one at the start is of what had come by then.
+    is_counted: bool,
 }
 
 impl MessagesDecoder {
@@ -28,8 +32,10 @@ impl MessagesDecoder {
             sse: SseDecoder::default(),
             blocks: Blocks::new(empty),
             indices: HashMap::new(),
+            calls: HashMap::new(),
             stop: None,
             started: false,
+            is_counted: false,
         }
     }
 
@@ -60,6 +66,7 @@ impl MessagesDecoder {
             }
             "message_delta" => {
                 self.usage(&data["usage"]);
+                self.is_counted |= data["usage"]["output_tokens"].is_u64();
                 self.stop_reason(&data["delta"]);
             }
             "message_stop" => self.end(None),
@@ -88,6 +95,13 @@ impl MessagesDecoder {
     }
 
     fn begin(&mut self, index: u64, block: &Value) {
+        let id = non_empty(&block["id"]);
+        // An event may come twice.
+        if self.indices.contains_key(&index)
+            || id.is_some_and(|id| self.calls.get(&index).is_some_and(|known| known == id))
+        {
+            return;
+        }
         let begun = match non_empty(&block["type"]).unwrap_or_default() {
             "text" => {
                 let begun = self.blocks.begin_text();
@@ -106,7 +120,8 @@ impl MessagesDecoder {
                 begun
             }
             "tool_use" => {
-                let id = non_empty(&block["id"]).unwrap_or_default();
+                let id = id.unwrap_or_default();
+                self.calls.insert(index, id.to_owned());
                 let begun = self.blocks.begin_call(id, non_empty(&block["name"]).unwrap_or_default());
                 // An input that comes whole is not streamed after that; an empty one is a place-holder.
                 if let Some(input) = block["input"].as_object().filter(|input| !input.is_empty()) {
@@ -144,8 +159,10 @@ impl MessagesDecoder {
             cache_read: count("cache_read_input_tokens", known.cache_read),
             cache_write: count("cache_creation_input_tokens", known.cache_write),
             reasoning: usage["output_tokens_details"]["thinking_tokens"].as_u64().or(known.reasoning),
-            total_tokens: 0,
-            cost: None,
+            cache_write_1h: usage["cache_creation"]["ephemeral_1h_input_tokens"]
+                .as_u64()
+                .unwrap_or(known.cache_write_1h),
+            ..Usage::default()
         }
         .summed();
     }
@@ -166,6 +183,7 @@ impl MessagesDecoder {
 
     fn end(&mut self, failure: Option<(ErrorKind, String)>) {
         let protocol = |text: &str| Err((ErrorKind::Protocol, text.to_owned()));
+        self.blocks.message().usage.uncounted = self.stop.is_some() && !self.is_counted;
         self.blocks.end(match (failure, self.stop.take()) {
             (Some(failure), _) => Err(failure),
             (None, Some(Ok(reason))) => Ok(reason),
@@ -196,8 +214,13 @@ impl Decoder for MessagesDecoder {
             self.fail(ErrorKind::Provider, &error_text(&answer["error"]));
             return self.blocks.take();
         }
-        self.started = answer["content"].is_array();
+        if !answer["content"].is_array() {
+            self.end(Some(no_answer(answer)));
+            return self.blocks.take();
+        }
+        self.started = true;
         self.head(answer);
+        self.is_counted = true;
         for (index, block) in (0..).zip(answer["content"].as_array().into_iter().flatten()) {
             self.begin(index, block);
             if let Some(begun) = self.indices.remove(&index) {

@@ -7,11 +7,12 @@ use crate::endpoint::{Auth, Endpoint};
 use crate::message::{AssistantMessage, Content, Message, ToolResultMessage};
 use crate::model::{Request, ToolDefinition};
 use crate::options::{CacheRetention, ThinkingLevel, ToolChoice};
-use crate::protocol::claude::Asked;
+use crate::protocol::claude::{self, Asked};
 use crate::protocol::ids::{Ids, Rule};
-use crate::protocol::tools::{Subset, schema, sent_name};
+use crate::protocol::strict::{Rules, Strict};
+use crate::protocol::tools::{Placed, Subset, description, instructions, schema, sent_name};
 use crate::protocol::{
-    BEGINNING, EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_choice, is_own,
+    BEGINNING, EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_tools, is_own,
     limits, visible,
 };
 use crate::transcript;
@@ -26,7 +27,7 @@ const MAX_TOKENS: u64 = 8192;
 /// The request for this endpoint. Results of one batch, and what the person says after them, are one message of
 /// the user; thinking goes back, signed, to the model it came from only.
 pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
-    check_choice(request)?;
+    check_tools(endpoint, request)?;
     let transcript = transcript::repair(&request.messages);
     let cache = cache_control(endpoint, request);
     let mut max_tokens = limits::max_output(endpoint, request).unwrap_or(MAX_TOKENS);
@@ -38,23 +39,36 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
         body.extend(thinking.fields(max_tokens));
     }
     body.insert("max_tokens".to_owned(), json!(max_tokens));
-    if !request.system.trim().is_empty() {
-        let mut block = json!({ "type": "text", "text": request.system });
+    let instructions = instructions(endpoint, request);
+    if !instructions.trim().is_empty() {
+        let mut block = json!({ "type": "text", "text": instructions });
         mark(&mut block, &cache);
         body.insert("system".to_owned(), json!([block]));
     }
-    let mut messages = messages(endpoint, &transcript);
-    if let Some(Value::Array(blocks)) = messages.last_mut().map(|message| &mut message["content"])
-        && let Some(block) = blocks.last_mut()
-    {
-        mark(block, &cache);
+    let placed = Placed::new(endpoint, request, &transcript);
+    let mut messages = messages(endpoint, &transcript, &placed);
+    let marked = claude::marked(&messages);
+    for at in marked {
+        if let Value::Array(blocks) = &mut messages[at]["content"]
+            && let Some(block) = blocks.last_mut()
+        {
+            mark(block, &cache);
+        }
     }
     body.insert("messages".to_owned(), Value::Array(messages));
     if !request.tools.is_empty() {
-        let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
+        let mut strict = Strict::new(endpoint, Rules::Claude);
+        let mut tool = |it: &ToolDefinition| tool(endpoint, &mut strict, it);
+        let mut tools: Vec<Value> = placed.first.iter().copied().map(&mut tool).collect();
         if let Some(last) = tools.last_mut() {
             mark(last, &cache);
         }
+        // They are no part of what is cached: the model sees each where a result refers to it.
+        tools.extend(placed.late(request).map(|late| {
+            let mut tool = tool(late);
+            tool["defer_loading"] = json!(true);
+            tool
+        }));
         body.insert("tools".to_owned(), Value::Array(tools));
         let choice = match &request.tool_choice {
             ToolChoice::Auto => None,
@@ -99,27 +113,52 @@ fn mark(block: &mut Value, cache: &Option<Value>) {
     }
 }
 
-fn tool(tool: &ToolDefinition) -> Value {
+fn tool(endpoint: &Endpoint, strict: &mut Strict, tool: &ToolDefinition) -> Value {
     let schema = schema(&tool.parameters, Subset::Claude);
-    json!({ "name": sent_name(&tool.name), "description": tool.description, "input_schema": schema })
+    let strict = strict.next(&schema);
+    let is_strict = strict.is_some();
+    let mut sent = json!({
+        "name": sent_name(&tool.name),
+        "description": description(endpoint, tool),
+        "input_schema": strict.unwrap_or(schema),
+    });
+    if is_strict {
+        sent["strict"] = json!(true);
+    }
+    if endpoint.compat.eager_input_streaming {
+        sent["eager_input_streaming"] = json!(true);
+    }
+    sent
 }
 
-fn messages(endpoint: &Endpoint, transcript: &[Message]) -> Vec<Value> {
+fn messages(endpoint: &Endpoint, transcript: &[Message], placed: &Placed<'_>) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
     let mut ids = Ids::new(IDS);
     let mut pictures: Vec<Value> = Vec::new();
+    let mut words: Vec<Value> = Vec::new();
     for (at, message) in transcript.iter().enumerate() {
         let (role, mut blocks) = match message {
             Message::User(user) => ("user", blocks(visible(endpoint, &user.content, IMAGE_OMITTED))),
             Message::Assistant(message) => ("assistant", assistant(endpoint, message, &mut ids)),
             Message::ToolResult(result) => {
-                ("user", vec![tool_result(endpoint, result, &mut ids, &mut pictures)])
+                let mut block = tool_result(endpoint, result, &mut ids, &mut pictures);
+                let found = placed.after(at);
+                if let (false, Value::Array(content)) = (found.is_empty(), &mut block["content"]) {
+                    // A result that refers to tools may hold nothing else.
+                    let reference = |tool: &&ToolDefinition| json!({ "type": "tool_reference", "tool_name": sent_name(&tool.name) });
+                    words.append(content);
+                    content.extend(found.iter().map(reference));
+                }
+                ("user", vec![block])
             }
         };
         // They follow the results of the batch.
-        if !pictures.is_empty() && !matches!(transcript.get(at + 1), Some(Message::ToolResult(_))) {
-            blocks.push(json!({ "type": "text", "text": "Attached image(s) from tool result:" }));
-            blocks.append(&mut pictures);
+        if !matches!(transcript.get(at + 1), Some(Message::ToolResult(_))) {
+            blocks.append(&mut words);
+            if !pictures.is_empty() {
+                blocks.push(json!({ "type": "text", "text": "Attached image(s) from tool result:" }));
+                blocks.append(&mut pictures);
+            }
         }
         if blocks.is_empty() {
             continue;

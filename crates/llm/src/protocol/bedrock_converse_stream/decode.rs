@@ -191,14 +191,15 @@ impl ConverseDecoder {
             return;
         }
         let count = |field: &str| usage[field].as_u64().unwrap_or(0);
+        let details = usage["cacheDetails"].as_array().into_iter().flatten();
+        let for_an_hour = details.filter(|it| it["ttl"] == "1h").filter_map(|it| it["inputTokens"].as_u64());
         self.blocks.message().usage = Usage {
             input: count("inputTokens"),
             output: count("outputTokens"),
             cache_read: count("cacheReadInputTokens"),
             cache_write: count("cacheWriteInputTokens"),
-            reasoning: None,
-            total_tokens: 0,
-            cost: None,
+            cache_write_1h: for_an_hour.sum(),
+            ..Usage::default()
         }
         .summed();
     }

@@ -8,11 +8,12 @@ use crate::endpoint::{Auth, Effort, Endpoint};
 use crate::message::{AssistantMessage, Content, Message, ToolResultMessage};
 use crate::model::{Request, ToolDefinition};
 use crate::options::{CacheRetention, ThinkingLevel, ToolChoice};
-use crate::protocol::claude::Asked;
+use crate::protocol::claude::{self, Asked};
 use crate::protocol::ids::{Ids, Rule};
-use crate::protocol::tools::{Subset, schema, sent_name};
+use crate::protocol::strict::{Rules, Strict};
+use crate::protocol::tools::{Subset, description, instructions, schema, sent_name};
 use crate::protocol::{
-    BEGINNING, EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_choice, is_own,
+    BEGINNING, EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_tools, is_own,
     limits, result_text, visible,
 };
 use crate::sigv4::Signing;
@@ -46,22 +47,24 @@ impl Family {
 /// Calls and results go as text where no tool may be called, since they are refused without tools and there is no word
 /// for that.
 pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
-    check_choice(request)?;
+    check_tools(endpoint, request)?;
     let family = Family::of(&endpoint.model);
     let transcript = transcript::repair(&request.messages);
     let tools = !request.tools.is_empty() && request.tool_choice != ToolChoice::None;
     let cache = cache_point(endpoint, request, family);
     let mut body = Map::new();
     let mut messages = messages(endpoint, family, &transcript, tools);
-    if let Some(last) = messages.last_mut()
-        && last["role"] == "user"
-        && let Value::Array(content) = &mut last["content"]
-    {
-        content.extend(cache.clone());
+    for at in claude::marked(&messages) {
+        if messages[at]["role"] == "user"
+            && let Value::Array(content) = &mut messages[at]["content"]
+        {
+            content.extend(cache.clone());
+        }
     }
     body.insert("messages".to_owned(), Value::Array(messages));
-    if !request.system.trim().is_empty() {
-        let system = [json!({ "text": request.system })].into_iter().chain(cache.clone());
+    let instructions = instructions(endpoint, request);
+    if !instructions.trim().is_empty() {
+        let system = [json!({ "text": instructions })].into_iter().chain(cache.clone());
         body.insert("system".to_owned(), system.collect());
     }
     let mut config = Map::new();
@@ -106,7 +109,8 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
         body.insert("inferenceConfig".to_owned(), Value::Object(config));
     }
     if tools {
-        let tools = request.tools.iter().map(tool).chain(cache);
+        let mut strict = Strict::new(endpoint, Rules::Claude);
+        let tools = request.tools.iter().map(|it| tool(endpoint, &mut strict, it)).chain(cache);
         let mut config = json!({ "tools": tools.collect::<Vec<Value>>() });
         match &request.tool_choice {
             ToolChoice::Auto | ToolChoice::None => {}
@@ -167,11 +171,18 @@ fn cache_point(endpoint: &Endpoint, request: &Request, family: Family) -> Option
     }
 }
 
-fn tool(tool: &ToolDefinition) -> Value {
-    let mut spec = json!({ "name": sent_name(&tool.name), "inputSchema": { "json": schema(&tool.parameters, Subset::Claude) } });
+fn tool(endpoint: &Endpoint, strict: &mut Strict, tool: &ToolDefinition) -> Value {
+    let schema = schema(&tool.parameters, Subset::Claude);
+    let strict = strict.next(&schema);
+    let is_strict = strict.is_some();
+    let mut spec =
+        json!({ "name": sent_name(&tool.name), "inputSchema": { "json": strict.unwrap_or(schema) } });
     // An empty one is refused.
     if !tool.description.trim().is_empty() {
-        spec["description"] = json!(tool.description);
+        spec["description"] = json!(description(endpoint, tool));
+    }
+    if is_strict {
+        spec["strict"] = json!(true);
     }
     json!({ "toolSpec": spec })
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
 use crate::protocol::sse::{SseDecoder, SseEvent};
-use crate::protocol::{Data, Decoder, error_text, non_empty};
+use crate::protocol::{Data, Decoder, error_text, named_error, no_answer, non_empty};
 use crate::stream::StreamEvent;
 
 /// Decodes one response.
@@ -42,6 +42,7 @@ impl GenerateDecoder {
         }
         match crate::protocol::data(&event.data) {
             Data::Object(chunk) => self.chunk(&chunk),
+            Data::Other if event.event == "error" => self.end(Some(named_error(&event.data))),
             Data::Other => {}
             Data::Damaged(why) => self.end(Some((ErrorKind::Protocol, why))),
         }
@@ -95,9 +96,9 @@ impl GenerateDecoder {
         }
         let Some(text) = part["text"].as_str() else { return };
         let thought = part["thought"].as_bool() == Some(true);
-        // A signature may come alone, on a part without text: it belongs to what is open.
+        // A signature may come alone, on a part without text: it goes back on a part of that kind.
         let open = match self.open {
-            Some(open) if open.thought == thought || text.is_empty() => open,
+            Some(open) if open.thought == thought || (text.is_empty() && signature.is_none()) => open,
             _ if text.is_empty() && signature.is_none() => return,
             _ => {
                 self.close();
@@ -134,10 +135,8 @@ impl GenerateDecoder {
                 .saturating_sub(cache_read),
             output: count("candidatesTokenCount").saturating_add(thoughts.unwrap_or(0)),
             cache_read,
-            cache_write: 0,
             reasoning: thoughts,
-            total_tokens: 0,
-            cost: None,
+            ..Usage::default()
         }
         .summed();
     }
@@ -171,6 +170,13 @@ impl Decoder for GenerateDecoder {
     /// One response, or, where `alt=sse` is not understood, the list of them.
     fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
         let chunks = answer.as_array().map_or(std::slice::from_ref(answer), Vec::as_slice);
+        const KNOWN: [&str; 4] = ["candidates", "promptFeedback", "usageMetadata", "error"];
+        if let [only] = chunks
+            && !KNOWN.iter().any(|field| only.get(field).is_some())
+        {
+            self.end(Some(no_answer(only)));
+            return self.blocks.take();
+        }
         for chunk in chunks {
             if !self.blocks.ended() {
                 self.chunk(chunk);

@@ -9,9 +9,9 @@ use crate::message::{AssistantMessage, Content, Message, ToolResultMessage};
 use crate::model::Request;
 use crate::options::{ThinkingLevel, ToolChoice};
 use crate::protocol::ids::{Ids, Rule};
-use crate::protocol::tools::{Subset, schema, sent_name};
+use crate::protocol::tools::{Subset, description, instructions, schema, sent_name};
 use crate::protocol::{
-    BEGINNING, EncodeError, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_choice, is_own, limits,
+    BEGINNING, EncodeError, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_tools, is_own, limits,
     result_text, visible,
 };
 use crate::transcript;
@@ -37,10 +37,11 @@ pub(in crate::protocol) fn body(
     endpoint: &Endpoint,
     request: &Request,
 ) -> Result<(Value, Option<(ThinkingLevel, String)>), EncodeError> {
-    check_choice(request)?;
+    check_tools(endpoint, request)?;
     let mut body = Map::new();
-    if !request.system.trim().is_empty() {
-        body.insert("systemInstruction".to_owned(), json!({ "parts": [{ "text": request.system }] }));
+    let instructions = instructions(endpoint, request);
+    if !instructions.trim().is_empty() {
+        body.insert("systemInstruction".to_owned(), json!({ "parts": [{ "text": instructions }] }));
     }
     body.insert("contents".to_owned(), Value::Array(contents(place, endpoint, request)));
     if !request.tools.is_empty() {
@@ -50,14 +51,15 @@ pub(in crate::protocol) fn body(
             .map(|tool| {
                 json!({
                     "name": sent_name(&tool.name),
-                    "description": tool.description,
+                    "description": description(endpoint, tool),
                     "parametersJsonSchema": schema(&tool.parameters, Subset::Google),
                 })
             })
             .collect();
         body.insert("tools".to_owned(), json!([{ "functionDeclarations": declarations }]));
         let choice = match &request.tool_choice {
-            ToolChoice::Auto => None,
+            // The schemas are held to without being strict, also where some tool must be called.
+            ToolChoice::Auto => endpoint.compat.strict_tools.then(|| json!({ "mode": "VALIDATED" })),
             ToolChoice::Any => Some(json!({ "mode": "ANY" })),
             ToolChoice::None => Some(json!({ "mode": "NONE" })),
             ToolChoice::Tool(name) => {
@@ -160,6 +162,19 @@ fn part(piece: Piece<'_>) -> Value {
     }
 }
 
+/// A signature as Google's are: bytes in base64. Anything else is refused with the whole request.
+fn sendable(signature: &Option<String>) -> Option<&str> {
+    let is_base64 = |it: &&str| {
+        let digits = it.trim_end_matches('=');
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_');
+        !digits.is_empty()
+            && it.len().is_multiple_of(4)
+            && it.len() - digits.len() < 3
+            && digits.bytes().all(plain)
+    };
+    signature.as_deref().filter(is_base64)
+}
+
 fn assistant(place: Place, endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids) -> Vec<Value> {
     let own = is_own(endpoint, place.api, message);
     // Models that are told a level by its word demand a signature on the first call of an answer.
@@ -168,27 +183,29 @@ fn assistant(place: Place, endpoint: &Endpoint, message: &AssistantMessage, ids:
     let mut parts = Vec::new();
     for content in &message.content {
         let (mut part, signature) = match content {
-            Content::Text { text, text_signature }
-                if !text.is_empty() || (own && text_signature.is_some()) =>
-            {
-                (json!({ "text": text }), text_signature.as_deref())
+            Content::Text { text, text_signature } => {
+                let signature = sendable(text_signature).filter(|_| own);
+                if text.is_empty() && signature.is_none() {
+                    continue;
+                }
+                (json!({ "text": text }), signature)
             }
             Content::Thinking { thinking, thinking_signature, .. } if own => {
-                (json!({ "text": thinking, "thought": true }), thinking_signature.as_deref())
+                (json!({ "text": thinking, "thought": true }), sendable(thinking_signature))
             }
             Content::ToolCall(call) => {
                 let mut function = json!({ "name": sent_name(&call.name), "args": call.arguments });
                 if place.ids {
                     function["id"] = json!(ids.call(&call.id));
                 }
-                let lacks = demands && first_call && !own;
+                let stands_in = (demands && first_call).then_some(NO_SIGNATURE);
                 first_call = false;
-                let signature = call.thought_signature.as_deref().filter(|_| own);
-                (json!({ "functionCall": function }), signature.or(lacks.then_some(NO_SIGNATURE)))
+                let signature = sendable(&call.thought_signature).filter(|_| own);
+                (json!({ "functionCall": function }), signature.or(stands_in))
             }
             _ => continue,
         };
-        if let Some(signature) = signature.filter(|it| own || *it == NO_SIGNATURE) {
+        if let Some(signature) = signature {
             part["thoughtSignature"] = json!(signature);
         }
         parts.push(part);

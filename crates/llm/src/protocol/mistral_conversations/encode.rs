@@ -8,9 +8,9 @@ use crate::message::{AssistantMessage, Content, Message, ToolResultMessage};
 use crate::model::Request;
 use crate::options::{CacheRetention, ToolChoice};
 use crate::protocol::ids::{Ids, Rule};
-use crate::protocol::tools::{Subset, schema, sent_name};
+use crate::protocol::tools::{function, instructions, sent_name};
 use crate::protocol::{
-    EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_choice, is_own, limits,
+    EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_tools, is_own, limits,
     result_text, visible,
 };
 use crate::transcript;
@@ -24,7 +24,7 @@ const REASONING: &str = "reasoning";
 
 /// The request for this endpoint. Thinking goes back to the model it came from only, where it stood.
 pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
-    check_choice(request)?;
+    check_tools(endpoint, request)?;
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(endpoint.model));
     body.insert("messages".to_owned(), Value::Array(messages(endpoint, request)));
@@ -36,17 +36,8 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
         body.insert("temperature".to_owned(), json!(temperature));
     }
     if !request.tools.is_empty() {
-        let tools = request.tools.iter().map(|tool| {
-            json!({
-                "type": "function",
-                "function": {
-                    "name": sent_name(&tool.name),
-                    "description": tool.description,
-                    "parameters": schema(&tool.parameters, Subset::Common),
-                },
-            })
-        });
-        body.insert("tools".to_owned(), tools.collect());
+        let functions = request.tools.iter().map(|tool| function(endpoint, tool));
+        body.insert("tools".to_owned(), functions.collect());
         let choice = match &request.tool_choice {
             ToolChoice::Auto => None,
             ToolChoice::Any => Some(json!("any")),
@@ -79,8 +70,9 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
 
 fn messages(endpoint: &Endpoint, request: &Request) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
-    if !request.system.trim().is_empty() {
-        out.push(json!({ "role": "system", "content": request.system }));
+    let instructions = instructions(endpoint, request);
+    if !instructions.trim().is_empty() {
+        out.push(json!({ "role": "system", "content": instructions }));
     }
     let mut ids = Ids::new(IDS);
     for message in transcript::repair(&request.messages) {

@@ -7,6 +7,7 @@ mod encode;
 use crate::endpoint::Endpoint;
 use crate::message::AssistantMessage;
 use crate::model::Request;
+use crate::protocol::chunks::ChunkDecoder;
 use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
 
 /// The protocol's name.
@@ -26,6 +27,6 @@ impl Protocol for MistralConversations {
     }
 
     fn decoder(&self, _: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
-        Box::new(decode::MistralDecoder::new(empty))
+        Box::new(ChunkDecoder::new(empty, decode::Mistral::default()))
     }
 }

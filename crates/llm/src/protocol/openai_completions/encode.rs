@@ -6,12 +6,12 @@ use super::API;
 use super::details::Details;
 use crate::endpoint::{Auth, Effort, Endpoint, MaxTokensField, ThinkingField};
 use crate::message::{AssistantMessage, Content, Message, ToolResultMessage};
-use crate::model::Request;
+use crate::model::{Request, ToolDefinition};
 use crate::options::{CacheRetention, ToolChoice};
 use crate::protocol::ids::{Ids, Rule};
-use crate::protocol::tools::{Subset, schema, sent_name};
+use crate::protocol::tools::{Placed, function, instructions, sent_name};
 use crate::protocol::{
-    EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_choice, is_own, limits,
+    EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_tools, is_own, limits,
     result_text, visible,
 };
 use crate::transcript;
@@ -29,10 +29,15 @@ const CACHE_KEY: usize = 64;
 /// where the model takes none, thinking of other models is left out, and tool call ids that the protocol refuses are
 /// replaced alike in calls and results.
 pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
-    check_choice(request)?;
+    check_tools(endpoint, request)?;
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(endpoint.model));
-    body.insert("messages".to_owned(), Value::Array(messages(endpoint, request)));
+    let transcript = transcript::repair(&request.messages);
+    let placed = Placed::new(endpoint, request, &transcript);
+    body.insert(
+        "messages".to_owned(),
+        Value::Array(messages(endpoint, &instructions(endpoint, request), &transcript, &placed)),
+    );
     body.insert("stream".to_owned(), json!(true));
     if endpoint.compat.usage_in_streaming {
         body.insert("stream_options".to_owned(), json!({ "include_usage": true }));
@@ -59,17 +64,8 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     }
     // An empty list is refused by vLLM, so it is left out.
     if !request.tools.is_empty() {
-        let tools = request.tools.iter().map(|tool| {
-            json!({
-                "type": "function",
-                "function": {
-                    "name": sent_name(&tool.name),
-                    "description": tool.description,
-                    "parameters": schema(&tool.parameters, Subset::Common),
-                },
-            })
-        });
-        body.insert("tools".to_owned(), tools.collect());
+        let function = |tool: &ToolDefinition| function(endpoint, tool);
+        body.insert("tools".to_owned(), placed.first.iter().copied().map(function).collect());
         let choice = match &request.tool_choice {
             ToolChoice::Auto => None,
             ToolChoice::Any => Some(json!("required")),
@@ -108,16 +104,17 @@ pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpReque
     Ok(HttpRequest { thinking, ..http })
 }
 
-fn messages(endpoint: &Endpoint, request: &Request) -> Vec<Value> {
+fn messages(endpoint: &Endpoint, system: &str, transcript: &[Message], placed: &Placed<'_>) -> Vec<Value> {
     let mut out = Vec::new();
-    if !request.system.is_empty() {
-        out.push(json!({ "role": "system", "content": request.system }));
+    if !system.is_empty() {
+        out.push(json!({ "role": "system", "content": system }));
     }
     let mut ids = Ids::new(IDS);
     let mut pictures: Vec<Value> = Vec::new();
-    for message in transcript::repair(&request.messages) {
+    let mut found: Vec<Value> = Vec::new();
+    for (at, message) in transcript.iter().enumerate() {
         if !matches!(message, Message::ToolResult(_)) {
-            attach(&mut pictures, &mut out);
+            attach(&mut found, &mut pictures, &mut out);
         }
         match message {
             Message::User(user) => {
@@ -126,16 +123,23 @@ fn messages(endpoint: &Endpoint, request: &Request) -> Vec<Value> {
                     out.push(json!({ "role": "user", "content": content }));
                 }
             }
-            Message::Assistant(message) => out.extend(assistant(endpoint, &message, &mut ids)),
-            Message::ToolResult(result) => out.push(tool_result(endpoint, &result, &mut ids, &mut pictures)),
+            Message::Assistant(message) => out.extend(assistant(endpoint, message, &mut ids)),
+            Message::ToolResult(result) => {
+                out.push(tool_result(endpoint, result, &mut ids, &mut pictures));
+                found.extend(placed.after(at).iter().copied().map(|tool| function(endpoint, tool)));
+            }
         }
     }
-    attach(&mut pictures, &mut out);
+    attach(&mut found, &mut pictures, &mut out);
     out
 }
 
-/// Images of results follow the results in one message of the user, since a result takes text only.
-fn attach(pictures: &mut Vec<Value>, out: &mut Vec<Value>) {
+/// What follows the results of a batch: the tools that they made known, in a message without text as Moonshot has it, and their images in
+/// one of the user, since a result takes text only.
+fn attach(found: &mut Vec<Value>, pictures: &mut Vec<Value>, out: &mut Vec<Value>) {
+    if !found.is_empty() {
+        out.push(json!({ "role": "system", "tools": std::mem::take(found) }));
+    }
     if !pictures.is_empty() {
         let mut parts = vec![json!({ "type": "text", "text": "Attached image(s) from tool result:" })];
         parts.append(pictures);
@@ -207,6 +211,10 @@ fn assistant(endpoint: &Endpoint, message: &AssistantMessage, ids: &mut Ids) -> 
                 out.insert(signature.clone(), json!(thinking));
             }
         }
+    }
+    if endpoint.compat.reasoning_content && !out.contains_key("reasoning_content") {
+        // Kimi takes an empty one for none.
+        out.insert("reasoning_content".to_owned(), json!(" "));
     }
     if !calls.is_empty() {
         out.insert("tool_calls".to_owned(), Value::Array(calls));

@@ -8,6 +8,7 @@ mod encode;
 use crate::endpoint::Endpoint;
 use crate::message::AssistantMessage;
 use crate::model::Request;
+use crate::protocol::chunks::ChunkDecoder;
 use crate::protocol::{Decoder, EncodeError, HttpRequest, Protocol};
 
 /// The protocol's name.
@@ -27,6 +28,7 @@ impl Protocol for OpenAiCompletions {
     }
 
     fn decoder(&self, endpoint: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
-        Box::new(decode::CompletionsDecoder::new(empty, &endpoint.compat))
+        let dialect = decode::Completions::new(endpoint.compat.finish_reason);
+        Box::new(ChunkDecoder::new(empty, dialect))
     }
 }

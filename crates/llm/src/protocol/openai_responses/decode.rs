@@ -1,7 +1,7 @@
 //! The event stream of responses, decoded. Items are numbered by the provider; an item that is done is
 //! authoritative over what was streamed of it. Events that are not known are skipped.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::{call_id, is_replayable, text_signature};
 use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
 use crate::protocol::sse::{SseDecoder, SseEvent};
-use crate::protocol::{Data, Decoder, error_text, non_empty};
+use crate::protocol::{Data, Decoder, error_text, named_error, no_answer, non_empty};
 use crate::stream::StreamEvent;
 
 /// Decodes one response.
@@ -22,6 +22,8 @@ pub(in crate::protocol) struct ResponsesDecoder {
     late: bool,
     /// Reasoning that is done and waits for that.
     waiting: Vec<Waiting>,
+    /// Items that are done.
+    done: HashSet<u64>,
     any: bool,
 }
 
@@ -48,6 +50,7 @@ impl ResponsesDecoder {
             items: HashMap::new(),
             late: false,
             waiting: Vec::new(),
+            done: HashSet::new(),
             any: false,
         }
     }
@@ -63,6 +66,7 @@ impl ResponsesDecoder {
         }
         let data = match crate::protocol::data(&event.data) {
             Data::Object(data) => data,
+            Data::Other if event.event == "error" => return self.blocks.end(Err(named_error(&event.data))),
             Data::Other => return,
             Data::Damaged(why) => return self.blocks.end(Err((ErrorKind::Protocol, why))),
         };
@@ -75,6 +79,15 @@ impl ResponsesDecoder {
             "response.output_text.delta" | "response.refusal.delta" => {
                 let item = self.item(number, Blocks::begin_text);
                 self.blocks.push(item.index, piece);
+            }
+            // Some servers send the text whole, and in no other place.
+            "response.output_text.done"
+                if !self.items.contains_key(&number) && !self.done.contains(&number) =>
+            {
+                if let Some(text) = non_empty(&data["text"]) {
+                    let item = self.item(number, Blocks::begin_text);
+                    self.blocks.push(item.index, text);
+                }
             }
             "response.reasoning_text.delta" => {
                 let item = self.item(number, |blocks| blocks.begin_thinking(false));
@@ -172,15 +185,12 @@ impl ResponsesDecoder {
             _ => {}
         }
         self.items.remove(&number);
+        self.done.insert(number);
     }
 
     fn failed(&mut self, error: &Value) {
         let code = non_empty(&error["code"]).unwrap_or_default();
-        let kind = match code {
-            "rate_limit_exceeded" | "too_many_requests" => ErrorKind::RateLimit,
-            "context_length_exceeded" => ErrorKind::ContextOverflow,
-            _ => ErrorKind::of_code(&error["code"]),
-        };
+        let kind = ErrorKind::of_code(&error["code"]);
         let colon = if code.is_empty() { "" } else { ": " };
         let text = format!("the provider reported an error: {code}{colon}{}", error_text(error));
         self.blocks.end(Err((kind.refined(&text), text)));
@@ -200,8 +210,7 @@ impl ResponsesDecoder {
                 cache_read,
                 cache_write,
                 reasoning: usage["output_tokens_details"]["reasoning_tokens"].as_u64(),
-                total_tokens: 0,
-                cost: None,
+                ..Usage::default()
             }
             .summed();
         }
@@ -214,6 +223,12 @@ impl ResponsesDecoder {
                 self.blocks.sign(index, &item.to_string(), false);
             }
             self.blocks.end_block(index, Some(&text));
+        }
+        if self.items.is_empty() && self.done.is_empty() {
+            // Some servers tell the items here and in no other place.
+            for (number, item) in (0..).zip(response["output"].as_array().into_iter().flatten()) {
+                self.done(number, item);
+            }
         }
         let status = non_empty(&response["status"]).unwrap_or("completed");
         let reason = non_empty(&response["incomplete_details"]["reason"]);
@@ -262,12 +277,11 @@ impl Decoder for ResponsesDecoder {
             return Vec::new();
         }
         if answer["output"].is_array() {
-            for (number, item) in (0..).zip(answer["output"].as_array().into_iter().flatten()) {
-                self.done(number, item);
-            }
             self.terminal(answer);
+        } else if answer["error"].is_object() {
+            self.failed(&answer["error"]);
         } else {
-            self.failed(if answer["error"].is_object() { &answer["error"] } else { answer });
+            self.blocks.end(Err(no_answer(answer)));
         }
         self.blocks.take()
     }

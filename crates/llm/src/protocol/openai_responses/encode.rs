@@ -5,12 +5,13 @@ use serde_json::{Map, Value, json};
 use super::is_replayable;
 use crate::endpoint::{Effort, Endpoint};
 use crate::message::{AssistantMessage, Content, Message, ToolResultMessage};
-use crate::model::Request;
+use crate::model::{Request, ToolDefinition};
 use crate::options::{CacheRetention, ThinkingLevel, ToolChoice};
 use crate::protocol::ids::{Ids, Rule};
-use crate::protocol::tools::{Subset, schema, sent_name};
+use crate::protocol::strict::{Rules, Strict};
+use crate::protocol::tools::{Placed, Subset, description, instructions, schema, sent_name};
 use crate::protocol::{
-    EncodeError, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_choice, is_own, limits, result_text, visible,
+    EncodeError, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_tools, is_own, limits, result_text, visible,
 };
 use crate::transcript;
 
@@ -29,24 +30,19 @@ pub(in crate::protocol) fn body(
     endpoint: &Endpoint,
     request: &Request,
 ) -> Result<(Value, Option<(ThinkingLevel, String)>), EncodeError> {
-    check_choice(request)?;
+    check_tools(endpoint, request)?;
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(model));
-    if !request.system.is_empty() {
-        body.insert("instructions".to_owned(), json!(request.system));
+    let instructions = instructions(endpoint, request);
+    if !instructions.is_empty() {
+        body.insert("instructions".to_owned(), json!(instructions));
     }
-    body.insert("input".to_owned(), Value::Array(input(api, endpoint, request)));
+    let transcript = transcript::repair(&request.messages);
+    let placed = Placed::new(endpoint, request, &transcript);
+    body.insert("input".to_owned(), Value::Array(input(api, endpoint, &transcript, &placed)));
     if !request.tools.is_empty() {
-        let tools = request.tools.iter().map(|tool| {
-            json!({
-                "type": "function",
-                "name": sent_name(&tool.name),
-                "description": tool.description,
-                "parameters": schema(&tool.parameters, Subset::Common),
-                "strict": false,
-            })
-        });
-        body.insert("tools".to_owned(), tools.collect());
+        let function = |tool: &ToolDefinition| function(endpoint, tool);
+        body.insert("tools".to_owned(), placed.first.iter().copied().map(function).collect());
         let choice = match &request.tool_choice {
             ToolChoice::Auto => None,
             ToolChoice::Any => Some(json!("required")),
@@ -90,10 +86,24 @@ pub(in crate::protocol) fn body(
     Ok((Value::Object(body), thinking))
 }
 
-fn input(api: &str, endpoint: &Endpoint, request: &Request) -> Vec<Value> {
+fn function(endpoint: &Endpoint, tool: &ToolDefinition) -> Value {
+    let parameters = schema(&tool.parameters, Subset::Common);
+    let strict = Strict::new(endpoint, Rules::OpenAi).next(&parameters);
+    let is_strict = strict.is_some();
+    json!({
+        "type": "function",
+        "name": sent_name(&tool.name),
+        "description": description(endpoint, tool),
+        "parameters": strict.unwrap_or(parameters),
+        "strict": is_strict,
+    })
+}
+
+fn input(api: &str, endpoint: &Endpoint, transcript: &[Message], placed: &Placed<'_>) -> Vec<Value> {
     let mut out = Vec::new();
     let mut ids = Ids::new(IDS);
-    for message in transcript::repair(&request.messages) {
+    let mut found: Vec<Value> = Vec::new();
+    for (at, message) in transcript.iter().enumerate() {
         match message {
             Message::User(user) => {
                 let content: Vec<Value> =
@@ -102,8 +112,15 @@ fn input(api: &str, endpoint: &Endpoint, request: &Request) -> Vec<Value> {
                     out.push(json!({ "role": "user", "content": content }));
                 }
             }
-            Message::Assistant(message) => assistant(api, endpoint, &message, &mut ids, &mut out),
-            Message::ToolResult(result) => out.push(tool_result(endpoint, &result, &mut ids)),
+            Message::Assistant(message) => assistant(api, endpoint, message, &mut ids, &mut out),
+            Message::ToolResult(result) => {
+                out.push(tool_result(endpoint, result, &mut ids));
+                found.extend(placed.after(at).iter().copied().map(|tool| function(endpoint, tool)));
+            }
+        }
+        // They follow the results of the batch.
+        if !found.is_empty() && !matches!(transcript.get(at + 1), Some(Message::ToolResult(_))) {
+            out.push(json!({ "type": "additional_tools", "role": "developer", "tools": std::mem::take(&mut found) }));
         }
     }
     out
@@ -136,25 +153,32 @@ fn assistant(
             }
             _ => true,
         });
+    // Reasoning is refused where nothing follows it, as where the text after it is blank and left out.
+    let mut held = Vec::new();
     for content in &message.content {
         match content {
             Content::Thinking { thinking_signature: Some(item), .. } if own => {
-                out.extend(reasoning(item));
+                held.extend(reasoning(item));
             }
-            Content::Text { text, text_signature } if !text.is_empty() => {
-                let mut item = json!({
-                    "type": "message",
-                    "role": "assistant",
-                    "status": "completed",
-                    "content": [{ "type": "output_text", "text": text, "annotations": [] }],
-                });
-                let signature = text_signature.as_deref().filter(|_| whole);
+            Content::Text { text, text_signature } if !text.trim().is_empty() => {
+                let signature = text_signature.as_deref().filter(|_| own);
                 let signature = signature.and_then(|it| serde_json::from_str::<Value>(it).ok());
-                for field in ["id", "phase"] {
-                    if let Some(value) = signature.as_ref().and_then(|it| it[field].as_str()) {
-                        item[field] = json!(value);
-                    }
+                let said = |field: &str| signature.as_ref().and_then(|it| it[field].as_str());
+                let mut item = match said("id").filter(|_| whole) {
+                    Some(id) => json!({
+                        "type": "message",
+                        "role": "assistant",
+                        "status": "completed",
+                        "content": [{ "type": "output_text", "text": text, "annotations": [] }],
+                        "id": id,
+                    }),
+                    // An item of output has to have an id; what another model said has none.
+                    None => json!({ "role": "assistant", "content": text }),
+                };
+                if let Some(phase) = said("phase") {
+                    item["phase"] = json!(phase);
                 }
+                out.append(&mut held);
                 out.push(item);
             }
             Content::ToolCall(call) => {
@@ -168,6 +192,7 @@ fn assistant(
                 if whole && item_id.starts_with("fc_") {
                     item["id"] = json!(item_id);
                 }
+                out.append(&mut held);
                 out.push(item);
             }
             _ => {}

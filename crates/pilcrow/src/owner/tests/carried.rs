@@ -186,6 +186,20 @@ fn ctrl_c_stops_the_run_and_not_the_owner() {
 }
 
 #[test]
+fn a_terminal_that_goes_away_disconnects_its_run() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let owner = place.owner("Ed", &[]);
+    let script = place.beside("script.jsonl", "{\"text\": \"Thinking.\", \"wait_for_cancel\": true}\n");
+    let mut child = place.start(&["run", "x", "--json", "--model", &format!("script:{script}")]);
+    until(child.stdout.as_mut().unwrap(), "Thinking.");
+    send(&child, Signal::HUP);
+    let ran = finish(child).expect(1);
+    let end = ran.stdout.lines().find(|line| line.contains("\"agent_end\"")).expect("the run ended");
+    assert!(end.contains("\"reason\":\"disconnected\""), "{end}");
+    owner.end();
+}
+
+#[test]
 fn a_command_that_is_killed_takes_its_run_with_it() {
     let place = Place::with(&[("a.txt", "one\n")]);
     let owner = place.owner("Ed", &[]);

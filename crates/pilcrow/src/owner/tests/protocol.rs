@@ -3,7 +3,7 @@
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use serde_json::json;
-use workspace::{Answer, Approver, ErrorCode, Question};
+use workspace::{Answer, Approver, Choice, Chosen, ErrorCode, Question};
 
 use super::super::client::{Client, Unreachable};
 use super::super::protocol::{Call, Hello, Reply};
@@ -101,6 +101,11 @@ impl Approver for Says {
         let answer = self.0.clone();
         Box::pin(async { answer })
     }
+
+    fn choose<'a>(&'a self, choice: Choice, _: &'a CancellationToken) -> BoxFuture<'a, Chosen> {
+        let said = choice.options.into_iter().next_back().filter(|_| choice.question == "Which?");
+        Box::pin(async { said.map_or(Chosen::Dismissed, Chosen::Said) })
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -134,6 +139,27 @@ async fn questions_are_asked_where_the_request_came_from() {
     let error = result.error.unwrap();
     assert!(matches!(error.code, ErrorCode::Untrusted | ErrorCode::Denied));
     assert_eq!(error.data["nobody_to_ask"], true);
+    owner.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_agents_own_questions_are_put_where_the_request_came_from() {
+    let place = Place::with(&[]);
+    let owner = place.owner("Ed", &[]);
+    let path = socket(&place, &owner);
+    let ask = async |question: &str, asks: bool| {
+        let says = Arc::new(Says(Answer::Nobody, Mutex::default()));
+        let mut client = Client::connect(&path, &Hello::new(false, asks, false), says).await.unwrap();
+        let arguments = json!({"question": question, "options": ["red", "blue"]});
+        let call = Call { name: "ask".to_owned(), arguments, invoked: false, named: true };
+        let reply = client.call(&call, &CancellationToken::new()).await.unwrap();
+        client.close().await;
+        let Reply::Done(result) = reply else { panic!("{reply:?}") };
+        result.joined_text()
+    };
+    assert_eq!(ask("Which?", true).await, "the person says: blue");
+    assert!(ask("What?", true).await.contains("without an answer"));
+    assert!(ask("Which?", false).await.contains("unavailable"), "nobody sits there");
     owner.end();
 }
 

@@ -3,6 +3,9 @@
 //! Does not look at the disk. What must stay true: no code anywhere asks for a server by its name; a
 //! peculiarity is a key here.
 
+mod feature;
+mod values;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -13,6 +16,13 @@ use serde_json::Value;
 use workspace::AbsPath;
 
 use crate::install::{FileInstall, Install};
+
+pub use feature::Feature;
+use values::empty;
+pub(crate) use values::{expand, expand_text, merge, names_venv, section, unfold, with_venv};
+
+/// Work that a server says nothing of for longer holds nothing back.
+const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 
 /// The newest format of a definition file that this program reads.
 pub const FORMAT: u64 = 1;
@@ -75,6 +85,8 @@ pub struct ServerDefinition {
     /// A file that is not there yet can be shown to it as if it were: what it says then is what it would
     /// say of the file.
     pub tries_new_files: bool,
+    /// Others that it is shown find such a file too; else they look for it on the disk.
+    pub finds_new_files: bool,
     /// Came with the project: its command is shown before it is first run.
     pub from_project: bool,
     /// What it was read from: two of one text are one.
@@ -138,102 +150,6 @@ pub struct CommandRule {
     /// Variables whose value is the last match of a glob; left out when nothing matches or they are set.
     #[serde(default)]
     pub env_glob: BTreeMap<String, String>,
-}
-
-/// What a server can be asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "each is the request of that name")]
-pub enum Feature {
-    Definition,
-    Declaration,
-    TypeDefinition,
-    Implementation,
-    References,
-    Hover,
-    Signature,
-    Highlights,
-    CallHierarchy,
-    TypeHierarchy,
-    Symbols,
-    WorkspaceSymbols,
-    Rename,
-    RenameFile,
-    CodeAction,
-    OrganizeImports,
-    FixAll,
-    Format,
-    Completion,
-    InlayHints,
-    Diagnostics,
-}
-
-impl Feature {
-    /// Every one.
-    pub const ALL: [Self; 21] = [
-        Self::Definition,
-        Self::Declaration,
-        Self::TypeDefinition,
-        Self::Implementation,
-        Self::References,
-        Self::Hover,
-        Self::Signature,
-        Self::Highlights,
-        Self::CallHierarchy,
-        Self::TypeHierarchy,
-        Self::Symbols,
-        Self::WorkspaceSymbols,
-        Self::Rename,
-        Self::RenameFile,
-        Self::CodeAction,
-        Self::OrganizeImports,
-        Self::FixAll,
-        Self::Format,
-        Self::Completion,
-        Self::InlayHints,
-        Self::Diagnostics,
-    ];
-
-    /// The feature whose number counts where a definition's table does not give this one.
-    fn like(self) -> Option<Self> {
-        match self {
-            Self::Declaration | Self::TypeDefinition | Self::Implementation | Self::TypeHierarchy => {
-                Some(Self::Definition)
-            }
-            Self::CallHierarchy => Some(Self::References),
-            Self::Signature | Self::Highlights | Self::Completion | Self::InlayHints => Some(Self::Hover),
-            Self::FixAll => Some(Self::CodeAction),
-            _ => None,
-        }
-    }
-}
-
-impl std::fmt::Display for Feature {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Definition => "definition",
-            Self::Declaration => "declaration",
-            Self::TypeDefinition => "type definition",
-            Self::Implementation => "implementation",
-            Self::Signature => "signature help",
-            Self::Highlights => "highlights",
-            Self::CallHierarchy => "call hierarchy",
-            Self::TypeHierarchy => "type hierarchy",
-            Self::FixAll => "fix all",
-            Self::Completion => "completion",
-            Self::InlayHints => "inlay hints",
-            Self::References => "references",
-            Self::Hover => "hover",
-            Self::Symbols => "symbols",
-            Self::WorkspaceSymbols => "workspace symbols",
-            Self::Rename => "rename",
-            Self::RenameFile => "file rename",
-            Self::OrganizeImports => "organize imports",
-            Self::Format => "format",
-            Self::Diagnostics => "diagnostics",
-            Self::CodeAction => "code actions",
-        })
-    }
 }
 
 /// A code action that moves a symbol to a file, and where in its command the file is named.
@@ -305,9 +221,28 @@ impl Default for ReadyRule {
 }
 
 impl ReadyRule {
+    /// Where the definition says nothing. Of a server that was never tried it is not known how it loads.
+    fn of(verified: Option<&Verified>) -> Self {
+        match verified {
+            Some(_) => Self::default(),
+            None => Self { progress: true, grace_ms: 2000, timeout_s: 300, ..Self::default() },
+        }
+    }
+
     /// How long to wait for work to begin.
     pub fn grace(&self) -> Duration {
         Duration::from_millis(self.grace_ms)
+    }
+}
+
+impl DiagnosticsRule {
+    /// Where the definition says nothing. Of a server that was never tried it is not known whether what it
+    /// pushes first is all: many say at once that nothing is wrong, and look then.
+    fn of(verified: Option<&Verified>) -> Self {
+        match verified {
+            Some(_) => Self::default(),
+            None => Self { progress: true, settle_ms: 1000, ..Self::default() },
+        }
     }
 }
 
@@ -321,6 +256,13 @@ pub struct WatchRule {
     names: GlobSet,
     /// Files that may be ignored: globs below the root and below each folder from there up to the workspace's.
     pub ignored: Vec<String>,
+    /// A command that has it read its projects anew, when files came or went.
+    pub command: Option<String>,
+    /// When a file came that it had open before it was there, it is told that a marker of the root changed:
+    /// else it does not see it.
+    pub by_marker: bool,
+    /// A question about a file that it fails once it has seen that the file went: it may answer others before.
+    pub gone: Option<String>,
     /// Laid over `initialization_options` where all of these files are looked at, and none is beyond the limit.
     pub initialization_options: Option<Value>,
 }
@@ -356,12 +298,34 @@ pub struct DiagnosticsRule {
     /// is not known by its own text.
     #[serde(default)]
     pub on_save: Vec<String>,
+    /// Codes by which it says that a file is none of its project's: it finds nothing else in it.
+    #[serde(default)]
+    pub disowns: Vec<String>,
     /// How it is asked whether a text is clean, since it tells nothing when nothing changes.
     #[serde(default)]
     pub clean: Option<CleanRule>,
     /// How it says that it works on a file, and that it is done with it.
     #[serde(default)]
     pub busy: Option<BusyRule>,
+    /// How it is asked to look for what it finds only when a file is saved.
+    #[serde(default)]
+    pub check: Option<CheckRule>,
+}
+
+/// A notification that has a server look at the files on the disk, for the sources of `on_save`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckRule {
+    /// Its method.
+    pub method: String,
+    /// What it is given.
+    #[serde(default = "empty")]
+    pub params: Value,
+    /// The tokens of the work that it reports meanwhile begin so.
+    pub progress: String,
+    /// How long after the end of that work it may still publish what it found.
+    #[serde(default)]
+    pub settle_ms: u64,
 }
 
 /// A notification of a server about what it does with one file.
@@ -447,6 +411,8 @@ struct File {
     #[serde(default)]
     tries_new_files: bool,
     #[serde(default)]
+    finds_new_files: bool,
+    #[serde(default)]
     needs: BTreeMap<Feature, Vec<String>>,
     #[serde(default)]
     moves_within_folder: bool,
@@ -464,9 +430,9 @@ struct File {
     #[serde(default)]
     client_capabilities: Option<Value>,
     #[serde(default)]
-    ready: ReadyRule,
+    ready: Option<ReadyRule>,
     #[serde(default)]
-    diagnostics: DiagnosticsRule,
+    diagnostics: Option<DiagnosticsRule>,
     #[serde(default)]
     watch: FileWatch,
     install: FileInstall,
@@ -488,6 +454,9 @@ struct FileWatch {
     workspace: bool,
     files: Vec<String>,
     ignored: Vec<String>,
+    command: Option<String>,
+    by_marker: bool,
+    gone: Option<String>,
     initialization_options: Option<Value>,
 }
 
@@ -542,6 +511,9 @@ impl ServerDefinition {
             workspace: file.watch.workspace,
             names: globs(&file.watch.files).map_err(|error| bad(error.to_string()))?,
             ignored: file.watch.ignored,
+            command: file.watch.command,
+            by_marker: file.watch.by_marker,
+            gone: file.watch.gone,
             initialization_options: file.watch.initialization_options.map(unfold),
         };
         Ok(Self {
@@ -558,6 +530,7 @@ impl ServerDefinition {
             opens_saved: file.opens_saved,
             formats_by_range: file.formats_by_range,
             tries_new_files: file.tries_new_files,
+            finds_new_files: file.finds_new_files,
             needs: file.needs,
             moves_within_folder: file.moves_within_folder,
             twins: file.twins,
@@ -567,13 +540,18 @@ impl ServerDefinition {
             initialization_options: file.initialization_options.map(unfold),
             settings: unfold(file.settings.unwrap_or_else(empty)),
             client_capabilities: file.client_capabilities.unwrap_or_else(empty),
-            ready: file.ready,
-            diagnostics: file.diagnostics,
+            ready: file.ready.unwrap_or_else(|| ReadyRule::of(verified.as_ref())),
+            diagnostics: file.diagnostics.unwrap_or_else(|| DiagnosticsRule::of(verified.as_ref())),
             watch,
             install: file.install.check().map_err(bad)?,
             verified,
             from_project,
         })
+    }
+
+    /// How long work that it began may go on without a word before it is not waited for any more.
+    pub(crate) fn longest_silence(&self) -> Duration {
+        Duration::from_secs(self.ready.timeout_s).min(LONGEST_SILENCE)
     }
 
     /// The `languageId` of a file; `None` when this server does not speak its language.
@@ -602,10 +580,6 @@ fn newer(found: impl std::fmt::Display) -> String {
     format!("has format {found}, this program knows up to {FORMAT}; use a newer Pilcrow")
 }
 
-fn empty() -> Value {
-    Value::Object(serde_json::Map::new())
-}
-
 fn globs(patterns: &[String]) -> Result<GlobSet, globset::Error> {
     let mut builder = GlobSetBuilder::new();
     for pattern in patterns {
@@ -614,95 +588,9 @@ fn globs(patterns: &[String]) -> Result<GlobSet, globset::Error> {
     builder.build()
 }
 
-/// `{"a.b": 1}` as `{"a": {"b": 1}}`, at every depth.
-pub(crate) fn unfold(value: Value) -> Value {
-    let Value::Object(map) = value else { return value };
-    let mut out = empty();
-    for (key, value) in map {
-        let mut nested = unfold(value);
-        for part in key.rsplit('.') {
-            nested = Value::Object([(part.to_owned(), nested)].into_iter().collect());
-        }
-        merge(&mut out, nested);
-    }
-    out
-}
-
-/// Lays `over` on `base`: objects are merged, anything else is replaced.
-pub(crate) fn merge(base: &mut Value, over: Value) {
-    match (base, over) {
-        (Value::Object(base), Value::Object(over)) => {
-            for (key, value) in over {
-                merge(base.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (base, over) => *base = over,
-    }
-}
-
-/// What `workspace/configuration` asks for under `section`, `null` when there is nothing.
-pub(crate) fn section(settings: &Value, section: Option<&str>) -> Value {
-    let Some(section) = section.filter(|section| !section.is_empty()) else { return settings.clone() };
-    let mut value = settings;
-    for part in section.split('.') {
-        match value.get(part) {
-            Some(inner) => value = inner,
-            None => return Value::Null,
-        }
-    }
-    value.clone()
-}
-
-/// Replaces `${name}` in every string of `value`.
-pub(crate) fn expand(value: &Value, variables: &[(&str, String)]) -> Value {
-    match value {
-        Value::String(text) => Value::String(expand_text(text, variables)),
-        Value::Array(items) => items.iter().map(|item| expand(item, variables)).collect(),
-        Value::Object(map) => {
-            Value::Object(map.iter().map(|(key, value)| (key.clone(), expand(value, variables))).collect())
-        }
-        other => other.clone(),
-    }
-}
-
-/// Whether some text of `value` names the virtual environment of a file.
-pub(crate) fn names_venv(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.contains(VENV),
-        Value::Array(items) => items.iter().any(names_venv),
-        Value::Object(map) => map.values().any(names_venv),
-        _ => false,
-    }
-}
-
-/// Replaces `${venv}` in every string of `value`; where there is none, what names it is left out.
-pub(crate) fn with_venv(value: &Value, venv: Option<&Path>) -> Value {
-    let kept = |value: &Value| venv.is_some() || !matches!(value, Value::String(text) if text.contains(VENV));
-    match (value, venv) {
-        (Value::String(text), Some(venv)) => Value::String(text.replace(VENV, &venv.display().to_string())),
-        (Value::Array(items), _) => {
-            items.iter().filter(|it| kept(it)).map(|item| with_venv(item, venv)).collect()
-        }
-        (Value::Object(map), _) => {
-            let fields = map.iter().filter(|(_, value)| kept(value));
-            Value::Object(fields.map(|(key, value)| (key.clone(), with_venv(value, venv))).collect())
-        }
-        (other, _) => other.clone(),
-    }
-}
-
-/// Stands for a folder that differs from package to package, so it is replaced when a server asks.
-const VENV: &str = "${venv}";
-
-/// Replaces `${name}` in `text`.
-pub(crate) fn expand_text(text: &str, variables: &[(&str, String)]) -> String {
-    variables.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${{{name}}}"), value))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     const SMALL: &str = "name = \"s\"\n[[languages]]\nid = \"x\"\npatterns = [\"*.x\", \"**/conf/*\"]\n\
         [command]\ncandidates = [\"s\"]\n[install]\nhow = \"page\"\ncommand = \"read it\"\n";
@@ -715,6 +603,20 @@ mod tests {
         assert_eq!(id("/a/conf/any"), Some("x".into()));
         assert_eq!(id("/a/b.xy"), None);
         assert_eq!(definition.priority(Feature::Rename), 50);
+    }
+
+    #[test]
+    fn who_was_never_tried_is_not_believed_at_once_unless_the_definition_says_so() {
+        let rules = |more: &str| {
+            let it = ServerDefinition::parse(&format!("{SMALL}{more}"), "s.toml", false).unwrap();
+            (it.ready.progress, it.ready.grace_ms, it.diagnostics.progress, it.diagnostics.settle_ms)
+        };
+        assert_eq!(rules(""), (true, 2000, true, 1000));
+        assert_eq!(rules("[ready]\n[diagnostics]\n"), (false, 0, false, 0));
+        assert_eq!(rules("[ready]\ngrace_ms = 1\n"), (false, 1, true, 1000));
+        let tried = "verified = { version = \"1\", date = \"2026-11-23\", how = \"x\" }\n";
+        let it = ServerDefinition::parse(&format!("{tried}{SMALL}"), "s.toml", false).unwrap();
+        assert!(!it.ready.progress && it.diagnostics.settle_ms == 0);
     }
 
     #[test]
@@ -734,29 +636,5 @@ mod tests {
         assert!(refuse(&format!("nmae = 1\n{SMALL}")).contains("nmae"));
         let none = SMALL.replace("[\"s\"]", "[]");
         assert_eq!(refuse(&none), "s.toml: command.candidates is empty; name a program");
-    }
-
-    #[test]
-    fn settings_answer_nested_and_dotted_sections() {
-        let settings = unfold(json!({"a.b": {"c.d": 1}, "a": {"e": 2}}));
-        assert_eq!(settings, json!({"a": {"b": {"c": {"d": 1}}, "e": 2}}));
-        assert_eq!(section(&settings, Some("a.b.c")), json!({"d": 1}));
-        assert_eq!(section(&settings, Some("a.x")), Value::Null);
-        assert_eq!(section(&settings, None), settings);
-    }
-
-    #[test]
-    fn what_names_a_virtual_environment_is_left_out_where_there_is_none() {
-        let settings = json!({"python": {"path": "${venv}/bin/python", "more": ["${venv}", 1]}});
-        assert!(names_venv(&settings) && !names_venv(&json!({"python": "${root}"})));
-        let there = with_venv(&settings, Some(Path::new("/v")));
-        assert_eq!(there, json!({"python": {"path": "/v/bin/python", "more": ["/v", 1]}}));
-        assert_eq!(with_venv(&settings, None), json!({"python": {"more": [1]}}));
-    }
-
-    #[test]
-    fn variables_are_replaced_everywhere() {
-        let variables = [("root", "/r".to_owned())];
-        assert_eq!(expand(&json!({"a": ["${root}/x", 1]}), &variables), json!({"a": ["/r/x", 1]}));
     }
 }

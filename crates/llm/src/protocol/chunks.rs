@@ -1,0 +1,156 @@
+//! The frame of streamed chat completions: events that are chunks, each with a delta, one with the finish reason, `[DONE]`
+//! behind them. What stands in a chunk is its dialect's.
+//!
+//! Usage may come after the finish reason, so the message ends at `[DONE]` or at the end of the bytes. Events that are no
+//! JSON objects are skipped.
+
+use serde_json::Value;
+
+use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
+use crate::protocol::blocks::Blocks;
+use crate::protocol::sse::{SseDecoder, SseEvent};
+use crate::protocol::{Data, Decoder, error_text, named_error, no_answer, non_empty};
+use crate::stream::StreamEvent;
+
+/// How a protocol says what chunks hold.
+pub(super) trait Dialect: Send {
+    /// The error that a chunk is, and its kind as far as its fields tell it; `None` for any other chunk.
+    fn error<'a>(&self, chunk: &'a Value) -> Option<(ErrorKind, &'a Value)>;
+
+    /// The tokens that a chunk tells.
+    fn usage(&self, chunk: &Value) -> Option<Usage>;
+
+    /// Takes what is new of the answer.
+    fn delta(&mut self, blocks: &mut Blocks, delta: &Value);
+
+    /// What a finish reason means; `None` where it is none of those that end an answer well.
+    fn finish(&self, reason: &str) -> Option<Result<StopReason, (ErrorKind, String)>>;
+
+    /// Whether an answer without a finish reason is cut.
+    fn needs_finish_reason(&self) -> bool {
+        true
+    }
+
+    /// The response is about to end.
+    fn end(&mut self, _: &mut Blocks) {}
+}
+
+/// Decodes one response.
+pub(super) struct ChunkDecoder<D> {
+    sse: SseDecoder,
+    blocks: Blocks,
+    dialect: D,
+    finish: Option<Result<StopReason, (ErrorKind, String)>>,
+    chunks: usize,
+}
+
+impl<D: Dialect> ChunkDecoder<D> {
+    /// Begins a response that fills `empty`.
+    pub fn new(empty: AssistantMessage, dialect: D) -> ChunkDecoder<D> {
+        ChunkDecoder {
+            sse: SseDecoder::default(),
+            blocks: Blocks::new(empty),
+            dialect,
+            finish: None,
+            chunks: 0,
+        }
+    }
+
+    fn event(&mut self, event: &SseEvent) {
+        if self.blocks.ended() {
+            return;
+        }
+        let data = event.data.trim();
+        if data == "[DONE]" {
+            return self.end(None);
+        }
+        match crate::protocol::data(data) {
+            Data::Object(chunk) if event.event == "error" && self.dialect.error(&chunk).is_none() => {
+                self.end(Some(no_answer(&chunk)));
+            }
+            Data::Object(chunk) => self.chunk(&chunk),
+            Data::Other if event.event == "error" => self.end(Some(named_error(data))),
+            Data::Other => {}
+            Data::Damaged(why) => self.end(Some((ErrorKind::Protocol, why))),
+        }
+    }
+
+    fn chunk(&mut self, chunk: &Value) {
+        if let Some((kind, error)) = self.dialect.error(chunk) {
+            let text = format!("the provider reported an error: {}", error_text(error));
+            return self.end(Some((kind.refined(&text), text)));
+        }
+        self.chunks += 1;
+        self.blocks.identity(non_empty(&chunk["id"]), non_empty(&chunk["model"]));
+        if let Some(usage) = self.dialect.usage(chunk) {
+            self.blocks.message().usage = usage;
+        }
+        let choice = choice(chunk);
+        // `message` comes from servers that do not stream, or send one whole chunk.
+        let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
+        self.dialect.delta(&mut self.blocks, delta);
+        if let Some(reason) = non_empty(&choice["finish_reason"]) {
+            let unknown = || format!("the provider stopped with finish_reason {reason}");
+            let finish = self.dialect.finish(reason);
+            self.finish = Some(finish.unwrap_or_else(|| Err((ErrorKind::Provider, unknown()))));
+            self.blocks.message().raw_stop_reason = Some(reason.to_owned());
+        }
+    }
+
+    fn end(&mut self, failure: Option<(ErrorKind, String)>) {
+        self.dialect.end(&mut self.blocks);
+        let protocol = |text: &str| Err((ErrorKind::Protocol, text.to_owned()));
+        let end = match (failure, self.finish.take()) {
+            (Some(failure), _) => Err(failure),
+            (None, Some(finish)) => finish,
+            (None, None) if self.chunks == 0 => protocol("the stream ended without any chunk of an answer"),
+            (None, None) if self.dialect.needs_finish_reason() => {
+                protocol("the stream ended without finish_reason")
+            }
+            (None, None) if self.blocks.has_calls() => Ok(StopReason::ToolUse),
+            (None, None) => Ok(StopReason::Stop),
+        };
+        self.blocks.end(end);
+    }
+}
+
+/// The one choice that was asked for; a server may send further ones.
+fn choice(chunk: &Value) -> &Value {
+    let mut choices = chunk["choices"].as_array().into_iter().flatten();
+    choices.find(|choice| choice["index"].as_u64().unwrap_or(0) == 0).unwrap_or(&Value::Null)
+}
+
+impl<D: Dialect> Decoder for ChunkDecoder<D> {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<StreamEvent> {
+        if self.blocks.ended() {
+            return Vec::new();
+        }
+        match self.sse.feed(bytes) {
+            Ok(events) => events.iter().for_each(|event| self.event(event)),
+            Err(error) => self.end(Some((ErrorKind::Protocol, error.to_string()))),
+        }
+        self.blocks.take()
+    }
+
+    fn feed_whole(&mut self, answer: &Value) -> Vec<StreamEvent> {
+        if !self.blocks.ended() {
+            if self.dialect.error(answer).is_none() && !answer["choices"].is_array() {
+                self.end(Some(no_answer(answer)));
+            } else {
+                self.chunk(answer);
+                self.end(None);
+            }
+        }
+        self.blocks.take()
+    }
+
+    fn finish(&mut self, cut: Option<(ErrorKind, String)>) -> Vec<StreamEvent> {
+        // After the finish reason only usage can be missing, so a connection that breaks then cuts nothing.
+        self.end(if self.finish.is_some() { None } else { cut });
+        self.blocks.take()
+    }
+
+    fn ended(&self) -> bool {
+        self.blocks.ended()
+    }
+}

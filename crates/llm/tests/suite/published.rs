@@ -1,0 +1,132 @@
+//! Requests held to what the providers publish of them: the types of their own packages, and Amazon's model of its service. Slow: the packages
+//! are set up by `cargo xtask setup`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use llm::{
+    CacheRetention, Effort, Endpoint, Message, Request, Thinking, ThinkingLevel, ToolChoice, ToolDefinition,
+};
+use serde_json::json;
+
+use crate::conversation::{endpoint, hazards, protocols, rename, request, words};
+
+/// One conversation with everything in it, asked in every way that there is.
+fn ways(name: &str) -> Vec<(Endpoint, Request)> {
+    let base = || (endpoint(), request(name));
+    let mut ways = vec![base()];
+    for choice in [ToolChoice::Any, ToolChoice::None, ToolChoice::Tool("read".to_owned())] {
+        ways.push((endpoint(), Request { tool_choice: choice, ..request(name) }));
+    }
+    for cache in [CacheRetention::None, CacheRetention::Long] {
+        // Anthropic's newest types have none any more; older models take it.
+        let temperature = (name != "anthropic-messages").then_some(0.5);
+        let mut way = (endpoint(), Request { cache, temperature, ..request(name) });
+        way.0.compat.prompt_cache_key = true;
+        ways.push(way);
+    }
+    let budgets = BTreeMap::from([
+        (ThinkingLevel::Off, Effort::Budget(0)),
+        (ThinkingLevel::High, Effort::Budget(4096)),
+    ]);
+    for thinking in [words(&[(ThinkingLevel::Low, "low"), (ThinkingLevel::High, "high")]), Thinking(budgets)]
+    {
+        for level in [ThinkingLevel::Off, ThinkingLevel::Max] {
+            let endpoint = Endpoint { thinking: thinking.clone(), ..endpoint() };
+            ways.push((endpoint, Request { thinking: Some(level), ..request(name) }));
+        }
+    }
+    let (mut asked, tools) = base();
+    asked.compat.strict_tools = true;
+    asked.compat.eager_input_streaming = true;
+    asked.compat.max_tokens_field = llm::MaxTokensField::MaxCompletionTokens;
+    let odd = ToolDefinition {
+        name: "srv.odd name".to_owned(),
+        label: "Odd".to_owned(),
+        description: String::new(),
+        parameters: json!({"$schema": "x", "properties": {"a": true, "b": {"const": 1}, "c": {"type": "array"}}, "oneOf": [{"required": ["a"]}]}),
+    };
+    let shapes = ToolDefinition {
+        name: "shapes".to_owned(),
+        label: "Shapes".to_owned(),
+        description: "All that a schema may be held to.".repeat(99),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "kind": {"type": "string", "enum": ["a", "b"], "default": "a"},
+                "count": {"type": ["integer", "null"], "minimum": 1, "maximum": 9, "multipleOf": 2},
+                "name": {"type": "string", "minLength": 1, "pattern": "^a", "format": "uuid"},
+                "at": {"$ref": "#/$defs/place"},
+                "places": {"type": "array", "minItems": 2, "items": {"$ref": "#/$defs/place", "description": "Where."}},
+                "either": {"oneOf": [{"type": "string"}, {"type": "object", "properties": {}, "additionalProperties": false}]},
+            },
+            "required": ["kind", "at"],
+            "$defs": {"place": {"type": "object", "properties": {"line": {"type": "integer"}, "file": {"const": "x"}}}},
+        }),
+    };
+    asked.compat.longest_description = Some(1024);
+    let tools = Request { tools: [tools.tools.clone(), vec![odd, shapes]].concat(), ..tools };
+    ways.push((asked.clone(), tools.clone()));
+    ways.push((Endpoint { late_tools: true, ..asked }, found_late(tools)));
+    ways.push((Endpoint { images: false, ..endpoint() }, Request { tools: Vec::new(), ..request(name) }));
+    for (_, messages) in hazards(name) {
+        ways.push((endpoint(), Request { messages: messages.into(), ..request(name) }));
+    }
+    ways
+}
+
+/// The same where searches found tools in the middle: one beside other results, and one beside an image.
+fn found_late(mut request: Request) -> Request {
+    let late = |name: &str| ToolDefinition {
+        name: name.to_owned(),
+        label: name.to_owned(),
+        description: "Late.".to_owned(),
+        parameters: json!({"type": "object", "properties": {"a": {"type": "string"}}}),
+    };
+    request.tools.extend(["debug", "srv.late"].map(late));
+    let mut found = [vec!["debug", "gone"], vec!["srv.late", "debug", "srv.odd name"]].into_iter();
+    for message in std::sync::Arc::make_mut(&mut request.messages) {
+        if let Message::ToolResult(result) = message
+            && !result.is_error
+            && result.tool_call_id != "lost"
+        {
+            let names = found.next().unwrap_or_default();
+            result.added_tools = names.into_iter().map(str::to_owned).collect();
+        }
+    }
+    request
+}
+
+#[test]
+fn requests_are_what_the_providers_publish() {
+    if std::env::var_os("RUN_SLOW_TESTS").is_none() {
+        eprintln!("skipped, needs RUN_SLOW_TESTS=1: requests_are_what_the_providers_publish");
+        return;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("published");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+    std::fs::create_dir_all(&folder).unwrap();
+    for protocol in protocols() {
+        let name = protocol.name();
+        for (at, (mut endpoint, mut request)) in ways(name).into_iter().enumerate() {
+            if name == "bedrock-converse-stream" && at % 2 == 0 {
+                rename(&mut endpoint, &mut request, "anthropic.claude-m:0");
+            }
+            let body = protocol.encode(&endpoint, &request).unwrap().body;
+            std::fs::write(folder.join(format!("{name}.{at}.json")), format!("{body:#}")).unwrap();
+        }
+    }
+    let tools =
+        PathBuf::from(std::env::var_os("PILCROW_TOOLS").expect("`cargo xtask env` sets PILCROW_TOOLS"));
+    let checked = Command::new(tools.join("lib/provider-schemas/bin/python"))
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/published/validate.py"))
+        .arg(&folder)
+        .output()
+        .expect("`cargo xtask setup` has put the packages there");
+    let (told, problems) =
+        (String::from_utf8_lossy(&checked.stdout), String::from_utf8_lossy(&checked.stderr));
+    assert!(checked.status.success() && told.is_empty(), "{told}{problems}");
+}

@@ -1,0 +1,98 @@
+//! Files that went, and servers that answer as if they were there until they have looked at the disk.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testing::language_server::{Script, Step};
+
+use crate::bench::{Bench, LONG, build, cx, range};
+
+const SEEN: &str = "textDocument/documentSymbol";
+const ASK: &str = "textDocument/diagnostic";
+
+/// Told of a file that went, it answers so often as if it were there.
+fn blind(times: usize) -> Script {
+    let item = json!({"range": range(0, 0, 1), "message": "wrong"});
+    let mut script = Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}}))
+        .on(ASK, [Step::Result(json!({"kind": "full", "items": [item]}))]);
+    let there = vec![Step::Result(json!([]))];
+    let gone = vec![Step::Error(json!({"code": -32603, "message": "file not found"}))];
+    let mut turns = vec![there; times];
+    turns.push(gone);
+    script.methods.insert(SEEN.to_owned(), turns);
+    script
+}
+
+fn with(script: Script) -> Bench {
+    let more = format!("[watch]\ngone = \"{SEEN}\"\n");
+    build(&[("a.txt", "a"), ("b.txt", "b")], vec![("scripted", script, &more)], |_| ())
+}
+
+/// How many problems, or `None` when that is not known; and what is said besides.
+async fn ask(bench: &Bench, name: &str, deadline: Duration) -> (Option<usize>, Option<String>) {
+    let answer = bench.pool.diagnostics(&bench.doc(name), &cx(deadline)).await.unwrap();
+    let told = answer.value;
+    (told.pending.is_empty().then_some(told.items.len()), answer.note)
+}
+
+fn methods(bench: &Bench) -> Vec<String> {
+    let name = |message: Value| message["method"].as_str().unwrap_or_default().to_owned();
+    let all = bench.record("scripted").into_iter().map(name);
+    all.filter(|it| it.starts_with("textDocument/"))
+        .map(|it| it["textDocument/".len()..].to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_question_waits_until_the_server_has_seen_what_went() {
+    for was_open in [false, true] {
+        let bench = with(blind(2));
+        if was_open {
+            assert_eq!(ask(&bench, "b.txt", LONG).await, (Some(1), None));
+        }
+        assert_eq!(ask(&bench, "a.txt", LONG).await, (Some(1), None));
+        let before = methods(&bench).len();
+        std::fs::remove_file(bench.path("b.txt").as_path()).unwrap();
+        assert_eq!(ask(&bench, "a.txt", LONG).await, (Some(1), None));
+        let closed = if was_open { vec!["didClose"] } else { Vec::new() };
+        let asked = ["documentSymbol", "documentSymbol", "documentSymbol", "diagnostic"];
+        assert_eq!(methods(&bench)[before..], [closed, asked.to_vec()].concat());
+        // It has seen it.
+        assert_eq!(ask(&bench, "a.txt", LONG).await, (Some(1), None));
+        assert_eq!(bench.got("scripted", SEEN).len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn what_went_is_closed_before_the_server_hears_of_it() {
+    const WATCHED: &str = "workspace/didChangeWatchedFiles";
+    let watchers = json!({"watchers": [{"globPattern": "**/*.txt"}]});
+    let registrations = json!([{"id": "w", "method": WATCHED, "registerOptions": watchers}]);
+    let registers = Step::Request {
+        id: json!(1),
+        method: "client/registerCapability".to_owned(),
+        params: json!({"registrations": registrations}),
+    };
+    let bench = with(blind(0).on("initialized", [registers]));
+    ask(&bench, "b.txt", LONG).await;
+    ask(&bench, "a.txt", LONG).await;
+    std::fs::remove_file(bench.path("b.txt").as_path()).unwrap();
+    ask(&bench, "a.txt", LONG).await;
+    let record = bench.record("scripted").into_iter();
+    let told: Vec<Value> = record.map(|it| it["method"].clone()).collect();
+    let at = |method: &str| told.iter().position(|it| it == method).unwrap();
+    assert!(at("textDocument/didClose") < at(WATCHED), "{told:?}");
+}
+
+#[tokio::test]
+async fn of_what_a_server_has_not_seen_going_nothing_is_known() {
+    let bench = with(blind(1000));
+    assert_eq!(ask(&bench, "a.txt", LONG).await, (Some(1), None));
+    std::fs::remove_file(bench.path("b.txt").as_path()).unwrap();
+    let (known, note) = ask(&bench, "a.txt", Duration::from_millis(300)).await;
+    assert_eq!(known, None);
+    assert_eq!(note.unwrap(), "scripted: it has not shown that it saw that b.txt is gone");
+    // It came back.
+    bench.write("b.txt", "b");
+    assert_eq!(ask(&bench, "a.txt", LONG).await, (Some(1), None));
+}

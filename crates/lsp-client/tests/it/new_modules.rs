@@ -1,0 +1,228 @@
+//! Edits that a server cannot be shown whole: a new file together with what uses it, what another package
+//! has, what is read from the disk. What a trial says of them is so, or it says that it is not tried.
+
+use std::time::Duration;
+
+use lsp_client::{TrialFile, Tried};
+use serde_json::{Value, json};
+use testing::language_server::{Script, Step};
+use workspace::Document;
+
+use crate::bench::{Bench, LONG, build, cx, range};
+use crate::real::{DEADLINE, real_beside};
+
+/// Tells the text that it is asked about, and that of what it is told to look at with it.
+fn script() -> Script {
+    let items = json!([{"range": range(0, 0, 1), "message": "about ${text}"}]);
+    Script::new(json!({"textDocumentSync": 2, "diagnosticProvider": {}, "hoverProvider": true}))
+        .on("textDocument/hover", [Step::Result(json!({"contents": "${text}"}))])
+        .on("textDocument/diagnostic", [Step::Result(json!({"kind": "full", "items": items}))])
+}
+
+fn with(files: &[(&str, &str)], more: &str) -> Bench {
+    build(files, vec![("scripted", script(), more)], |_| ())
+}
+
+impl Bench {
+    /// An edit that makes the files that are not there.
+    async fn tries(&self, edit: &[(&str, &str)], edited: &[&str], dependents: &[&str]) -> Tried {
+        let file = |(name, text): &(&str, &str)| {
+            let path = self.path(name);
+            let (created, uri) = (!path.as_path().exists(), workspace::path_to_uri(path.as_path()));
+            let any = || Document { path: path.clone(), uri, text: "".into(), ..self.doc("a.txt") };
+            let document = if created { any() } else { self.doc(name) };
+            TrialFile { document, text: (*text).into(), created }
+        };
+        let files: Vec<TrialFile> = edit.iter().map(file).collect();
+        let edited: Vec<_> = edited.iter().map(|name| self.path(name)).collect();
+        let dependents: Vec<_> = dependents.iter().map(|name| self.doc(name)).collect();
+        self.pool.try_edit(&files, &edited, &dependents, &cx(LONG)).await
+    }
+
+    /// `name: message, …` of each file, then why not.
+    fn lines(&self, tried: &Tried) -> Vec<String> {
+        let mut out = Vec::new();
+        for (path, checked) in &tried.files {
+            for it in checked {
+                let items = it.known.as_ref().unwrap();
+                let messages: Vec<&str> = items.iter().map(|item| item.message.as_str()).collect();
+                out.push(format!("{}: {}", self.workspace.relative(path), messages.join(", ")));
+            }
+        }
+        out.extend(tried.not_tried.iter().map(|(_, why)| why.to_string()));
+        out
+    }
+}
+
+#[tokio::test]
+async fn what_may_use_a_new_file_is_not_asked_about_where_that_is_looked_for_on_the_disk() {
+    const ALONE: &str = "tries_new_files = true\n";
+    const TOGETHER: &str = "tries_new_files = true\nfinds_new_files = true\n";
+    let left_out = |names: &str| {
+        format!("scripted looks for {names} on the disk, so it was not asked about what may use that")
+    };
+    let user = ("a.txt", "uses new");
+    let new = ("new.txt", "fresh");
+    for (more, edit, dependents, expected) in [
+        (ALONE, vec![new], vec![], vec!["new.txt: about fresh".to_owned()]),
+        (ALONE, vec![user, new], vec![], vec!["new.txt: about fresh".to_owned(), left_out("new.txt")]),
+        (ALONE, vec![new], vec!["b.txt"], vec!["new.txt: about fresh".to_owned(), left_out("new.txt")]),
+        // Of each other's names.
+        (ALONE, vec![user, ("new.txt", "uses a")], vec![], vec![left_out("new.txt")]),
+        (ALONE, vec![new, ("newer.txt", "n")], vec!["b.txt"], vec![left_out("new.txt, newer.txt")]),
+        (
+            TOGETHER,
+            vec![user, new],
+            vec!["b.txt"],
+            ["a.txt: about uses new", "b.txt: about b", "new.txt: about fresh"].map(str::to_owned).into(),
+        ),
+    ] {
+        let bench = with(&[("a.txt", "a"), ("b.txt", "b")], more);
+        bench.hover("a.txt").await;
+        let tried = bench.tries(&edit, &[], &dependents).await;
+        assert_eq!(bench.lines(&tried), expected, "{edit:?}");
+        let has = bench.server_has().await;
+        assert!(has.len() == 1 && has[0].ends_with(": a"), "{edit:?}: {has:?}");
+        if more == TOGETHER {
+            // What finds the new file is not looked at before that is there.
+            let record = bench.record("scripted");
+            let at = |wanted: [&str; 2]| {
+                let uri = bench.uri(wanted[1]);
+                let is_it =
+                    |it: &Value| it["method"] == wanted[0] && it["params"]["textDocument"]["uri"] == uri;
+                record.iter().position(is_it).unwrap()
+            };
+            assert!(at(["textDocument/didOpen", "new.txt"]) < at(["textDocument/didChange", "a.txt"]));
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_read_from_the_disk_and_changed_too_is_not_tried() {
+    let bench = with(&[("a.txt", "a"), ("mark", "old")], "[root]\nmarkers = [\"mark\"]\n");
+    bench.hover("a.txt").await;
+    let tried = bench.tries(&[("a.txt", "tried")], &["a.txt", "mark"], &[]).await;
+    assert_eq!(bench.lines(&tried), ["scripted reads mark from the disk, which is changed too"]);
+    let tried = bench.tries(&[("a.txt", "tried")], &["a.txt", "other"], &[]).await;
+    assert_eq!(bench.lines(&tried), ["a.txt: about tried"]);
+}
+
+#[tokio::test]
+async fn the_server_of_each_package_is_shown_what_is_changed_in_the_others() {
+    let files = [("a.txt", ""), ("p/mark", ""), ("p/p.txt", "p"), ("q/mark", ""), ("q/q.txt", "q")];
+    let bench = with(&files, "[root]\nmarkers = [\"mark\"]\n");
+    bench.hover("p/p.txt").await;
+    bench.hover("q/q.txt").await;
+    let tried = bench.tries(&[("p/p.txt", "tried p"), ("q/q.txt", "tried q")], &[], &[]).await;
+    assert_eq!(bench.lines(&tried), ["p/p.txt: about tried p", "q/q.txt: about tried q"]);
+    let mut shown: Vec<String> = Vec::new();
+    for method in ["textDocument/didOpen", "textDocument/didChange"] {
+        for params in bench.got("scripted", method) {
+            let text = &params["textDocument"]["text"];
+            let text = text.as_str().or(params["contentChanges"][0]["text"].as_str()).unwrap();
+            shown.extend(text.starts_with("tried").then(|| text.to_owned()));
+        }
+    }
+    shown.sort();
+    // By its own server it was open already, and only the difference was told.
+    assert_eq!(shown, ["tried ", "tried ", "tried p", "tried q"]);
+}
+
+/// The walk over the project waits for a file of rules that nobody writes.
+#[tokio::test]
+async fn a_look_at_the_disk_that_is_given_up_is_told() {
+    let bench = with(&[("a.txt", "a"), ("deep/b.txt", "b")], "");
+    bench.hover("a.txt").await;
+    let rules = bench.path("deep/.gitignore");
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600));
+    rustix::fs::mknodat(rustix::fs::CWD, rules.as_path(), kind, mode, 0).unwrap();
+    let ask = async |deadline: Duration| {
+        let answer = bench.pool.hover(&bench.doc("a.txt"), 0, &cx(deadline)).await.unwrap();
+        (answer.value, answer.note)
+    };
+    let again = std::time::Instant::now();
+    let (value, note) = loop {
+        // Not more than one look in a tenth of a second.
+        let told = ask(Duration::from_secs(4)).await;
+        if told.1.is_some() || again.elapsed() > LONG {
+            break told;
+        }
+    };
+    assert_eq!(value.as_deref(), Some("a"));
+    assert_eq!(
+        note.as_deref(),
+        Some(
+            "scripted: it was not found out in time what other programs changed on the disk, so this may be about older files"
+        )
+    );
+    // Somebody writes it, and it is looked again.
+    drop(std::fs::OpenOptions::new().write(true).open(rules.as_path()).unwrap());
+    std::fs::remove_file(rules.as_path()).unwrap();
+    assert_eq!(ask(LONG).await, (Some("a".to_owned()), None));
+}
+
+/// A file that uses another before that is there, and the other.
+struct Case {
+    server: &'static str,
+    files: &'static [(&'static str, &'static str)],
+    user: (&'static str, &'static str),
+    new: (&'static str, &'static str),
+    /// About how many of them it is asked.
+    asked: usize,
+}
+
+/// Tried at once, nothing is found wrong with them, whatever comes first; what is not known is said.
+async fn check(case: &Case) {
+    let Some(bench) = real_beside(&[case.server], case.files, None) else { return };
+    bench.pool.diagnostics(&bench.doc(case.user.0), &cx(DEADLINE)).await.unwrap();
+    for edit in [[case.new, case.user], [case.user, case.new]] {
+        let tried = bench.tries(&edit, &[], &[]).await;
+        let found: Vec<_> = tried.files.values().flatten().filter_map(|it| it.known.as_ref().ok()).collect();
+        println!("{}: {} known, {:?}", case.server, found.len(), tried.not_tried);
+        assert!(found.iter().all(|items| items.is_empty()), "{}: {tried:?}", case.server);
+        assert_eq!(tried.files.len(), case.asked, "{}: {tried:?}", case.server);
+        assert_eq!(tried.not_tried.is_empty(), case.asked == edit.len(), "{}: {tried:?}", case.server);
+    }
+    bench.pool.shutdown(Duration::from_secs(10)).await;
+}
+
+#[tokio::test]
+async fn python_modules_and_what_imports_them() {
+    for (server, asked) in [("basedpyright", 1), ("pyright", 1), ("ty", 1), ("ruff", 1), ("zuban", 0)] {
+        const RULES: &str =
+            "[project]\nname = \"x\"\nversion = \"0\"\n[tool.ruff.lint]\nselect = [\"F\", \"I\"]\n";
+        let files = &[("pyproject.toml", RULES), ("a.txt", ""), ("a.py", "import os\n\nprint(os.name)\n")];
+        let user = "import email\n\nfrom fresh import greet\n\nprint(greet(\"x\"), email)\n";
+        let new = "def greet(name: str) -> str:\n    return name\n";
+        check(&Case { server, files, user: ("a.py", user), new: ("fresh.py", new), asked }).await;
+    }
+}
+
+#[tokio::test]
+async fn typescript_modules_and_what_imports_them() {
+    for server in ["typescript-language-server", "vtsls"] {
+        let files = &[("tsconfig.json", "{}\n"), ("a.txt", ""), ("a.ts", "export const one = 1;\n")];
+        let user = "import { greet } from './fresh';\n\nconsole.log(greet('x'));\n";
+        let new = "export function greet(name: string): string {\n  return name;\n}\n";
+        check(&Case { server, files, user: ("a.ts", user), new: ("fresh.ts", new), asked: 0 }).await;
+    }
+}
+
+#[tokio::test]
+async fn headers_and_what_includes_them() {
+    let case = Case {
+        server: "clangd",
+        files: &[("compile_flags.txt", "-xc\n"), ("a.txt", ""), ("a.c", "int a(void) { return 1; }\n")],
+        user: ("a.c", "#include \"fresh.h\"\nint a(void) { return greet(1); }\n"),
+        new: ("fresh.h", "int greet(int name);\n"),
+        asked: 2,
+    };
+    check(&case).await;
+    // It is not the file alone that is found.
+    let Some(bench) = real_beside(&[case.server], case.files, None) else { return };
+    bench.pool.diagnostics(&bench.doc(case.user.0), &cx(DEADLINE)).await.unwrap();
+    let tried = bench.tries(&[case.user, ("fresh.h", "int greet(void);\n")], &[], &[]).await;
+    let user = tried.files[&bench.path(case.user.0)][0].known.as_ref().unwrap();
+    assert!(user[0].message.contains("Too many arguments"), "{user:?}");
+    bench.pool.shutdown(Duration::from_secs(10)).await;
+}

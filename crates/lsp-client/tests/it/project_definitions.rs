@@ -1,0 +1,76 @@
+//! What a project defines: asked about as it will be run, and no more than is needed.
+
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::BoxFuture;
+use lsp_client::{Definitions, ServerDefinition};
+use serde_json::json;
+use testing::language_server::{Script, Step, executable};
+use tokio_util::sync::CancellationToken;
+use workspace::{Answer, Approver, PolicyOptions, Question};
+
+use crate::bench::{LONG, cx, open, open_asking};
+
+/// A permission for what a project defines is for one command and its arguments: the probe is another one.
+#[tokio::test]
+async fn what_a_project_defines_is_probed_too_and_only_what_is_needed_is_asked_about() {
+    let exe = executable();
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script.json");
+    let server = Script::new(json!({"hoverProvider": true, "textDocumentSync": 2}))
+        .on("textDocument/hover", [Step::Result(json!({"contents": "x"}))]);
+    std::fs::write(&script, serde_json::to_string(&server).unwrap()).unwrap();
+    let text = format!(
+        "name = \"theirs\"\n[command]\ncandidates = [\"/bin/false\", \"/usr/bin/env\", \"/bin/sh\"]\n\
+         probe = [\"--version\"]\nargs = [{exe:?}, {script:?}]\nenv = {{ THEIRS = \"1\" }}\n[install]\nhow = \"page\"\ncommand = \"x\"\n\
+         [[languages]]\nid = \"words\"\npatterns = [\"*.txt\"]\n"
+    );
+    let mut definitions = Definitions::empty();
+    definitions.insert(ServerDefinition::parse(&text, "theirs", true).unwrap());
+    let asked = Arc::new(Asked::default());
+    let approver: Arc<dyn Approver> = Arc::<Asked>::clone(&asked);
+    let trusted = |options: &mut PolicyOptions| options.trust.trust(&options.root).unwrap();
+    let bench = open_asking(folder, &[("a.txt", "abc")], definitions, approver, trusted);
+    for _ in 0..2 {
+        bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+        bench.pool.reload(None, None, &cx(LONG)).await.unwrap();
+    }
+    let asked: Vec<String> = asked.0.lock().unwrap().clone();
+    let expected =
+        ["/bin/false --version", "/usr/bin/env --version", &format!("/usr/bin/env {}", exe.display())];
+    assert_eq!(asked.len(), expected.len(), "each once: {asked:#?}");
+    for (asked, expected) in asked.iter().zip(expected) {
+        assert!(asked.contains(expected), "{expected} is missing in {asked}");
+        assert!(asked.starts_with("THEIRS=1 "), "its variables are shown: {asked}");
+    }
+}
+
+#[tokio::test]
+async fn a_definition_that_was_refused_is_named_where_it_is_missed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("theirs.toml");
+    let text = "name = \"theirs\"\n[command]\ncandidates = [\"/bin/false\"]\n\
+        [[languages]]\nid = \"foo\"\npatterns = [\"*.foo\"]\n";
+    std::fs::write(&file, text).unwrap();
+    let (definitions, problems) = Definitions::load(None, Some(folder.path()));
+    assert_eq!(problems.len(), 1);
+    let bench = open(folder, &[("a.foo", "abc")], definitions, |_| (), |_| ());
+    let error = bench.pool.hover(&bench.doc("a.foo"), 0, &cx(LONG)).await.unwrap_err();
+    let said = error.to_string();
+    assert!(said.starts_with("no language server is defined for a.foo; refused"), "{said}");
+    assert!(said.contains(&file.display().to_string()) && said.contains("missing field `install`"), "{said}");
+    bench.pool.take_definitions(Definitions::built_in());
+    let error = bench.pool.hover(&bench.doc("a.foo"), 0, &cx(LONG)).await.unwrap_err();
+    assert_eq!(error.to_string(), "no language server is defined for a.foo");
+}
+
+/// Agrees for the session, and keeps what it was asked.
+#[derive(Default)]
+struct Asked(Mutex<Vec<String>>);
+
+impl Approver for Asked {
+    fn ask<'a>(&'a self, question: Question, _: &'a CancellationToken) -> BoxFuture<'a, Answer> {
+        self.0.lock().unwrap().push(question.detail);
+        Box::pin(async { Answer::Session })
+    }
+}

@@ -1,0 +1,236 @@
+//! What a server finds only in files as they are saved: asked for, about those files, or not known.
+
+use std::time::Duration;
+
+use lsp_client::{SavedProblems, ServerError};
+use serde_json::json;
+use testing::language_server::{Script, Step};
+use workspace::Editor;
+
+use crate::bench::{Bench, LONG, bench, build, build_beside, cx, range};
+use crate::real::{DEADLINE, real_beside};
+use crate::trials::Typing;
+
+const RULE: &str = "[diagnostics]\non_save = [\"cargo\"]\n\
+    check = { method = \"x/check\", progress = \"x/check\", settle_ms = 100 }\n";
+
+fn work(kind: &str) -> Step {
+    Step::notify("$/progress", json!({"token": "x/check/0", "value": {"kind": kind, "title": "check"}}))
+}
+
+fn found(message: &str) -> Step {
+    let item = |source: &str| json!({"range": range(0, 0, 1), "source": source, "message": message});
+    let diagnostics = json!([item("cargo"), item("own")]);
+    Step::notify(
+        "textDocument/publishDiagnostics",
+        json!({"uri": "${root}/a.txt", "diagnostics": diagnostics}),
+    )
+}
+
+fn script() -> Script {
+    Script::new(json!({"textDocumentSync": 2, "hoverProvider": true}))
+        .on("textDocument/hover", [Step::Result(json!({"contents": "fine"}))])
+}
+
+async fn ask(bench: &Bench, deadline: Duration) -> Result<Vec<String>, String> {
+    let doc = bench.doc("a.txt");
+    bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
+    let mut all = bench.pool.check_saved(&[&doc], &cx(deadline)).await.unwrap();
+    assert_eq!(all.len(), 1);
+    let found = all.remove(0).found?.files;
+    Ok(found.into_values().flatten().map(|item| item.message).collect())
+}
+
+#[tokio::test]
+async fn what_is_found_comes_at_the_end_of_the_work_or_a_little_later() {
+    let script = script()
+        .on("x/check", [work("begin"), found("part"), Step::DelayMs(300), work("end"), found("moved")])
+        .on(
+            "x/check",
+            [
+                work("begin"),
+                Step::notify(
+                    "textDocument/publishDiagnostics",
+                    json!({
+            "uri": "${root}/a.txt", "diagnostics": []}),
+                ),
+                work("end"),
+            ],
+        )
+        .on(
+            "x/check",
+            [work("begin"), Step::DelayMs(300), work("end"), work("begin"), found("late"), work("end")],
+        )
+        .on("x/check", [work("begin")])
+        .on("x/check", []);
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script, RULE)], |_| ());
+    assert_eq!(ask(&bench, LONG).await, Ok(vec!["moved".to_owned()]));
+    assert_eq!(ask(&bench, LONG).await, Ok(Vec::new()));
+    // A look that is given up for another is none.
+    assert_eq!(ask(&bench, LONG).await, Ok(vec!["late".to_owned()]));
+    let enough = Duration::from_secs(3);
+    assert!(ask(&bench, enough).await.unwrap_err().starts_with("it had not ended in time (check);"));
+    // It is still looking, at the same files: it is not asked again.
+    let short = Duration::from_millis(500);
+    assert!(ask(&bench, short).await.is_err());
+    assert_eq!(bench.got("scripted", "x/check").len(), 4);
+    bench.write("a.txt", "b");
+    assert!(ask(&bench, short).await.is_err());
+    assert_eq!(bench.got("scripted", "x/check").len(), 5);
+}
+
+/// Cargo looks at nothing that depends on what fails.
+#[tokio::test]
+async fn files_that_fail_are_named_beside_those_that_are_asked_about() {
+    let item = |severity: u8, source: &str| {
+        let item = json!({"range": range(0, 0, 1), "severity": severity, "source": source, "message": "no"});
+        json!([item])
+    };
+    let push = |name: &str, items: serde_json::Value| {
+        Step::notify(
+            "textDocument/publishDiagnostics",
+            json!({"uri": format!("${{root}}/{name}"), "diagnostics": items}),
+        )
+    };
+    let steps = [
+        work("begin"),
+        push("b.txt", item(1, "cargo")),
+        push("c.txt", item(2, "cargo")),
+        push("d.txt", item(1, "own")),
+        work("end"),
+    ];
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script().on("x/check", steps), RULE)], |_| ());
+    let doc = bench.doc("a.txt");
+    bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
+    let found = bench.pool.check_saved(&[&doc], &cx(LONG)).await.unwrap().remove(0);
+    assert!(found.asked.iter().eq([&doc.path]), "{:?}", found.asked);
+    let SavedProblems { files, with_errors } = found.found.unwrap();
+    assert!(files[&doc.path].is_empty(), "{files:?}");
+    assert!(with_errors.iter().eq([&bench.path("b.txt")]), "{with_errors:?}");
+}
+
+#[tokio::test]
+async fn of_what_is_not_saved_or_changes_meanwhile_nothing_is_known() {
+    let script = script()
+        .on("x/check", [work("begin"), found("old"), Step::wait_for("textDocument/hover", 2), work("end")]);
+    let typing = Typing::new();
+    let editor: std::sync::Arc<dyn Editor> = std::sync::Arc::<Typing>::clone(&typing);
+    let files = [("a.txt", "a"), ("b.txt", "b")];
+    let bench = build_beside(&files, vec![("scripted", script, RULE)], Some(editor), |_| ());
+    let change = async {
+        let record = bench.beside("scripted.record");
+        let asked = move || std::fs::read_to_string(&record).unwrap_or_default().contains("x/check");
+        crate::bench::until(asked, "the look").await;
+        bench.write("b.txt", "bb");
+        bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    };
+    let (answer, ()) = tokio::join!(ask(&bench, LONG), change);
+    assert_eq!(answer, Err("files changed meanwhile".to_owned()));
+    typing.types(&bench.path("b.txt"), "typed");
+    assert_eq!(ask(&bench, LONG).await, Err("b.txt is not saved".to_owned()));
+    assert_eq!(bench.got("scripted", "x/check").len(), 1);
+}
+
+/// It is open before it is seen to have changed.
+#[tokio::test]
+async fn what_changes_meanwhile_and_is_opened_then_counts_too() {
+    let script =
+        script().on("x/check", [work("begin"), Step::wait_for("textDocument/didOpen", 2), work("end")]);
+    let bench = build(&[("a.txt", "a"), ("b.txt", "b")], vec![("scripted", script, RULE)], |_| ());
+    let change = async {
+        let record = bench.beside("scripted.record");
+        let asked = move || std::fs::read_to_string(&record).unwrap_or_default().contains("x/check");
+        crate::bench::until(asked, "the look").await;
+        bench.write("b.txt", "bb");
+        bench.pool.load(&bench.path("b.txt"), Some(&bench.doc("b.txt")), &cx(LONG)).await.unwrap();
+    };
+    let (answer, ()) = tokio::join!(ask(&bench, LONG), change);
+    assert_eq!(answer, Err("files changed meanwhile".to_owned()));
+}
+
+#[tokio::test]
+async fn who_cannot_be_asked_is_not_and_a_cancel_ends_it() {
+    let without = bench(&[("a.txt", "a")], script());
+    let doc = without.doc("a.txt");
+    without.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
+    assert!(without.pool.check_saved(&[&doc], &cx(LONG)).await.unwrap().is_empty());
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script().on("x/check", []), RULE)], |_| ());
+    // Where it is given no time to begin, nothing is said against it.
+    let said = ask(&bench, Duration::from_millis(300)).await.unwrap_err();
+    assert!(said.starts_with("it had not ended in time;"), "{said}");
+    assert_eq!(ask(&bench, LONG).await, Err("it did not begin".to_owned()));
+    let request = cx(LONG);
+    let (doc, cancel) = (bench.doc("a.txt"), request.cancel.clone());
+    let docs = [&doc];
+    let (answer, ()) = tokio::join!(bench.pool.check_saved(&docs, &request), async { cancel.cancel() });
+    assert!(matches!(answer, Err(ServerError::Cancelled)), "{answer:?}");
+    // One that did not begin is not waited for as long again.
+    let started = std::time::Instant::now();
+    assert_eq!(ask(&bench, LONG).await, Err("it did not begin".to_owned()));
+    assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn rust_analyzer_asks_cargo() {
+    let (good, bad) = ("    drop(text);\n", "    drop(text);\n    drop(text);\n");
+    let text = |body: &str| format!("pub fn twice(text: String) {{\n{body}}}\n");
+    let files = [
+        ("Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.0.0\"\nedition = \"2021\"\n"),
+        ("src/lib.rs", &text(bad)),
+        ("src/main.rs", "fn main() {\n    x::twice(String::new());\n}\n"),
+    ];
+    let Some(bench) = real_beside(&["rust-analyzer"], &files, None) else { return };
+    let own = bench.pool.diagnostics(&bench.doc("src/lib.rs"), &cx(DEADLINE)).await.unwrap().value;
+    assert!(own.items.is_empty() && own.pending.is_empty(), "{own:?}");
+    for turn in 0..4 {
+        let is_bad = turn % 2 == 0;
+        bench.write("src/lib.rs", &text(if is_bad { bad } else { good }));
+        let (lib, main) = (bench.doc("src/lib.rs"), bench.doc("src/main.rs"));
+        let started = std::time::Instant::now();
+        let mut all = bench.pool.check_saved(&[&lib, &main], &cx(DEADLINE)).await.unwrap();
+        println!("rust-analyzer, turn {turn}: Cargo was asked for {:?}", started.elapsed());
+        let SavedProblems { files: found, with_errors } = all.remove(0).found.unwrap();
+        assert_eq!(with_errors.contains(&lib.path), is_bad, "turn {turn}: {with_errors:?}");
+        let codes: Vec<&str> = found[&lib.path].iter().filter_map(|item| item.code.as_deref()).collect();
+        assert_eq!(codes.contains(&"E0382"), is_bad, "turn {turn}: {found:?}");
+        assert!(found[&main.path].is_empty(), "turn {turn}: {found:?}");
+    }
+    // What Cargo cannot look at is not without errors.
+    bench.write(
+        "Cargo.toml",
+        "[package]\nname = \"x\"\nversion = \"0.0.0\"\n[dependencies]\ny = { path = \"../y\" }\n",
+    );
+    let lib = bench.doc("src/lib.rs");
+    let all = bench.pool.check_saved(&[&lib], &cx(DEADLINE)).await.unwrap();
+    println!("rust-analyzer: {all:?}");
+    assert!(all[0].found.is_err(), "{all:?}");
+    bench.pool.shutdown(Duration::from_secs(10)).await;
+}
+
+/// Of what depends on a crate that fails Cargo says nothing: the file that fails is named.
+#[tokio::test]
+async fn rust_analyzer_names_what_keeps_cargo_from_looking() {
+    let package = |name: &str, more: &str| {
+        format!("[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2021\"\n{more}")
+    };
+    let bad = "pub fn twice(text: String) {\n    drop(text);\n    drop(text);\n}\n";
+    let files = [
+        ("Cargo.toml", "[workspace]\nmembers = [\"a\", \"b\"]\nresolver = \"2\"\n"),
+        ("a/Cargo.toml", &package("a", "")),
+        ("a/src/lib.rs", bad),
+        ("b/Cargo.toml", &package("b", "[dependencies]\na = { path = \"../a\" }\n")),
+        ("b/src/lib.rs", bad),
+    ];
+    let Some(bench) = real_beside(&["rust-analyzer"], &files, None) else { return };
+    let doc = bench.doc("b/src/lib.rs");
+    bench.pool.diagnostics(&doc, &cx(DEADLINE)).await.unwrap();
+    let ask = async || bench.pool.check_saved(&[&doc], &cx(DEADLINE)).await.unwrap().remove(0).found.unwrap();
+    let SavedProblems { files, with_errors } = ask().await;
+    println!("rust-analyzer: {} of b, errors in {with_errors:?}", files[&doc.path].len());
+    assert!(with_errors.contains(&bench.path("a/src/lib.rs")), "{with_errors:?}");
+    bench.write("a/src/lib.rs", "");
+    let SavedProblems { files, with_errors } = ask().await;
+    assert!(with_errors.iter().eq([&doc.path]), "{with_errors:?}");
+    assert!(files[&doc.path].iter().any(|item| item.code.as_deref() == Some("E0382")), "{files:?}");
+    bench.pool.shutdown(Duration::from_secs(10)).await;
+}

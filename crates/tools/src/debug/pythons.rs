@@ -1,0 +1,278 @@
+//! Tests of Python: which classes of a file a test runs in, and with which words unittest and pytest run one.
+//!
+//! What stands in a file is read from its lines; of the project only its settings are looked at.
+
+use std::path::Path;
+
+use workspace::AbsPath;
+
+use super::named::indent;
+
+/// What makes a folder a Python project of its own.
+pub(super) const PROJECT: &[&str] =
+    &["pyproject.toml", "pytest.ini", "setup.py", "setup.cfg", "tox.ini", "Pipfile", "requirements.txt"];
+
+/// A class at the top of a file.
+struct Class {
+    name: String,
+    bases: Vec<String>,
+    /// Functions that stand in it.
+    own: Vec<String>,
+}
+
+/// The classes of a text in which a test that stands in `class` runs: that class, where it is one of tests, and
+/// those that inherit from it and have none of that name themselves.
+pub(super) fn runs_in(lines: &[&str], class: &str, test: &str, of_unittest: bool) -> Vec<String> {
+    let classes = classes(lines);
+    let mut heirs = vec![class.to_owned()];
+    // Each stands after what it inherits from.
+    for it in &classes {
+        if it.name != class
+            && it.bases.iter().any(|base| heirs.contains(base))
+            && !it.own.iter().any(|own| own == test)
+        {
+            heirs.push(it.name.clone());
+        }
+    }
+    heirs.retain(|it| is_case(&classes, it, 0) || (!of_unittest && it.starts_with("Test")));
+    heirs
+}
+
+/// Whether a class may be a `TestCase`: by its bases, also where they are imported.
+fn is_case(classes: &[Class], name: &str, depth: usize) -> bool {
+    const PLAIN: &[&str] = &["object", "ABC", "Generic", "Protocol"];
+    const DEEPEST: usize = 20;
+    match classes.iter().find(|it| it.name == name) {
+        Some(it) => depth < DEEPEST && it.bases.iter().any(|it| is_case(classes, it, depth + 1)),
+        None => !PLAIN.contains(&name),
+    }
+}
+
+fn classes(lines: &[&str]) -> Vec<Class> {
+    let mut found: Vec<Class> = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        if let Some(head) = line.strip_prefix("class ") {
+            let rest = std::iter::once(head).chain(lines[at + 1..].iter().copied());
+            let mut text = String::new();
+            for part in rest.map(|it| it.split('#').next().unwrap_or_default()) {
+                text.push_str(part);
+                if part.trim_end().ends_with(':') || part.contains("):") {
+                    break;
+                }
+            }
+            let (name, bases) =
+                text.split_once('(').unwrap_or((text.split(':').next().unwrap_or_default(), ""));
+            let bases = bases.rsplit_once(')').map_or("", |(it, _)| it);
+            let base = |it: &str| {
+                let it = it.split('[').next().unwrap_or_default().trim();
+                let it = it.rsplit('.').next().unwrap_or_default();
+                (!it.is_empty() && !it.contains(['=', ']', ')'])).then(|| it.to_owned())
+            };
+            let bases = bases.split(',').filter_map(base).collect();
+            found.push(Class { name: name.trim().to_owned(), bases, own: Vec::new() });
+        } else if indent(line) == 0 && !line.trim().is_empty() && !line.starts_with(['#', ')', '"', '\'']) {
+            // What follows is in no class.
+            found.push(Class { name: String::new(), bases: Vec::new(), own: Vec::new() });
+        } else if let Some(function) = line.trim_start().trim_start_matches("async ").strip_prefix("def ")
+            && let Some(class) = found.last_mut()
+        {
+            class.own.push(function.split('(').next().unwrap_or_default().trim().to_owned());
+        }
+    }
+    found.retain(|it| !it.name.is_empty());
+    found
+}
+
+/// How unittest is started for one test.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Words {
+    pub args: Vec<String>,
+    /// Where its module is looked for first.
+    pub path: Option<AbsPath>,
+}
+
+/// A test of a class of the file is named as its module has it, so that nothing that `load_tests` adds runs with
+/// it; what else may be meant is looked for as unittest finds all, from beside the file or the package that it is
+/// in. It ends at the first failure, also at that of a `subTest`, whose values are there then.
+pub(super) fn unittest_words(file: &AbsPath, project: &AbsPath, text: &str, test: &[&str]) -> Words {
+    let folder = file.parent().unwrap_or_else(|| project.clone());
+    let stem = file.as_path().file_stem().unwrap_or_default().to_string_lossy();
+    let is_module = |it: &str| !it.is_empty() && it.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let words = |words: &[&str]| -> Vec<String> { words.iter().map(|it| (*it).to_owned()).collect() };
+    // With a star it is the whole name that has to fit.
+    let name = format!("*.{}", test.join("."));
+    if !is_module(&stem) {
+        let relative = file.strip_prefix(project).unwrap_or(file.as_path()).display().to_string();
+        return Words { args: words(&["-f", "-v", &relative, "-k", &name]), path: None };
+    }
+    let in_package = |it: &&Path| it.join("__init__.py").is_file();
+    let mut top = folder.as_path().ancestors().skip_while(in_package);
+    let top = top.next().and_then(AbsPath::new).unwrap_or_else(|| folder.clone());
+    let lines: Vec<&str> = text.lines().collect();
+    let of_class = test.len() > 1 && classes(&lines).iter().any(|it| it.name == test[0]);
+    let module = file.strip_prefix(&top).map(|it| it.with_extension(""));
+    let module =
+        module.map(|it| it.components().map(|it| it.as_os_str().to_string_lossy().into_owned()).collect());
+    if let Some(module) = module.filter(|it: &Vec<String>| of_class && it.iter().all(|it| is_module(it))) {
+        // The folder in which it runs comes before all others.
+        let first = project.join(&module[0]);
+        let other =
+            top != *project && (first.as_path().is_dir() || first.as_path().with_extension("py").is_file());
+        if !other {
+            let name = format!("{}.{}", module.join("."), test.join("."));
+            return Words { args: words(&["-f", "-v", &name]), path: Some(top) };
+        }
+    }
+    let (folder, top) = (folder.to_string(), top.to_string());
+    let args = ["discover", "-f", "-v", "-s", &folder, "-t", &top, "-p", &file.file_name(), "-k", &name];
+    Words { args: words(&args), path: None }
+}
+
+/// What takes back of the project's own options for pytest what a debugger does not get along with: coverage
+/// traces as it does, and workers of xdist are other processes.
+pub(super) fn against_addopts(root: &AbsPath, folder: &AbsPath) -> Vec<String> {
+    let mut folders = folder.as_path().ancestors().take_while(|it| it.starts_with(root.as_path()));
+    let Some(options) = folders.find_map(pytest_options) else { return Vec::new() };
+    let words = || options.iter().flat_map(|it| it.split_whitespace()).map(|it| it.trim_matches(['\'', '"']));
+    let mut against = Vec::new();
+    if words().any(|it| it.starts_with("--cov")) && !words().any(|it| it == "no:cov") {
+        against.push("--no-cov".to_owned());
+    }
+    let workers = |it: &str| {
+        it == "--numprocesses"
+            || it.starts_with("--numprocesses=")
+            || it.strip_prefix("-n").is_some_and(|it| {
+                it.is_empty() || it == "auto" || it == "logical" || it.chars().all(|c| c.is_ascii_digit())
+            })
+    };
+    if words().any(workers) && !words().any(|it| it == "no:xdist") {
+        against.push("-n0".to_owned());
+    }
+    against
+}
+
+/// Whether a project's Python tests are pytest's: its settings, its fixtures, or the file itself says so.
+pub(super) fn uses_pytest(root: &AbsPath, folder: &AbsPath, text: &str) -> bool {
+    let mut folders = folder.as_path().ancestors().take_while(|it| it.starts_with(root.as_path()));
+    text.contains("import pytest")
+        || folders.any(|it| it.join("conftest.py").is_file() || pytest_options(it).is_some())
+}
+
+/// The options in a folder's settings of pytest; `None` where it has no settings for it.
+fn pytest_options(folder: &Path) -> Option<Vec<String>> {
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
+    let own = ["pytest.ini", ".pytest.ini"].into_iter().filter_map(read);
+    if let Some(text) = own.into_iter().next() {
+        return Some(ini_options(&text, "pytest").unwrap_or_default());
+    }
+    read("pyproject.toml")
+        .and_then(|it| toml_options(&it))
+        .or_else(|| ini_options(&read("tox.ini")?, "pytest"))
+        .or_else(|| ini_options(&read("setup.cfg")?, "tool:pytest"))
+}
+
+/// `addopts` of `[tool.pytest.ini_options]`, or of `[tool.pytest]` itself.
+fn toml_options(text: &str) -> Option<Vec<String>> {
+    let all: toml::Table = text.parse().ok()?;
+    let own = all.get("tool")?.get("pytest")?;
+    let options = own.get("ini_options").unwrap_or(own).get("addopts");
+    Some(match options {
+        Some(toml::Value::String(text)) => vec![text.clone()],
+        Some(toml::Value::Array(all)) => all.iter().filter_map(|it| Some(it.as_str()?.to_owned())).collect(),
+        _ => Vec::new(),
+    })
+}
+
+/// `addopts` of a section of an INI file: its value, and the indented lines after it.
+fn ini_options(text: &str, section: &str) -> Option<Vec<String>> {
+    let (mut inside, mut there, mut key) = (false, false, "");
+    let mut found = Vec::new();
+    for line in text.lines().filter(|it| !it.trim().is_empty() && !it.trim_start().starts_with(['#', ';'])) {
+        if let Some(name) = line.strip_prefix('[').and_then(|it| it.split(']').next()) {
+            inside = name.trim() == section;
+            there |= inside;
+            key = "";
+        } else if line.starts_with(char::is_whitespace) {
+            found.extend((inside && key == "addopts").then(|| line.trim().to_owned()));
+        } else if let Some((name, value)) = line.split_once(['=', ':']) {
+            key = name.trim();
+            found.extend((inside && key == "addopts").then(|| value.trim().to_owned()));
+        }
+    }
+    there.then_some(found)
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests write their fixtures")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_runs_in_the_classes_that_inherit_it() {
+        let text = "class Mixin:\n    def test_a(self):\n        pass\n\nclass Base(unittest.TestCase):\n    def test_b(self): pass\n\n\
+                    class One(Mixin, Base): pass\nclass Two(\n    Mixin,\n    t.TestCase,  # so\n):\n    async def test_b(self): pass\n\n\
+                    class Three(One, metaclass=M):\n    def test_a(self): pass\nclass Four(Three): pass\nclass TestFive(Mixin): pass\n";
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(runs_in(&lines, "Mixin", "test_a", true), ["One", "Two"]);
+        assert_eq!(runs_in(&lines, "Mixin", "test_a", false), ["One", "Two", "TestFive"]);
+        assert_eq!(runs_in(&lines, "Base", "test_b", true), ["Base", "One", "Three", "Four"]);
+        assert_eq!(runs_in(&lines, "Three", "test_a", true), ["Three", "Four"]);
+    }
+
+    #[test]
+    fn unittest_is_told_the_test_of_the_module() {
+        let folder = tempfile::tempdir().unwrap();
+        let project = AbsPath::new(folder.path().canonicalize().unwrap()).unwrap();
+        let tests = project.join("my tests");
+        std::fs::create_dir(tests.as_path()).unwrap();
+        let text = "class T(TestCase):\n    def t(self): pass\n";
+        let words = |file: &str, test: &[&str]| unittest_words(&tests.join(file), &project, text, test);
+        let named = |name: &str, path: &AbsPath| Words {
+            args: ["-f", "-v", name].map(str::to_owned).to_vec(),
+            path: Some(path.clone()),
+        };
+        assert_eq!(words("test_a.py", &["T", "t"]), named("test_a.T.t", &tests));
+        let (tests_text, top) = (tests.to_string(), project.to_string());
+        let all =
+            ["discover", "-f", "-v", "-s", &tests_text, "-t", &tests_text, "-p", "test_a.py", "-k", "*.t"];
+        assert_eq!(words("test_a.py", &["t"]).args, all);
+        assert_eq!(words("test_a.py", &["Other", "t"]).args.last().unwrap(), "*.Other.t");
+        std::fs::write(project.join("test_a.py").as_path(), "").unwrap();
+        assert_eq!(words("test_a.py", &["T", "t"]).args[0], "discover");
+        std::fs::write(tests.join("__init__.py").as_path(), "").unwrap();
+        assert_eq!(words("test_a.py", &["t"]).args[6], top);
+        assert_eq!(words("test-a.py", &["T", "t"]).args, ["-f", "-v", "my tests/test-a.py", "-k", "*.T.t"]);
+        let deep = project.join("deep");
+        std::fs::create_dir(deep.as_path()).unwrap();
+        std::fs::write(deep.join("__init__.py").as_path(), "").unwrap();
+        let words = unittest_words(&deep.join("test_b.py"), &project, text, &["T", "t"]);
+        assert_eq!(words, named("deep.test_b.T.t", &project));
+    }
+
+    #[test]
+    fn options_of_the_project_that_a_debugger_does_not_get_along_with_are_taken_back() {
+        let check = |name: &str, text: &str, expected: &[&str]| {
+            let folder = tempfile::tempdir().unwrap();
+            let root = AbsPath::new(folder.path().canonicalize().unwrap()).unwrap();
+            std::fs::write(root.join(name).as_path(), text).unwrap();
+            assert_eq!(against_addopts(&root, &root), expected, "{text}");
+        };
+        let toml = |text: &str, expected: &[&str]| {
+            check("pyproject.toml", &format!("[tool.pytest.ini_options]\n{text}"), expected);
+        };
+        toml("addopts = \"-q --cov=x -n auto\"\n", &["--no-cov", "-n0"]);
+        toml("addopts = [\n  \"--cov-report=term\",\n  # \"-n4\",\n]\n", &["--no-cov"]);
+        toml("addopts = '-ra'\n[tool.x]\ny = '--cov -n4'\n", &[]);
+        toml("# addopts = '--cov'\naddopts = '-ra'  # no --cov\n", &[]);
+        toml("addopts = '--cov=x -p no:cov'\n", &[]);
+        check("pyproject.toml", "[tool.x]\naddopts = '--cov'\n", &[]);
+        check("pyproject.toml", "[tool.pytest]\naddopts = ['-n', '4']\n", &["-n0"]);
+        check(
+            "pytest.ini",
+            "[pytest]\n# addopts = --cov\naddopts = -q\n    # -n4\n    --cov=x\nother = -n4\n",
+            &["--no-cov"],
+        );
+        check("tox.ini", "[testenv]\naddopts = --cov\n[pytest]\n; addopts = -n4\n", &[]);
+        check("setup.cfg", "[tool:pytest]\naddopts =\n  -n=2\n  --numprocesses=2\n", &["-n0"]);
+    }
+}

@@ -1,0 +1,87 @@
+//! The tool `show`: opens a place in the person's editor, where the surface has one. It reads nothing for the model and changes
+//! nothing.
+
+use std::sync::Arc;
+
+use agent::{Tool, ToolCx, ToolResult};
+use futures_util::future::BoxFuture;
+use llm::ToolDefinition;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use workspace::{AbsPath, Effects, ErrorCode};
+
+use crate::{Failure, Kit, arguments};
+
+/// Shows a file at a range of LSP, or anywhere without one; whether it is shown.
+pub type Show = Arc<dyn Fn(AbsPath, Value) -> BoxFuture<'static, bool> + Send + Sync>;
+
+/// The tool.
+pub struct ShowTool {
+    kit: Arc<Kit>,
+    show: Show,
+    definition: ToolDefinition,
+}
+
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    path: String,
+    line: Option<u32>,
+}
+
+impl ShowTool {
+    /// The tool over `kit`.
+    pub fn new(kit: Arc<Kit>, show: Show) -> Self {
+        let definition = ToolDefinition {
+            name: "show".to_owned(),
+            label: "Show in the editor".to_owned(),
+            description: include_str!("show.md").trim().to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "path": { "type": "string" },
+                    "line": { "type": "integer", "description": "from 1" },
+                },
+                "required": ["path"],
+            }),
+        };
+        Self { kit, show, definition }
+    }
+}
+
+impl Tool for ShowTool {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn effects(&self, _: &Value) -> Effects {
+        Effects::default()
+    }
+
+    fn execute<'a>(&'a self, args: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move { self.run(args, cx).await.unwrap_or_else(ToolResult::from) })
+    }
+}
+
+impl ShowTool {
+    async fn run(&self, args: Value, cx: &ToolCx) -> Result<ToolResult, Failure> {
+        let Arguments { path, line } = arguments(args)?;
+        let path = self.kit.document(&path)?.path;
+        let shown = self.kit.shown(&path);
+        if !path.starts_with(self.kit.workspace.root()) {
+            let message = format!("{shown} is outside the project, and is not shown");
+            return Err(Failure::new(ErrorCode::Denied, message));
+        }
+        let selection = line.map_or(Value::Null, |line| {
+            let start = json!({ "line": line.saturating_sub(1), "character": 0 });
+            json!({ "start": start, "end": start })
+        });
+        tokio::select! {
+            // The editor may open it all the same.
+            () = cx.cancel.cancelled() => Err(Failure::new(ErrorCode::Cancelled, "cancelled before it was shown")),
+            done = (self.show)(path, selection) => match done {
+                true => Ok(ToolResult::text(format!("{shown} is shown"))),
+                false => Err(Failure::new(ErrorCode::NotApplied, format!("the editor did not show {shown}"))),
+            },
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! One piece of work by each wire protocol, on the command line and in real Neovim: read, rename, read again, edit, ask for
+//! diagnostics, answer.
+
+use serde_json::{Value, json};
+use testing::model::{ModelServer, Received, Reply};
+use testing::spoken::{self, PROTOCOLS, Said};
+use tests::editors::neovim::Setup;
+use tests::editors::{Neovim, alone};
+use tests::{Sandbox, Scripted, in_editors};
+
+const KEY: &str = "sk-mine-7f3a9c1d5e8b2460";
+const BEFORE: &str = "def greet(): ...\ngreet()\nnope\n";
+const AFTER: &str = "def welcome(): ...\nwelcome()  # edited\nnope\n";
+const DONE: &str = "All of it is done.";
+const WRONG: &str = "nobody calls this";
+
+/// What the model says next, by how often it was asked.
+fn mind(protocol: &'static str) -> impl FnMut(&Received) -> Reply + Send + 'static {
+    let mut asked = 0;
+    move |received| {
+        asked += 1;
+        let thought = Said::Thinking(format!("Step {asked}."));
+        let call = |name: &str, arguments: Value| {
+            vec![thought.clone(), Said::call(&format!("c{asked}"), name, arguments)]
+        };
+        let said = match asked {
+            1 | 3 => call("read", json!({"path": "a.py"})),
+            2 => call(
+                "lsp",
+                json!({"action": "rename", "file": "a.py", "symbol": "greet", "new_name": "welcome"}),
+            ),
+            4 => call(
+                "edit",
+                json!({"patch": format!("{}\nPUT 2:\n+welcome()  # edited\n", header(&received.body))}),
+            ),
+            5 => call("lsp", json!({"action": "diagnostics", "file": "a.py"})),
+            _ => vec![thought.clone(), Said::text(DONE)],
+        };
+        spoken::reply(protocol, &said)
+    }
+}
+
+/// The head of what was read last, wherever the protocol has it.
+fn header(body: &Value) -> String {
+    let text = body.to_string();
+    let at = text.rfind("[a.py#").unwrap_or_else(|| panic!("a.py was not read: {text}"));
+    text[at..].split_inclusive(']').next().expect("it has an end").to_owned()
+}
+
+/// A server of this protocol, and a sandbox whose person has it as their own provider.
+fn work(protocol: &'static str, sandbox: &mut Sandbox) -> (tokio::runtime::Runtime, ModelServer) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let server = runtime.block_on(ModelServer::answering(mind(protocol))).expect("the model server");
+    let folder = sandbox.home().join("config");
+    std::fs::create_dir_all(&folder).expect("the configuration's folder");
+    let models = format!(
+        "[providers.mine]\nprotocol = \"{protocol}\"\nbase_url = \"{}\"\napi_key_env = [\"MINE_KEY\"]\ndefault = \"tiny\"\n",
+        server.base_url()
+    );
+    std::fs::write(folder.join("models.toml"), models).expect("the catalogue");
+    let settings = "hashline.line_checks = false\npolicy.mode = \"permissive\"\ntools.discovery = \"off\"\n\
+                    model.default = \"mine/tiny\"\n";
+    std::fs::write(folder.join("config.toml"), settings).expect("the settings");
+    sandbox.variables.insert("MINE_KEY".to_owned(), KEY.to_owned());
+    (runtime, server)
+}
+
+/// Each request held what the tool before it came to.
+#[track_caller]
+fn seen(protocol: &str, server: &ModelServer, diagnosed: &str) {
+    let bodies: Vec<String> = server.received().iter().map(|it| it.body.to_string()).collect();
+    assert_eq!(bodies.len(), 6, "{protocol}: {}", bodies.last().map_or("", String::as_str));
+    for (at, part) in
+        [(1, "def greet()"), (2, "welcome"), (3, "def welcome()"), (4, "# edited"), (5, diagnosed)]
+    {
+        assert!(
+            !bodies[at - 1].contains(part) && bodies[at].contains(part),
+            "{protocol}: {part:?} in {}",
+            bodies[at]
+        );
+    }
+    for received in server.received() {
+        let sent = received.headers.iter().any(|(_, value)| value.ends_with(KEY));
+        assert!(sent && !received.body.to_string().contains(KEY), "{protocol}: {:?}", received.headers);
+    }
+}
+
+/// The key is in no file of ours: no session, log, journal or index.
+#[track_caller]
+fn keeps_no_key(sandbox: &Sandbox) {
+    let kept = crate::models::files(&sandbox.home());
+    assert!(
+        kept.iter().any(|(path, _)| path.extension().is_some_and(|it| it == "jsonl")),
+        "there is a session"
+    );
+    for (path, bytes) in kept {
+        assert!(!String::from_utf8_lossy(&bytes).contains(&KEY[..14]), "the key is in {}", path.display());
+    }
+}
+
+fn range(line: u32, start: u32, end: u32) -> Value {
+    json!({"start": {"line": line, "character": start}, "end": {"line": line, "character": end}})
+}
+
+fn protocols() -> impl Iterator<Item = &'static str> {
+    PROTOCOLS.into_iter().filter(|name| *name != "pilcrow-proxy")
+}
+
+#[test]
+fn each_protocol_reads_renames_edits_diagnoses_and_answers() {
+    for protocol in protocols() {
+        let mut sandbox = Sandbox::with(&[("a.py", BEFORE)]);
+        let edit = |line, start, end| json!({"range": range(line, start, end), "newText": "welcome"});
+        let document = json!({"textDocument": {"uri": "${root}/a.py", "version": null}, "edits": [edit(0, 4, 9), edit(1, 0, 5)]});
+        let symbol =
+            json!({"name": "greet", "kind": 12, "range": range(0, 0, 16), "selectionRange": range(0, 4, 9)});
+        let wrong = json!({"range": range(0, 4, 11), "severity": 2, "message": WRONG, "code": "W1"});
+        let nothing = json!([{"result": {"kind": "full", "items": []}}]);
+        let found = json!([{"result": {"kind": "full", "items": [wrong]}}]);
+        let script = json!({"methods": {
+            "textDocument/documentSymbol": [[{"result": [symbol]}]],
+            "textDocument/rename": [[{"result": {"documentChanges": [document]}}]],
+            // Before and after the rename and the edit, and then what was asked for.
+            "textDocument/diagnostic": [nothing, nothing, nothing, nothing, found],
+        }});
+        let _scripted = Scripted::install(&mut sandbox, &[script]);
+        let (_runtime, server) = work(protocol, &mut sandbox);
+        let ran = sandbox.run(&["run", "rename it, and say so", "--yes"]).expect(0);
+        assert!(ran.stdout.trim().ends_with(DONE), "{protocol}: {ran:?}");
+        assert_eq!(sandbox.read("a.py"), AFTER, "{protocol}: {ran:?}");
+        seen(protocol, &server, WRONG);
+        assert!(!ran.all().contains(KEY), "{protocol}: {ran:?}");
+        keeps_no_key(&sandbox);
+    }
+}
+
+#[test]
+fn neovim_is_served_by_each_protocol() {
+    if !in_editors("neovim_is_served_by_each_protocol") {
+        return;
+    }
+    let _alone = alone();
+    for protocol in protocols() {
+        let mut sandbox = Sandbox::with(&[("a.py", BEFORE)]);
+        sandbox.make_repository();
+        let (_runtime, server) = work(protocol, &mut sandbox);
+        let neovim = Neovim::start(&sandbox, Setup::Plugin, &["a.py"]);
+        neovim.wait_lua(
+            "the server knows the file",
+            "return #vim.lsp.get_clients({ name = 'pilcrow', bufnr = 0 }) == 1",
+        );
+        neovim.lua("require('pilcrow').prompt('rename it, and say so'); return true");
+        neovim.wait_lua(
+            &format!("{protocol}: the answer"),
+            &format!("return vim.fn.execute('messages'):find('{DONE}') ~= nil or vim.fn.bufnr('pilcrow://answer') ~= -1 and table.concat(vim.fn.getbufline('pilcrow://answer', 1, '$'), '\\n'):find('{DONE}') ~= nil"),
+        );
+        neovim.wait_text("a.py", protocol, |text| format!("{}\n", text.trim_end()) == AFTER);
+        assert_eq!(sandbox.read("a.py"), BEFORE, "{protocol}: what is open is not saved");
+        // What basedpyright says of the third line.
+        seen(protocol, &server, "is not defined");
+        assert!(!neovim.messages().contains(KEY) && !neovim.server_log().contains(KEY), "{protocol}");
+        keeps_no_key(&sandbox);
+    }
+}

@@ -1,0 +1,251 @@
+//! Every action of the tool `lsp` on real servers that nobody set up for it: found by the project's files, started
+//! by the first question. Slow. What each server knows is asked in `languages`.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use tests::{Answer, Batch, Sandbox, slow};
+
+use crate::languages::lab::give;
+
+const FILES: &[(&str, &str)] = &[
+    ("pyproject.toml", "[project]\nname = \"shapes\"\nversion = \"0\"\n"),
+    (
+        "shapes.py",
+        "class Shape:\n    def area(self) -> int:\n        raise NotImplementedError\n\n\n\
+         class Square(Shape):\n    def __init__(self, side: int) -> None:\n        self.side = side\n\n\
+         \x20   def area(self) -> int:\n        return self.side * self.side\n\n\n\
+         def total(shapes: list[Shape]) -> int:\n    \"\"\"The sum of all areas.\"\"\"\n    return sum(shape.area() for shape in shapes)\n",
+    ),
+    (
+        "main.py",
+        "from shapes import Square, total\n\n\ndef run() -> int:\n    first = Square(2)\n    return total([first]) + total([])\n\n\nprint(run())\n",
+    ),
+    ("other.py", "import sys\nimport os\n\nx = total(1)\n"),
+    ("unsorted.py", "import sys\nimport os\n\nprint(sys.argv,   os.name)\n"),
+    ("tsconfig.json", "{\"compilerOptions\": {\"strict\": true}}\n"),
+    (
+        "web.ts",
+        "export interface Shape {\n  area(): number;\n}\n\nexport class Square implements Shape {\n  area(): number {\n    return 4;\n  }\n}\n\n\
+         export function unused(a: number) {\n  return a;\n}\n",
+    ),
+    ("use.ts", "import { Square } from './web';\n\nexport const n = new Square().area();\n"),
+    ("compile_flags.txt", "-xc++\n"),
+    (
+        "a.cpp",
+        "struct Shape {\n  virtual int area() = 0;\n};\n\nstruct Square : Shape {\n  int side;\n  int area() override { return side * side; }\n};\n\n\
+         int twice(int n) {\n  if (n > 1) { return 2 * n; } else { return n; }\n}\n\nint   ugly( int n ) { return n; }\n",
+    ),
+];
+
+struct Asker {
+    batch: Batch,
+    /// The actions that were asked for.
+    asked: BTreeSet<String>,
+}
+
+impl Asker {
+    fn ask(&mut self, mut arguments: Value) -> Answer {
+        self.asked.insert(arguments["action"].as_str().expect("an action").to_owned());
+        arguments["timeout"] = json!(100);
+        self.batch.call("lsp", &arguments)
+    }
+
+    /// The answer holds all of these.
+    #[track_caller]
+    fn holds(&mut self, arguments: Value, parts: &[&str]) {
+        let answer = self.ask(arguments.clone());
+        let said = answer.ok();
+        for part in parts {
+            assert!(said.contains(part), "{arguments}: {part:?} is missing in: {said}");
+        }
+    }
+
+    /// It is refused as such, with all of these.
+    #[track_caller]
+    fn refused(&mut self, arguments: Value, code: &str, parts: &[&str]) {
+        let said = self.ask(arguments).fails(code);
+        for part in parts {
+            assert!(said.contains(part), "{part:?} is missing in: {said}");
+        }
+    }
+}
+
+#[test]
+fn every_action_works_on_servers_that_nobody_set_up() {
+    if !slow("every_action_works_on_servers_that_nobody_set_up") {
+        return;
+    }
+    let mut sandbox = Sandbox::with(FILES);
+    give(&mut sandbox, &["basedpyright-langserver", "ruff", "typescript-language-server", "tsc", "clangd"]);
+    let mut asker = Asker { batch: Batch::start(&sandbox), asked: BTreeSet::new() };
+    look(&mut asker);
+    servers(&mut asker);
+    actions(&mut asker, &sandbox);
+    edits(&mut asker, &sandbox);
+    // A word that is no action is refused with two that are, and how many more there are.
+    let refused = asker.batch.call("lsp", &json!({"action": "?"}));
+    let more = format!("or {} other candidates", asker.asked.len() - 2);
+    assert!(
+        refused.text().contains(&more),
+        "not asked of a real server: {}\n{:?}",
+        refused.text(),
+        asker.asked
+    );
+    asker.batch.end();
+    sandbox.mark().none_left(std::time::Duration::from_secs(10));
+}
+
+fn look(asker: &mut Asker) {
+    asker.holds(
+        json!({"action": "diagnostics", "file": "*.py"}),
+        &["in 4 files (basedpyright, ruff)", "other.py:4: error: Undefined name `total` [F821]"],
+    );
+    asker.holds(json!({"action": "diagnostics", "file": "use.ts"}), &["0 errors", "in 1 file"]);
+    asker
+        .holds(json!({"action": "diagnostics"}), &["basedpyright, clangd, ruff, typescript-language-server"]);
+    // Several in one call, by their name paths.
+    asker.holds(
+        json!({"action": "definition", "symbols": ["Square.area", "total"], "file": "shapes.py"}),
+        &[":    def area(self) -> int:\n", ":def total(shapes", "… 1..=9 not shown"],
+    );
+    asker.refused(
+        json!({"action": "references", "symbol": "area"}),
+        "ambiguous",
+        &["means 6 things", "a.cpp:7:", "shapes.py:2:", "shapes.py:10:", "web.ts:2:"],
+    );
+    let second = json!({"action": "declaration", "file": "main.py", "line": 6, "symbol": "total#2"});
+    asker.holds(second, &["declaration of `total`: 1 place (basedpyright)", "def total(shapes"]);
+    asker.refused(
+        json!({"action": "definition", "file": "main.py", "line": 6, "symbol": "total"}),
+        "ambiguous",
+        &["`total#1` to `total#2`"],
+    );
+    asker.holds(
+        json!({"action": "type_definition", "file": "main.py", "line": 6, "symbol": "first"}),
+        &[":class Square(Shape):"],
+    );
+    asker.holds(
+        json!({"action": "implementation", "file": "web.ts", "symbol": "Shape.area"}),
+        &["1 place (typescript-language-server)", "6", ":  area(): number {"],
+    );
+    asker.holds(
+        json!({"action": "references", "symbol": "total", "file": "shapes.py"}),
+        &["4 places", "[main.py#", "[shapes.py#"],
+    );
+    asker.holds(json!({"action": "hover", "symbol": "total"}), &["The sum of all areas."]);
+    asker.holds(
+        json!({"action": "signature", "file": "main.py", "line": 6, "column": 18}),
+        &["(shapes: list[Shape]) -> int", "at: shapes: list[Shape]"],
+    );
+    asker.holds(
+        json!({"action": "symbols", "file": "shapes.py"}),
+        &["class Square", "  method area", "function total"],
+    );
+    asker.holds(json!({"action": "symbols", "query": "total"}), &["shapes.py:14: function total"]);
+    asker.holds(
+        json!({"action": "callers", "symbol": "total", "file": "shapes.py"}),
+        &["1 function with 2 calls (basedpyright)", "main.py:4: function run"],
+    );
+    asker.holds(
+        json!({"action": "callees", "symbol": "run", "file": "main.py"}),
+        &["2 functions with 3 calls", "shapes.py:14: function total"],
+    );
+    asker.holds(
+        json!({"action": "supertypes", "symbol": "Square", "file": "a.cpp"}),
+        &["a.cpp:1: struct Shape"],
+    );
+    asker.holds(
+        json!({"action": "subtypes", "symbol": "Shape", "file": "a.cpp"}),
+        &["a.cpp:5: struct Square"],
+    );
+    asker.holds(
+        json!({"action": "highlights", "file": "main.py", "line": 5, "symbol": "first"}),
+        &["2 places", "write on 5", "read on 6"],
+    );
+    asker.holds(
+        json!({"action": "inlay_hints", "file": "main.py", "range": "4-6"}),
+        &["5: first⟨: Square⟩ = Square(⟨side=⟩2)"],
+    );
+    asker.holds(
+        json!({"action": "completion", "file": "main.py", "line": 6, "column": 13, "query": "tot"}),
+        &["function total\n"],
+    );
+}
+
+fn servers(asker: &mut Asker) {
+    asker.holds(json!({"action": "status"}), &["basedpyright for .: running", "clangd for .: running"]);
+    asker.holds(
+        json!({"action": "capabilities", "server": "clangd"}),
+        &["type hierarchy", "clangd.applyTweak"],
+    );
+    asker.holds(json!({"action": "logs", "server": "ruff"}), &["ruff for .", "textDocument/didOpen"]);
+    asker.holds(
+        json!({"action": "reload", "server": "ruff"}),
+        &["started anew: ruff\n", "clangd for .: running"],
+    );
+    asker.refused(
+        json!({"action": "request", "method": "textDocument/foldingRange", "file": "main.py"}),
+        "ambiguous",
+        &["ruff, basedpyright"],
+    );
+    let ask = json!({"action": "request", "method": "textDocument/foldingRange", "file": "a.cpp"});
+    asker.holds(ask, &["textDocument/foldingRange (clangd)", "\"startLine\""]);
+}
+
+/// Listed at a line, over a range, by kind; carried out by title: one whose edit has to be asked for, and one
+/// that is a command of the server.
+fn actions(asker: &mut Asker, sandbox: &Sandbox) {
+    asker.holds(
+        json!({"action": "code_actions", "file": "other.py", "line": 2}),
+        &["quickfix: Ruff (F401): Remove unused import: `os` (preferred)", "source.organizeImports.ruff"],
+    );
+    let quick = asker
+        .ask(json!({"action": "code_actions", "file": "other.py", "range": "1-4", "kind": "quickfix"}))
+        .ok()
+        .to_owned();
+    assert!(quick.contains("`sys`") && quick.contains("`os`") && !quick.contains("source."), "{quick}");
+    let ask = json!({"action": "code_actions", "file": "other.py", "title": "Remove unused import: `os`", "apply": true});
+    asker.holds(ask, &["+0 -1 lines in 1 file (ruff)", "fixed: "]);
+    assert_eq!(sandbox.read("other.py"), "import sys\n\nx = total(1)\n");
+    // Lines of a file, and no others.
+    asker.holds(json!({"action": "format", "file": "a.cpp", "range": "14-14"}), &["a.cpp: changed"]);
+    let formatted = sandbox.read("a.cpp");
+    assert!(formatted.ends_with("\nint ugly(int n) { return n; }\n"), "{formatted}");
+    assert!(formatted.contains("  if (n > 1) { return 2 * n; } else"), "{formatted}");
+    let ask = json!({"action": "code_actions", "file": "a.cpp", "line": 11, "symbol": "n#1", "title": "Swap operands", "apply": true});
+    asker.holds(ask, &["Swap operands to >", "a.cpp"]);
+    assert!(sandbox.read("a.cpp").contains("if (1 < n)"), "{}", sandbox.read("a.cpp"));
+}
+
+fn edits(asker: &mut Asker, sandbox: &Sandbox) {
+    // The server is asked first whether that can be renamed.
+    asker.refused(
+        json!({"action": "rename", "file": "main.py", "line": 4, "symbol": "def", "new_name": "x"}),
+        "invalid_arguments",
+        &["cannot be renamed"],
+    );
+    asker.holds(
+        json!({"action": "rename", "symbol": "total", "file": "shapes.py", "new_name": "whole"}),
+        &["4 places in 2 files (basedpyright)", "no new errors"],
+    );
+    assert!(sandbox.read("main.py").contains("return whole([first]) + whole([])"));
+    asker.holds(
+        json!({"action": "rename_file", "file": "shapes.py", "to": "figures.py"}),
+        &["figures.py: moved from shapes.py", "main.py: 1"],
+    );
+    assert!(sandbox.read("main.py").starts_with("from figures import Square, whole\n"));
+    asker.holds(json!({"action": "move_symbol", "file": "web.ts", "symbol": "unused"}), &["unused.ts"]);
+    assert!(sandbox.read("unused.ts").contains("export function unused"));
+    asker.holds(
+        json!({"action": "organize_imports", "files": ["main.py", "unsorted.py"]}),
+        &["unsorted.py: changed"],
+    );
+    assert!(sandbox.read("unsorted.py").starts_with("import os\nimport sys\n"));
+    asker.holds(json!({"action": "format", "files": ["unsorted.py", "a.cpp"]}), &["unsorted.py: changed"]);
+    assert!(sandbox.read("unsorted.py").contains("print(sys.argv, os.name)"));
+    asker.holds(
+        json!({"action": "fix_all", "file": "other.py"}),
+        &["fixed 2, left 3", "left: other.py:2: error: Undefined name `total` [F821] (Ruff)"],
+    );
+}

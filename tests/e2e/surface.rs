@@ -1,0 +1,121 @@
+//! Whoever sits before a run: what they are asked at a terminal, how they stop it, and that they may go away.
+
+use std::io::{BufRead, BufReader};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tests::processes::kill;
+use tests::{Sandbox, Terminal, sandbox};
+
+/// A long time for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a run that is stopped may take, on such a machine.
+const STOP: Duration = Duration::from_secs(10);
+
+/// A run of a script with these turns, not begun.
+fn run(sandbox: &Sandbox, turns: &[Value], more: &[&str]) -> std::process::Command {
+    let script = sandbox.beside("script.jsonl");
+    let lines: String = turns.iter().map(|turn| format!("{turn}\n")).collect();
+    std::fs::write(&script, lines).expect("the script");
+    let model = format!("script:{}", script.display());
+    sandbox.command(&[&["run", "go", "--model", model.as_str()], more].concat())
+}
+
+fn call(name: &str, arguments: &Value) -> Value {
+    json!({"tool_calls": [{"name": name, "arguments": arguments}]})
+}
+
+#[test]
+fn a_reader_that_goes_away_disconnects_the_run_and_what_it_did_comes_back() {
+    let sandbox = Sandbox::with(&[("a.txt", "unsaved work\n")]);
+    let ticks = "echo over > a.txt; while true; do echo tick; sleep 0.05; done";
+    let turns = [call("bash", &json!({"command": ticks})), json!({"text": "On."})];
+    let mut child = run(&sandbox, &turns, &["--yes", "--json"]).spawn().expect("it starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("its output"));
+    let mut line = String::new();
+    while !line.contains("tool_execution_update") {
+        line.clear();
+        assert_ne!(stdout.read_line(&mut line).expect("a line"), 0, "it ended");
+    }
+    assert_eq!(sandbox.read("a.txt"), "over\n");
+    drop(stdout);
+    sandbox::finish(child, PATIENCE).expect(1);
+    sandbox.mark().none_left(PATIENCE);
+    let kept = sandbox.run(&["sessions", "show", "--json"]).expect(0).stdout;
+    let last = kept.lines().last().expect("a message");
+    assert!(last.contains("\"toolResult\"") && last.contains("changed: a.txt"), "{kept}");
+    sandbox.run(&["undo"]).expect(0);
+    assert_eq!(sandbox.read("a.txt"), "unsaved work\n");
+}
+
+#[test]
+fn a_reader_of_the_answer_that_goes_away_is_a_surface_that_went_away() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    let mut first = call("bash", &json!({"command": "until test -f ../goes_on; do sleep 0.05; done"}));
+    first["text"] = json!("Now.\n");
+    let turns = [first, json!({"text": "Then.\n", "wait_for_cancel": true})];
+    let mut child = run(&sandbox, &turns, &["--yes"]).spawn().expect("it starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("its output"));
+    let mut line = String::new();
+    stdout.read_line(&mut line).expect("a line");
+    assert_eq!(line, "Now.\n");
+    drop(stdout);
+    std::fs::write(sandbox.beside("goes_on"), "").expect("a file");
+    let ran = sandbox::finish(child, PATIENCE).expect(1);
+    assert!(ran.stderr.contains("the surface went away"), "{ran:?}");
+    // What cannot be stopped ends without a word.
+    let mut child = sandbox.command(&["sessions", "show"]).spawn().expect("it starts");
+    drop(child.stdout.take());
+    let ran = sandbox::finish(child, PATIENCE).expect(0);
+    assert_eq!(ran.stderr, "");
+}
+
+#[test]
+fn a_stop_ends_a_question_at_the_terminal() {
+    let ask = json!({"question": "Which one?", "options": ["red", "blue"]});
+    for (turn, asks) in [
+        (call("bash", &json!({"command": "echo x > a.txt"})), "[n]o"),
+        (call("ask", &ask), "in your own words: "),
+    ] {
+        for signal in [Signal::INT, Signal::TERM] {
+            let sandbox = Sandbox::with(&[("a.txt", "a\n")]);
+            let mut terminal = Terminal::start(&mut run(&sandbox, std::slice::from_ref(&turn), &[]));
+            terminal.waits_for(asks, PATIENCE);
+            kill(terminal.child.id(), signal);
+            assert_eq!(terminal.ends(STOP).code(), Some(1), "{}", terminal.shown());
+            assert_eq!(sandbox.read("a.txt"), "a\n");
+        }
+    }
+}
+
+#[test]
+fn what_happens_is_told_while_a_question_stands_and_a_line_answers_it() {
+    let sandbox = Sandbox::with(&[("a.txt", "a\n")]);
+    let calls = json!({"tool_calls": [
+        {"name": "ask", "arguments": {"question": "Which one?", "options": ["red", "blue"]}},
+        {"name": "read", "arguments": {"path": "nonesuch.txt"}},
+    ]});
+    let turns = [calls, json!({"text": "Done."})];
+    let mut terminal = Terminal::start(&mut run(&sandbox, &turns, &[]));
+    terminal.waits_for("in your own words: ", PATIENCE);
+    terminal.waits_for("read failed", PATIENCE);
+    terminal.types("2\n");
+    assert!(terminal.ends(PATIENCE).success(), "{}", terminal.shown());
+    let kept = sandbox.run(&["sessions", "show", "--json"]).expect(0).stdout;
+    assert!(kept.contains("blue\"}") || kept.contains("\"blue\""), "{kept}");
+}
+
+#[test]
+fn what_is_asked_about_hides_nothing() {
+    let sandbox = Sandbox::with(&[("a.txt", "a\n")]);
+    let line = "echo HIDDEN > hidden.txt #\u{1b}[1A\u{1b}[2K\rRun ls?\u{1b}[8m\u{202e}";
+    let turns = [call("bash", &json!({"command": line})), json!({"text": "Done."})];
+    let mut terminal = Terminal::start(&mut run(&sandbox, &turns, &[]));
+    terminal.waits_for("[n]o", PATIENCE);
+    let shown = terminal.shown();
+    assert!(shown.contains("echo HIDDEN > hidden.txt #␛[1A␛[2K␍Run ls?␛[8m\\u{202e}"), "{shown:?}");
+    assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
+    terminal.types("n\n");
+    terminal.ends(PATIENCE);
+}

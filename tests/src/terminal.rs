@@ -1,0 +1,79 @@
+//! A terminal, and a program in it: what it shows, and what a person types.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use crate::processes::wait_for;
+
+/// A program whose three streams are a terminal of its own.
+pub struct Terminal {
+    /// The program.
+    pub child: Child,
+    keys: File,
+    shown: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Terminal {
+    /// Starts `command` in a new terminal.
+    pub fn start(command: &mut Command) -> Terminal {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&master).expect("it is ours");
+        unlockpt(&master).expect("it can be opened");
+        let name = ptsname(&master, Vec::new()).expect("it has a name");
+        let path = std::path::Path::new(name.to_str().expect("a path"));
+        let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+        let end = || {
+            let end = rustix::fs::open(path, flags, rustix::fs::Mode::empty());
+            Stdio::from(end.expect("its other end"))
+        };
+        let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("it starts");
+        // What the command holds of the terminal would keep it open.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let keys = File::from(master);
+        let mut screen = keys.try_clone().expect("its screen");
+        let shown = Arc::new(Mutex::new(Vec::new()));
+        let fills = Arc::clone(&shown);
+        // Ends with the terminal: the last that holds its other end closes it.
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = screen.read(&mut bytes) {
+                fills.lock().unwrap().extend_from_slice(&bytes[..count]);
+            }
+        });
+        Terminal { child, keys, shown }
+    }
+
+    /// All that was shown so far, with what acts on the terminal.
+    pub fn shown(&self) -> String {
+        String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned()
+    }
+
+    /// Waits until `text` is shown.
+    #[track_caller]
+    pub fn waits_for(&self, text: &str, deadline: Duration) {
+        let came = wait_for(deadline, || self.shown().contains(text));
+        assert!(came, "{text:?} was not shown: {}", self.shown());
+    }
+
+    /// Types `keys`.
+    pub fn types(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("it takes keys");
+    }
+
+    /// Waits for the end of the program. Panics when it does not come.
+    #[track_caller]
+    pub fn ends(&mut self, deadline: Duration) -> ExitStatus {
+        let mut status = None;
+        let ended = wait_for(deadline, || {
+            status = self.child.try_wait().expect("it can be waited for");
+            status.is_some()
+        });
+        assert!(ended, "it did not end: {}", self.shown());
+        status.expect("it ended")
+    }
+}
