@@ -175,7 +175,7 @@ async fn what_a_server_without_its_project_says_is_not_that_all_is_well() {
     // It may get its project later.
     assert!(answers[0].pending);
     let file = TrialFile { document, text: "tried".into(), created: false };
-    let tried = bench.pool.try_edit(&[file], &[], &cx(LONG)).await;
+    let tried = bench.pool.try_edit(&[file], &[], &[], &cx(LONG)).await;
     assert_eq!(tried.not_tried, [("scripted".to_owned(), NotTried::Because(WHY.to_owned()))]);
     assert!(tried.files.is_empty());
 }
