@@ -19,13 +19,23 @@ page.setDefaultTimeout(PATIENCE);
 
 const input = ".quick-input-widget .quick-input-filter input";
 
+// What is offered is found out when the list opens, and a stop of a debug session takes the focus and so
+// closes it: whoever is at the keys opens it again.
 async function palette(key, text, wanted) {
-  await page.keyboard.press(key);
-  await page.locator(input).waitFor({ state: "visible" });
-  await page.locator(input).fill(text);
   const row = page.locator(".quick-input-list .monaco-list-row", { hasText: wanted }).first();
-  await row.waitFor({ state: "visible" });
-  await row.click();
+  const end = Date.now() + PATIENCE;
+  for (;;) {
+    try {
+      await page.keyboard.press(key);
+      await page.locator(input).waitFor({ state: "visible", timeout: 10_000 });
+      await page.locator(input).fill(text, { timeout: 10_000 });
+      await row.waitFor({ state: "visible", timeout: 10_000 });
+      return await row.click({ timeout: 10_000 });
+    } catch (error) {
+      if (Date.now() > end) throw error;
+      await page.keyboard.press("Escape");
+    }
+  }
 }
 
 const hands = {
