@@ -356,8 +356,7 @@ fn codelldb() {
 #[test]
 fn codelldb_rust() {
     if slow("codelldb_rust") {
-        // It cannot set a number of Rust's.
-        Flow { adapter: "codelldb", set: Err("not_applied"), ..NATIVE_RUST }.run(&native());
+        Flow { adapter: "codelldb", ..NATIVE_RUST }.run(&native());
     }
 }
 

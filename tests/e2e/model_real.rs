@@ -74,7 +74,7 @@ fn a_small_real_model_answers_in_words() {
     // Long enough to come in several pieces, whatever it says.
     let question = "Tell me in three sentences what a compiler does.";
     let child = sandbox.command(&["run", question, "--json"]).spawn().expect("pilcrow starts");
-    let ran = tests::sandbox::finish(child, ANSWERING).expect(0);
+    let ran = tests::sandbox::finish(child, ANSWERING);
     let events: Vec<Value> = ran
         .stdout
         .lines()
@@ -93,8 +93,13 @@ fn a_small_real_model_answers_in_words() {
     let said = last["message"]["content"][0]["text"].as_str().expect("words");
     eprintln!("it said: {said}");
     assert!(streamed.len() > 3 && streamed.concat() == said, "{streamed:?} is not {said:?}");
-    let ended = last["message"]["stopReason"].as_str();
-    assert!(matches!(ended, Some("stop" | "length")), "{last}");
+    // The server lets it say 64 tokens; an answer that is cut off there is not taken for a whole one.
+    let status = match last["message"]["stopReason"].as_str() {
+        Some("stop") => 0,
+        Some("length") => 1,
+        other => panic!("{other:?}: {last}"),
+    };
+    ran.expect(status);
     let usage = &last["message"]["usage"];
     assert!(usage["input"].as_u64() > Some(100), "our instructions are many tokens: {usage}");
     let counted = usage["output"].as_u64().expect("a count") as usize;
