@@ -582,3 +582,19 @@ async fn of_many_files_that_changed_at_once_the_newest_are_shown() {
     let expected: Vec<String> = (24..40).map(|n| format!("f{n}.txt: \"other\"")).collect();
     assert_eq!(opened(&bench)[1..], expected);
 }
+
+/// Work that its definition names besides says nothing of what it tells.
+#[tokio::test]
+async fn work_besides_that_is_silent_makes_no_answer_doubtful() {
+    for (besides, doubted) in [("check", false), ("other", true)] {
+        let begin = json!({"token": "t", "value": {"kind": "begin", "title": "cargo check"}});
+        let script = Script::new(json!({"textDocumentSync": 2, "hoverProvider": true}))
+            .on("initialized", [Step::notify("$/progress", begin)])
+            .on("textDocument/hover", [Step::Result(json!({"contents": "fine"}))]);
+        let more = format!("[ready]\nprogress = true\ntimeout_s = 0\nbesides = [{besides:?}]\n");
+        let bench = build(&[("a.txt", "a")], vec![("scripted", script, more.as_str())], |_| ());
+        let hover = async || bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap().note;
+        hover().await;
+        assert_eq!(hover().await.is_some(), doubted, "{besides}");
+    }
+}
