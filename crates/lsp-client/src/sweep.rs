@@ -66,9 +66,31 @@ pub(crate) struct Sweep {
     unshown: Mutex<Vec<AbsPath>>,
     /// Closed so that the server sees that they came, and to be opened again before it is asked.
     again: Mutex<Vec<AbsPath>>,
-    /// Fires when the reading that is on has ended.
-    pub reading: Mutex<Option<CancellationToken>>,
+    /// The last reading that was begun.
+    pub reading: Mutex<Option<Reading>>,
     state: Mutex<(Option<Instant>, Seen)>,
+}
+
+/// A server that reads its projects anew.
+#[derive(Clone)]
+pub(crate) struct Reading {
+    /// After how many of what happened it began.
+    pub happened: u64,
+    /// Fires when it has ended.
+    pub ended: CancellationToken,
+    /// Until then it is waited for.
+    pub until: Instant,
+}
+
+impl Reading {
+    /// Waits for its end; whether it came. Cancel-safe.
+    pub async fn wait(&self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.ended.cancelled() => true,
+            () = tokio::time::sleep_until(self.until.into()) => false,
+        }
+    }
 }
 
 impl Default for Sweep {
@@ -117,7 +139,7 @@ impl Sweep {
 
     /// The projects were read after that had happened.
     pub fn read(&self, happened: u64) {
-        self.reread.store(happened, Ordering::SeqCst);
+        self.reread.fetch_max(happened, Ordering::SeqCst);
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, (Option<Instant>, Seen)> {
