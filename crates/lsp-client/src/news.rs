@@ -154,10 +154,7 @@ impl Server {
         let on = {
             let mut reading = self.core.sweep.reading.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(happened) = self.core.sweep.unread() else { return };
-            let is_on = |on: &&Reading| {
-                !on.ended.is_cancelled() && (on.happened == happened || Instant::now() < on.until)
-            };
-            match reading.as_ref().filter(is_on) {
+            match reading.as_ref().filter(|on| on.is_enough(happened)) {
                 Some(on) => on.clone(),
                 None => {
                     let ended = CancellationToken::new();

@@ -83,6 +83,12 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
+    /// Whether nothing is to be begun beside it for what `happened`: it is waited for, or what goes on beyond its
+    /// time is about that already.
+    pub fn is_enough(&self, happened: u64) -> bool {
+        !self.ended.is_cancelled() && (self.happened == happened || Instant::now() < self.until)
+    }
+
     /// Waits for its end; whether it came. Cancel-safe.
     pub async fn wait(&self) -> bool {
         tokio::select! {
@@ -306,6 +312,23 @@ mod tests {
         let asked = Instant::now().max(began + Duration::from_nanos(1));
         sweep.looked(began);
         assert!(sweep.looked_since(began) && !sweep.looked_since(asked));
+    }
+
+    #[tokio::test]
+    async fn a_reading_that_takes_too_long_is_begun_again_only_for_more() {
+        let ended = CancellationToken::new();
+        let late = Reading { happened: 1, ended: ended.clone(), until: Instant::now() };
+        assert!(!late.wait().await && late.is_enough(1) && !late.is_enough(2));
+        let early = Reading { until: Instant::now() + Duration::from_secs(60), ..late.clone() };
+        assert!(early.is_enough(2));
+        ended.cancel();
+        assert!(early.wait().await && !early.is_enough(1));
+        // It may end after one that began later.
+        let sweep = Sweep::default();
+        sweep.happened.store(2, Ordering::SeqCst);
+        sweep.read(2);
+        sweep.read(1);
+        assert_eq!(sweep.unread(), None);
     }
 
     #[test]
