@@ -100,6 +100,8 @@ struct After {
 
 struct Work {
     begun: bool,
+    /// What it knows of the project does not depend on it.
+    besides: bool,
     /// From then on it counts no more.
     until: Instant,
 }
@@ -294,24 +296,25 @@ impl PushedDiagnostics {
     /// `window/workDoneProgress/create`: work is about to begin.
     pub fn announced(&self, token: &Value) {
         let until = Instant::now() + self.silent.min(ANNOUNCED);
-        self.state().work(token.to_string(), Work { begun: false, until });
+        self.state().work(token.to_string(), Work { begun: false, besides: false, until });
     }
 
-    /// Whether work that it began has been silent for so long that it is not waited for.
+    /// Whether work that it began, and that its answers depend on, has been silent for so long that it is not
+    /// waited for.
     pub fn is_stuck(&self) -> bool {
         let now = Instant::now();
-        self.state().work.values().any(|work| work.begun && now >= work.until)
+        self.state().work.values().any(|work| work.begun && !work.besides && now >= work.until)
     }
 
-    /// `$/progress`.
-    pub fn progress(&self, params: &Value) {
+    /// `$/progress`; `besides`: of what begins its answers do not depend.
+    pub fn progress(&self, params: &Value, besides: bool) {
         {
             let mut state = self.state();
             let token = params["token"].to_string();
             match params["value"]["kind"].as_str() {
                 Some("begin") => {
                     let until = Instant::now() + self.silent;
-                    state.work(token, Work { begun: true, until });
+                    state.work(token, Work { begun: true, besides, until });
                 }
                 Some("report") => {
                     let Some(work) = state.work.get_mut(&token) else { return };
@@ -511,11 +514,11 @@ mod tests {
     async fn work_that_never_begins_or_ends_does_not_withhold_for_good() {
         let (short, long) = (Duration::from_millis(100), Duration::from_secs(20));
         let begin = |told: &PushedDiagnostics| {
-            told.progress(&json!({"token": "t", "value": {"kind": "begin"}}));
+            told.progress(&json!({"token": "t", "value": {"kind": "begin"}}), false);
         };
         let end = |told: &PushedDiagnostics| {
             begin(told);
-            told.progress(&json!({"token": "t", "value": {"kind": "end"}}));
+            told.progress(&json!({"token": "t", "value": {"kind": "end"}}), false);
             assert!(!told.is_stuck());
         };
         assert_eq!(held(long, short, begin).await, None);

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use text::{PositionEncoding, TextEdit};
+use tokio::sync::watch;
 use wire::{Closed, Room};
 use workspace::{AbsPath, Document, Owner};
 
@@ -36,6 +37,8 @@ pub(crate) struct OpenDocuments {
     floor: i32,
     /// When those that are closed were.
     closed: HashMap<AbsPath, Instant>,
+    /// Told of each that is closed.
+    closings: watch::Sender<()>,
 }
 
 struct Open {
@@ -211,6 +214,11 @@ impl OpenDocuments {
         self.open.get(path).map(|open| open.state.number)
     }
 
+    /// Told whenever a document is closed.
+    pub fn closings(&self) -> watch::Receiver<()> {
+        self.closings.subscribe()
+    }
+
     /// Tells the server that a document is no longer open.
     pub fn close(&mut self, room: &Room, rule: SyncRule, path: &AbsPath) -> Result<(), Closed> {
         let Some(open) = self.open.remove(path) else { return Ok(()) };
@@ -219,6 +227,7 @@ impl OpenDocuments {
             self.closed.clear();
         }
         self.closed.insert(path.clone(), Instant::now());
+        self.closings.send_replace(());
         if !rule.open {
             return Ok(());
         }

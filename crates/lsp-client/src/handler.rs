@@ -39,7 +39,7 @@ impl Handler for ServerHandler {
         match method {
             "$/progress" => {
                 core.loading.progress(&params);
-                core.diagnostics.progress(&params);
+                core.diagnostics.progress(&params, core.loading.is_besides(&params));
                 core.saved.progress(&params);
             }
             "window/logMessage" | "window/showMessage" => {

@@ -86,6 +86,12 @@ impl Loading {
         self.changed.send_replace(());
     }
 
+    /// Whether what begins has nothing to do with the project's loading.
+    pub fn is_besides(&self, params: &Value) -> bool {
+        let title = params["value"]["title"].as_str().unwrap_or_default();
+        self.rule.besides.iter().any(|besides| title.contains(besides))
+    }
+
     /// `$/progress`.
     pub fn progress(&self, params: &Value) {
         let token = params["token"].to_string();
@@ -95,10 +101,10 @@ impl Loading {
             let text = |name: &str| value[name].as_str().map(str::to_owned);
             match value["kind"].as_str() {
                 Some("begin") => {
-                    let title = text("title").unwrap_or_default();
-                    if self.rule.besides.iter().any(|besides| title.contains(besides)) {
+                    if self.is_besides(params) {
                         return;
                     }
+                    let title = text("title").unwrap_or_default();
                     state.progress_seen = true;
                     let work =
                         Work { title, message: text("message"), percentage: value["percentage"].as_u64() };

@@ -12,10 +12,12 @@ use workspace::{AbsPath, Owner, ReadError};
 use crate::core::Core;
 use crate::error::ServerError;
 use crate::server::{Clock, Server};
-use crate::sweep::{CHANGED, CREATED, DELETED, Look};
+use crate::sweep::{CHANGED, CREATED, DELETED, Look, Reading};
 
-/// How long a server may take to read its projects anew before it is asked all the same.
+/// How long a server may take to read its projects anew before it is asked all the same …
 const REREAD: Duration = Duration::from_secs(20);
+/// … and before it is taken to have forgotten it.
+const FORGOTTEN: Duration = Duration::from_secs(600);
 
 impl Server {
     /// Tells it what others did to files, if it is time to look, at most until three quarters of the time are
@@ -42,7 +44,7 @@ impl Server {
         }
         let asked = Instant::now();
         let Ok(_turn) = core.sweep.looking.acquire().await else { return };
-        if how == Look::Now && core.sweep.looked_since(asked) {
+        if how != Look::First && core.sweep.looked_since(asked) {
             return;
         }
         let began = Instant::now();
@@ -103,9 +105,13 @@ impl Server {
         core.sweep.looked(began);
     }
 
-    /// A marker of the package of a file, as if it had changed: one that is there, else as not there.
+    /// A marker of the package of a file of the server, as if it had changed: one that is there, else as not there.
     pub fn marker(&self, path: &AbsPath) -> Option<(AbsPath, u8)> {
-        let folder = self.core.folders().iter().find(|it| path.starts_with(it)).cloned();
+        if self.core.definition.language_id(path.as_path()).is_none() || !self.is_below(path) {
+            return None;
+        }
+        let depth = |it: &&AbsPath| it.as_path().components().count();
+        let folder = self.core.folders().iter().filter(|it| path.starts_with(it)).max_by_key(depth).cloned();
         let folder = folder.unwrap_or_else(|| self.core.root.clone());
         let named = self.core.definition.root.markers.iter().filter(|it| !it.contains('*'));
         let mut markers = named.map(|marker| folder.join(marker));
@@ -136,35 +142,32 @@ impl Server {
     }
 
     /// Has a server that is not told of files that came or went read its projects anew, where its definition
-    /// names a command for that, and waits until it has. Cancel-safe: it goes on, and who comes later waits for
-    /// the same.
+    /// names a command for that, and waits until it has, up to [`REREAD`]. Cancel-safe: it goes on, and who comes
+    /// later waits for the same; for no second one that is about nothing more.
     async fn reread(&self) {
         let Some(command) = &self.core.definition.watch.command else { return };
         // One that is on may have begun before the last of what happened.
         let on = self.core.sweep.reading.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let (Some(_), Some(on)) = (self.core.sweep.unread(), on) {
-            on.cancelled().await;
+            on.wait().await;
         }
-        let ended = {
+        let on = {
             let mut reading = self.core.sweep.reading.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(happened) = self.core.sweep.unread() else { return };
-            match reading.as_ref().filter(|ended| !ended.is_cancelled()) {
-                Some(ended) => ended.clone(),
+            match reading.as_ref().filter(|on| on.is_enough(happened)) {
+                Some(on) => on.clone(),
                 None => {
                     let ended = CancellationToken::new();
-                    *reading = Some(ended.clone());
-                    self.tracker.spawn(read_anew(
-                        Arc::clone(&self.core),
-                        self.peer.clone(),
-                        command.clone(),
-                        happened,
-                        ended.clone().drop_guard(),
-                    ));
-                    ended
+                    let on = Reading { happened, ended: ended.clone(), until: Instant::now() + REREAD };
+                    *reading = Some(on.clone());
+                    let (core, peer) = (Arc::clone(&self.core), self.peer.clone());
+                    let read = read_anew(core, peer, command.clone(), happened, ended.drop_guard());
+                    self.tracker.spawn(read);
+                    on
                 }
             }
         };
-        ended.cancelled().await;
+        on.wait().await;
     }
 }
 
@@ -172,9 +175,9 @@ impl Server {
 async fn read_anew(core: Arc<Core>, peer: Peer, command: String, happened: u64, ended: DropGuard) {
     let params = json!({"command": command, "arguments": []});
     let cancel = CancellationToken::new();
-    match peer.request("workspace/executeCommand", &params, REREAD, &cancel).await {
+    match peer.request("workspace/executeCommand", &params, FORGOTTEN, &cancel).await {
         Err(error @ RequestError::Deadline { .. }) => {
-            tracing::debug!(server = core.definition.name, %error, "its projects are still being read");
+            tracing::debug!(server = core.definition.name, %error, "it did not say that it read its projects");
         }
         Err(error) => {
             tracing::warn!(server = core.definition.name, %error, "it does not read its projects anew");

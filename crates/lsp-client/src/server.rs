@@ -38,24 +38,38 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// When an answer must be there, and who may no longer want it.
 #[derive(Clone, Copy)]
 pub(crate) struct Clock<'a> {
+    /// When it was set, or shortened.
+    pub began: Instant,
     pub until: Instant,
+    /// What the call was given, of which questions take a part and which is told when it is over.
     pub total: Duration,
     pub cancel: &'a CancellationToken,
 }
 
-impl Clock<'_> {
+impl<'a> Clock<'a> {
+    pub fn new(total: Duration, cancel: &'a CancellationToken) -> Self {
+        let began = Instant::now();
+        Self { began, until: began + total, total, cancel }
+    }
+
     pub fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }
 
     /// The same with `part` percent of what is left.
     pub fn part(self, part: u32) -> Self {
-        Self { until: self.until - self.left() * (100 - part) / 100, ..self }
+        self.within(self.left() * part / 100)
     }
 
-    /// The point at which `part` percent of the whole time are gone.
+    /// The same with no more than `most` from now on.
+    pub fn within(self, most: Duration) -> Self {
+        let began = Instant::now();
+        Self { began, until: self.until.min(began + most), ..self }
+    }
+
+    /// The point at which `part` percent of the time from when it was set are gone.
     pub fn at(&self, part: u32) -> Instant {
-        self.until - self.total * (100 - part) / 100
+        self.began + self.until.saturating_duration_since(self.began) * part / 100
     }
 }
 
@@ -150,7 +164,7 @@ impl Server {
             params["initializationOptions"] = expand(options, variables);
         }
         let cancel = CancellationToken::new();
-        let clock = Clock { until: Instant::now() + deadline, total: deadline, cancel: &cancel };
+        let clock = Clock::new(deadline, &cancel);
         let result = self.peer.request("initialize", &params, deadline, &cancel).await;
         let raw = match result {
             Ok(raw) => raw,
@@ -435,7 +449,7 @@ impl Server {
         let total = if capabilities::QUICK.contains(&method) { clock.total / 3 } else { clock.total };
         // It may be one of several of a call, with less time than that: so much is told when it is over.
         let total = total.min(clock.left());
-        let clock = Clock { until: Instant::now() + total, total, ..clock };
+        let clock = Clock { total, ..clock.within(total) };
         let _entered = self.enter(method, clock).await?;
         self.see_gone(method, clock).await?;
         let encoding = self.core.capabilities().encoding();
@@ -740,4 +754,21 @@ impl Drop for EndOfUse<'_> {
 pub(crate) fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_quarters_of_a_shortened_clock_are_of_what_it_has() {
+        let cancel = CancellationToken::new();
+        let clock = Clock::new(Duration::from_secs(60), &cancel);
+        for (short, secs) in [(clock.within(Duration::from_secs(4)), 3.0), (clock.part(50), 22.5)] {
+            let at = short.at(75).saturating_duration_since(short.began).as_secs_f64();
+            assert!((at - secs).abs() < 0.5 && short.at(75) < short.until, "{at}");
+            assert_eq!(short.total, clock.total);
+        }
+        assert!(clock.within(Duration::from_secs(90)).until <= clock.until);
+    }
 }

@@ -66,9 +66,37 @@ pub(crate) struct Sweep {
     unshown: Mutex<Vec<AbsPath>>,
     /// Closed so that the server sees that they came, and to be opened again before it is asked.
     again: Mutex<Vec<AbsPath>>,
-    /// Fires when the reading that is on has ended.
-    pub reading: Mutex<Option<CancellationToken>>,
+    /// The last reading that was begun.
+    pub reading: Mutex<Option<Reading>>,
     state: Mutex<(Option<Instant>, Seen)>,
+}
+
+/// A server that reads its projects anew.
+#[derive(Clone)]
+pub(crate) struct Reading {
+    /// After how many of what happened it began.
+    pub happened: u64,
+    /// Fires when it has ended.
+    pub ended: CancellationToken,
+    /// Until then it is waited for.
+    pub until: Instant,
+}
+
+impl Reading {
+    /// Whether nothing is to be begun beside it for what `happened`: it is waited for, or what goes on beyond its
+    /// time is about that already.
+    pub fn is_enough(&self, happened: u64) -> bool {
+        !self.ended.is_cancelled() && (self.happened == happened || Instant::now() < self.until)
+    }
+
+    /// Waits for its end; whether it came. Cancel-safe.
+    pub async fn wait(&self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.ended.cancelled() => true,
+            () = tokio::time::sleep_until(self.until.into()) => false,
+        }
+    }
 }
 
 impl Default for Sweep {
@@ -117,7 +145,7 @@ impl Sweep {
 
     /// The projects were read after that had happened.
     pub fn read(&self, happened: u64) {
-        self.reread.store(happened, Ordering::SeqCst);
+        self.reread.fetch_max(happened, Ordering::SeqCst);
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, (Option<Instant>, Seen)> {
@@ -284,6 +312,23 @@ mod tests {
         let asked = Instant::now().max(began + Duration::from_nanos(1));
         sweep.looked(began);
         assert!(sweep.looked_since(began) && !sweep.looked_since(asked));
+    }
+
+    #[tokio::test]
+    async fn a_reading_that_takes_too_long_is_begun_again_only_for_more() {
+        let ended = CancellationToken::new();
+        let late = Reading { happened: 1, ended: ended.clone(), until: Instant::now() };
+        assert!(!late.wait().await && late.is_enough(1) && !late.is_enough(2));
+        let early = Reading { until: Instant::now() + Duration::from_secs(60), ..late.clone() };
+        assert!(early.is_enough(2));
+        ended.cancel();
+        assert!(early.wait().await && !early.is_enough(1));
+        // It may end after one that began later.
+        let sweep = Sweep::default();
+        sweep.happened.store(2, Ordering::SeqCst);
+        sweep.read(2);
+        sweep.read(1);
+        assert_eq!(sweep.unread(), None);
     }
 
     #[test]

@@ -146,7 +146,7 @@ impl Trial {
         }
         // Whoever cancels drops this.
         let cancel = CancellationToken::new();
-        let clock = Clock { until, total: LIMIT, cancel: &cancel };
+        let clock = Clock { until, ..Clock::new(LIMIT, &cancel) };
         server.see_gone(METHOD, clock).await.map_err(|error| NotTried::Because(error.to_string()))?;
         if server.core.gone.is_awaited() {
             return Err(NotTried::Because(server.note().unwrap_or_default()));

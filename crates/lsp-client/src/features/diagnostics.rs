@@ -26,6 +26,8 @@ pub(crate) const METHOD: &str = "textDocument/diagnostic";
 /// How long a server may take to tell anew of a document after it heard that another file changed. Those
 /// that have nothing new to say of it stay silent.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// So often a document that was closed under a question is opened for it again.
+const MOST_OPENED: usize = 4;
 
 impl ServerPool {
     /// What all servers of a file say about the text of `doc`. Never about another text: a server that
@@ -289,13 +291,15 @@ async fn pushed(
         synced = server.show_again(entered, doc, clock).await?;
     } else if told.is_outdated(&doc.path, &synced, moved) {
         let until = Instant::now() + PATIENCE.min(clock.left() / 4);
-        if let Some(items) = told.wait_for(&doc.path, &synced, until, after, &whole).await {
+        let waited = waited(server, (entered, doc), &mut synced, (until, after), &whole, clock);
+        if let Some(items) = waited.await? {
             return Ok(Some((synced, items)));
         }
         synced = server.show_again(entered, doc, clock).await?;
     } else if sent_before && told.is_versioned() && clock.left() > 4 * PATIENCE {
         let until = Instant::now() + 2 * PATIENCE;
-        if let Some(items) = told.wait_for(&doc.path, &synced, until, after, &whole).await {
+        let waited = waited(server, (entered, doc), &mut synced, (until, after), &whole, clock);
+        if let Some(items) = waited.await? {
             return Ok(Some((synced, items)));
         }
         if !told.is_working(&doc.path) {
@@ -306,10 +310,12 @@ async fn pushed(
         let again = matches!(looked, Looked::Codes(_)).then(|| Instant::now() + PATIENCE);
         let until = again.map_or(clock.until, |again| again.min(clock.until));
         let whole = |items: &RawJson| looked.is_whole(items);
-        if let Some(items) = told.wait_for(&doc.path, &synced, until, after, &whole).await {
+        let waited = waited(server, (entered, doc), &mut synced, (until, after), &whole, clock);
+        if let Some(items) = waited.await? {
             return Ok(Some((synced, items)));
         }
-        if Instant::now() >= clock.until {
+        // It is not open where its text is another now.
+        if Instant::now() >= clock.until || !server.core.documents().holds(&doc.path) {
             return Ok(None);
         }
         match look(server, doc, clock.until, clock.cancel).await {
@@ -319,6 +325,50 @@ async fn pushed(
             now => looked = now,
         }
     }
+}
+
+/// Waits for what is pushed of a text. One that was closed for another question is opened again, as long as it is
+/// the same: of a closed one it is told that nothing is wrong with it, or nothing. `None` where that is not known
+/// by `until`.
+async fn waited(
+    server: &Server,
+    (entered, doc): (&Entered, &Document),
+    synced: &mut Synced,
+    (until, after): (Instant, Told),
+    whole: &(dyn Fn(&RawJson) -> bool + Sync),
+    clock: Clock<'_>,
+) -> Result<Option<RawJson>, ServerError> {
+    let told = &server.core.diagnostics;
+    for _ in 0..MOST_OPENED {
+        let opened = synced.closed;
+        let mut closings = server.core.documents().closings();
+        let closed = async {
+            loop {
+                closings.mark_unchanged();
+                let now = server.core.documents().shown(&doc.path);
+                if now.as_ref().is_none_or(|now| now.closed != opened) {
+                    return now;
+                }
+                if closings.changed().await.is_err() {
+                    return std::future::pending().await;
+                }
+            }
+        };
+        // Neither takes anything with it when it is dropped.
+        let again = tokio::select! {
+            biased;
+            again = closed => again,
+            items = told.wait_for(&doc.path, synced, until, after, whole) => return Ok(items),
+        };
+        *synced = match again {
+            Some(again) => again,
+            None => match server.core.workspace.document(&doc.path) {
+                Ok(now) if now.text == doc.text => server.open_entered(entered, doc, clock).await?,
+                Ok(_) | Err(_) => return Ok(None),
+            },
+        };
+    }
+    Ok(told.wait_for(&doc.path, synced, until, after, whole).await)
 }
 
 /// What a server finds in a text that it is asked about as its definition says.

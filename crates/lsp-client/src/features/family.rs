@@ -5,13 +5,15 @@
 //! the other implements it. What must stay true: none belongs to a family by its name alone, and those
 //! that could not be asked about are told as such.
 
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use workspace::{AbsPath, Document};
 
 use super::at;
+use super::hierarchy::is_called;
 use super::holders::Where;
 use super::navigation::{locations, uses};
 use super::symbols::outline;
@@ -35,6 +37,9 @@ const MAX_USED: usize = 8;
 /// At most this many places are named in a note.
 const NAMED: usize = 12;
 
+const TOO_MANY: &str = "the name stands at too many places";
+const NOT_ALL: &str = "there was no time to look at all files that hold the name";
+
 /// A method in the words of its server.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
@@ -57,16 +62,22 @@ pub(super) struct Family {
     pub siblings: Vec<Member>,
     /// Uses of a member of that name of which the server knows no definition.
     pub unclear: Vec<Location>,
+    /// Of more such uses nothing is known, as this says.
+    unasked: Option<String>,
     /// Others of its name of which it is not known …
     pub unknown: Vec<Member>,
     /// … for this reason.
     why: Option<String>,
+    /// Why there may be more that belong to it.
+    cut: Option<&'static str>,
+    /// Not all uses could be looked at.
+    is_unread: bool,
 }
 
 /// Which of a family are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// What calls may go through.
+    /// What calls may go through, with the uses that are calls.
     Bases,
     All,
 }
@@ -93,8 +104,7 @@ impl ServerPool {
         is_known: &(dyn Fn(&AbsPath, usize) -> bool + Sync),
         clock: Clock<'_>,
     ) -> Result<Family, ServerError> {
-        let clock = clock.part(PART);
-        let clock = Clock { until: clock.until.min(std::time::Instant::now() + MOST_TIME), ..clock };
+        let clock = clock.part(PART).within(MOST_TIME);
         match self.asked_family(server, (doc, offset), holders, wanted, is_known, clock).await {
             Ok(family) => Ok(family),
             Err(ServerError::Cancelled) => Err(ServerError::Cancelled),
@@ -119,23 +129,26 @@ impl ServerPool {
         let Some((home, own)) = self.declared(server, doc, offset, name, clock).await? else {
             return Ok(family);
         };
-        let mut files = vec![home.clone()];
-        if holders.is_empty() {
-            let (more, _) = self.holding(server, name, Where::All, clock).await?;
-            files.extend(more);
-        } else {
-            files.extend(holders.iter().filter_map(|path| self.workspace.document(path).ok()));
+        let (files, is_cut) = match holders.is_empty() {
+            true => {
+                let found = self.holding(server, name, Where::All, clock).await?;
+                family.cut = (found.left > 0).then_some(TOO_MANY);
+                (found.documents, found.is_cut)
+            }
+            false => self.documents(holders, clock).await?,
+        };
+        if is_cut {
+            family.cut = Some(NOT_ALL);
         }
         let mut looked = Vec::new();
-        let mut is_cut = false;
-        for document in files {
+        for document in std::iter::once(home.clone()).chain(files) {
             let is_new = |place: Range<usize>| !is_known(&document.path, place.start);
             let again = looked.iter().any(|it: &Holder| it.document.path == document.path);
             if again || !text::occurrences(&document.text, name).any(is_new) {
                 continue;
             }
             if looked.len() == MAX_FILES {
-                is_cut = true;
+                family.cut = Some(TOO_MANY);
                 break;
             }
             let methods = match outline(server, &document, clock).await {
@@ -149,7 +162,7 @@ impl ServerPool {
             looked.push(Holder { document, methods });
         }
         if let Some(at_home) = looked.iter().find(|it| it.document.path == home.path) {
-            family.unclear = self.unclear(server, at_home, name, is_known, clock).await?;
+            (family.unclear, family.unasked) = self.unclear(server, at_home, name, is_known, clock).await?;
         }
         let others = |it: &Member| it.place != own.place && !is_known(&it.place.path, it.place.range.start);
         let candidates: Vec<(usize, Member)> = looked
@@ -158,7 +171,8 @@ impl ServerPool {
             .flat_map(|(at, holder)| holder.methods.iter().map(move |it| (at, it.clone())))
             .filter(|(_, it)| others(it))
             .collect();
-        if candidates.is_empty() {
+        // Among the files that were not looked at there may be some.
+        if candidates.is_empty() && family.cut.is_none() {
             return Ok(family);
         }
         // A definition may say that it offers that in name only.
@@ -175,12 +189,15 @@ impl ServerPool {
             let ask = server.ask(Some(document), "textDocument/implementation", clock, |synced, encoding| {
                 at(synced, offset, encoding)
             });
-            let mut found = locations(server, &ask.await?)?;
-            found.retain(|place| self.text_at(place).as_deref() == Some(name));
-            Ok::<_, ServerError>(found)
+            let found = locations(server, &ask.await?)?;
+            let name = name.to_owned();
+            let is_named = move |place: &Location, holder: &Document| {
+                holder.text.get(place.range.clone()) == Some(name.as_str())
+            };
+            self.retained(found, is_named, clock).await
         };
         // Where even the first question fails, each of them is unknown.
-        let below = match implementing(&home, own.place.range.start).await {
+        let (below, is_cut) = match implementing(&home, own.place.range.start).await {
             Ok(below) => below,
             Err(ServerError::Cancelled) => return Err(ServerError::Cancelled),
             Err(error) => {
@@ -189,10 +206,12 @@ impl ServerPool {
                 return Ok(family);
             }
         };
-        let mut relatives = below.clone();
+        family.cut = family.cut.or(is_cut.then_some(NOT_ALL));
+        let overrides: HashSet<Key> = below.iter().map(key).collect();
+        let mut relatives = below;
         let mut asked = 0;
         for (at, candidate) in &candidates {
-            if below.contains(&candidate.place) {
+            if overrides.contains(&key(&candidate.place)) {
                 continue;
             }
             if asked == MAX_ASKED || family.why.is_some() {
@@ -201,11 +220,13 @@ impl ServerPool {
             }
             asked += 1;
             match implementing(&looked[*at].document, candidate.place.range.start).await {
-                Ok(theirs) if theirs.contains(&own.place) => {
-                    family.bases.push(candidate.clone());
-                    relatives.extend(theirs);
+                Ok((theirs, is_cut)) => {
+                    family.cut = family.cut.or(is_cut.then_some(NOT_ALL));
+                    if theirs.contains(&own.place) {
+                        family.bases.push(candidate.clone());
+                        relatives.extend(theirs);
+                    }
                 }
-                Ok(_) => {}
                 Err(ServerError::Cancelled) => return Err(ServerError::Cancelled),
                 Err(error) => {
                     family.why = Some(error.to_string());
@@ -213,22 +234,22 @@ impl ServerPool {
                 }
             }
         }
-        family.unknown.retain(|it| !relatives.contains(&it.place));
-        if is_cut || !family.unknown.is_empty() {
-            family.why.get_or_insert_with(|| "the name stands at too many places".to_owned());
-        }
+        let related: HashSet<Key> = relatives.iter().map(key).collect();
+        family.unknown.retain(|it| !related.contains(&key(&it.place)));
+        let listed: HashMap<Key, &Member> = candidates.iter().map(|(_, it)| (key(&it.place), it)).collect();
+        let mut told: HashSet<Key> = family.bases.iter().map(|it| key(&it.place)).collect();
+        told.insert(key(&own.place));
         for place in relatives {
-            let known = is_known(&place.path, place.range.start) || place == own.place;
-            if known || family.members().any(|it| it.place == place) {
+            let at = key(&place);
+            if is_known(&place.path, place.range.start) || !told.insert(at.clone()) {
                 continue;
             }
-            let is_below = below.contains(&place);
-            let listed = candidates.iter().find(|(_, it)| it.place == place).map(|(_, it)| it.clone());
             let plain = || Member { path: name.to_owned(), place, uses: None };
-            let kin = if is_below { &mut family.overriding } else { &mut family.siblings };
-            kin.push(listed.unwrap_or_else(plain));
+            let member = listed.get(&at).map_or_else(plain, |it| (*it).clone());
+            let kin = if overrides.contains(&at) { &mut family.overriding } else { &mut family.siblings };
+            kin.push(member);
         }
-        family.used(server, wanted, is_known, clock).await?;
+        self.used(&mut family, server, wanted, is_known, clock).await?;
         Ok(family)
     }
 
@@ -264,7 +285,8 @@ impl ServerPool {
     }
 
     /// What is written as a member of that name in the method's file, and has no definition that the server
-    /// knows: a class that is mixed into another calls what only the other has.
+    /// knows: a class that is mixed into another calls what only the other has. With a word about those that
+    /// could not be asked about.
     async fn unclear(
         &self,
         server: &Server,
@@ -272,10 +294,10 @@ impl ServerPool {
         name: &str,
         is_known: &(dyn Fn(&AbsPath, usize) -> bool + Sync),
         clock: Clock<'_>,
-    ) -> Result<Vec<Location>, ServerError> {
+    ) -> Result<(Vec<Location>, Option<String>), ServerError> {
         let mut found = Vec::new();
         if !server.core.capabilities().offers(Feature::Definition) {
-            return Ok(found);
+            return Ok((found, None));
         }
         let Document { path, text, .. } = &home.document;
         let view = View::new(Arc::clone(text));
@@ -284,8 +306,11 @@ impl ServerPool {
                 && !is_known(path, range.start)
         };
         let declares = |range: &Range<usize>| home.methods.iter().any(|it| it.place.range == *range);
-        let members = text::occurrences(text, name).filter(|it| is_member(it) && !declares(it));
-        for range in members.take(MAX_ASKED) {
+        let members: Vec<Range<usize>> =
+            text::occurrences(text, name).filter(|it| is_member(it) && !declares(it)).collect();
+        let count = members.len();
+        let mut why = (count > MAX_ASKED).then(|| format!("{MAX_ASKED} of {count} were asked about"));
+        for range in members.into_iter().take(MAX_ASKED) {
             let ask =
                 server.ask(Some(&home.document), "textDocument/definition", clock, |synced, encoding| {
                     at(synced, range.start, encoding)
@@ -293,52 +318,138 @@ impl ServerPool {
             let defined = match ask.await {
                 Ok(asked) => locations(server, &asked)?,
                 Err(ServerError::Cancelled) => return Err(ServerError::Cancelled),
-                Err(_) => break,
+                Err(error) => {
+                    why = Some(error.to_string());
+                    break;
+                }
             };
             if defined.is_empty() {
                 let (line, line_text) = view.line(range.start);
                 found.push(Location { path: path.clone(), range, line, line_text });
             }
         }
-        Ok(found)
-    }
-
-    fn text_at(&self, place: &Location) -> Option<String> {
-        let document = self.workspace.document(&place.path).ok()?;
-        document.text.get(place.range.clone()).map(str::to_owned)
-    }
-}
-
-impl Family {
-    /// All that is known to belong to it.
-    fn members(&self) -> impl Iterator<Item = &Member> {
-        self.bases.iter().chain(&self.overriding).chain(&self.siblings)
+        let file = self.workspace.relative(path);
+        let unasked =
+            why.map(|why| format!("what all members named `{name}` in {file} mean is not known: {why}"));
+        Ok((found, unasked))
     }
 
     /// Asks for the uses of those that are wanted.
     async fn used(
-        &mut self,
+        &self,
+        family: &mut Family,
         server: &Server,
         wanted: Wanted,
         is_known: &(dyn Fn(&AbsPath, usize) -> bool + Sync),
         clock: Clock<'_>,
     ) -> Result<(), ServerError> {
         let more = match wanted {
-            Wanted::All => self.overriding.iter_mut().chain(&mut self.siblings),
+            Wanted::All => family.overriding.iter_mut().chain(&mut family.siblings),
             Wanted::Bases => [].iter_mut().chain(&mut []),
         };
-        for member in self.bases.iter_mut().chain(more).take(MAX_USED) {
-            let Ok(document) = server.core.workspace.document(&member.place.path) else { continue };
-            match uses(server, &document, member.place.range.start, clock).await {
-                Ok(mut found) => {
-                    found.retain(|it| *it != member.place && !is_known(&it.path, it.range.start));
-                    member.uses = Some(found);
-                }
+        for member in family.bases.iter_mut().chain(more).take(MAX_USED) {
+            let Ok(document) = self.workspace.document(&member.place.path) else { continue };
+            let mut found = match uses(server, &document, member.place.range.start, clock).await {
+                Ok(found) => found,
                 Err(ServerError::Cancelled) => return Err(ServerError::Cancelled),
                 Err(_) => break,
+            };
+            found.retain(|it| *it != member.place && !is_known(&it.path, it.range.start));
+            if wanted == Wanted::Bases {
+                let definition = Arc::clone(&server.core.definition);
+                let is_call = move |place: &Location, holder: &Document| {
+                    let language = definition.language_id(place.path.as_path()).unwrap_or_default();
+                    is_called(&holder.text, &place.range, language)
+                };
+                let (calls, is_cut) = self.retained(found, is_call, clock).await?;
+                family.is_unread |= is_cut;
+                found = calls;
             }
+            member.uses = Some(found);
         }
         Ok(())
+    }
+
+    /// The files at `paths`, as far as they can be read in three quarters of the time; whether some are left.
+    async fn documents(
+        &self,
+        paths: &[AbsPath],
+        clock: Clock<'_>,
+    ) -> Result<(Vec<Document>, bool), ServerError> {
+        let (workspace, paths, cancel) = (self.workspace.clone(), paths.to_vec(), clock.cancel.clone());
+        let until = clock.at(75);
+        let read = move || {
+            let mut documents = Vec::new();
+            for path in paths {
+                if cancel.is_cancelled() || Instant::now() >= until {
+                    return (documents, true);
+                }
+                documents.extend(workspace.document(&path).ok());
+            }
+            (documents, false)
+        };
+        in_time(read, clock).await
+    }
+
+    /// Those of `places` that are wanted, by the texts of their files, each once and in order; whether some could
+    /// not be looked at in time.
+    async fn retained(
+        &self,
+        mut places: Vec<Location>,
+        is_wanted: impl Fn(&Location, &Document) -> bool + Send + 'static,
+        clock: Clock<'_>,
+    ) -> Result<(Vec<Location>, bool), ServerError> {
+        let (workspace, cancel, until) = (self.workspace.clone(), clock.cancel.clone(), clock.until);
+        let look = move || {
+            places.sort_by(by_place);
+            places.dedup();
+            let mut is_cut = false;
+            let mut holder: Option<(AbsPath, Option<Document>)> = None;
+            places.retain(|place| {
+                if holder.as_ref().is_none_or(|(path, _)| *path != place.path) {
+                    if cancel.is_cancelled() || Instant::now() >= until {
+                        is_cut = true;
+                        return false;
+                    }
+                    holder = Some((place.path.clone(), workspace.document(&place.path).ok()));
+                }
+                let document = holder.as_ref().and_then(|(_, document)| document.as_ref());
+                document.is_some_and(|it| is_wanted(place, it))
+            });
+            (places, is_cut)
+        };
+        in_time(look, clock).await
+    }
+}
+
+/// What reads files, and ends by itself when the time is over: a file that cannot be read then is not waited for.
+async fn in_time<T: Send + 'static>(
+    work: impl FnOnce() -> (Vec<T>, bool) + Send + 'static,
+    clock: Clock<'_>,
+) -> Result<(Vec<T>, bool), ServerError> {
+    tokio::select! {
+        biased;
+        () = clock.cancel.cancelled() => Err(ServerError::Cancelled),
+        done = tokio::task::spawn_blocking(work) => Ok(done.unwrap_or_else(|_| (Vec::new(), true))),
+        () = tokio::time::sleep_until(clock.until.into()) => Ok((Vec::new(), true)),
+    }
+}
+
+/// A place, in short.
+type Key = (AbsPath, usize);
+
+fn key(place: &Location) -> Key {
+    (place.path.clone(), place.range.start)
+}
+
+fn by_place(a: &Location, b: &Location) -> std::cmp::Ordering {
+    (&a.path, a.range.start, a.range.end).cmp(&(&b.path, b.range.start, b.range.end))
+}
+
+impl Family {
+    /// All that is known to belong to it.
+    fn members(&self) -> impl Iterator<Item = &Member> {
+        self.bases.iter().chain(&self.overriding).chain(&self.siblings)
     }
 
     /// What a rename leaves behind.
@@ -355,12 +466,12 @@ impl Family {
         }
         let mut note = Vec::new();
         if !parts.is_empty() {
-            match self.used_at(server, |_, _| true) {
+            match self.used_at(server) {
                 (0, _) => {}
                 (1, places) => parts.push(format!("a use of that, {places}")),
                 (count, places) => parts.push(format!("{count} uses of these, {places}")),
             }
-            let unasked = match self.members().any(|it| it.uses.is_none()) {
+            let unasked = match self.members().any(|it| it.uses.is_none()) || self.is_unread {
                 true => " (not all uses are known)",
                 false => "",
             };
@@ -378,18 +489,13 @@ impl Family {
         (!note.is_empty()).then(|| note.join("; "))
     }
 
-    /// The calls that may come to a method through what it overrides; `is_call`: a use that is one.
-    pub fn calls_through(
-        &self,
-        server: &Server,
-        name: &str,
-        is_call: impl Fn(&Location, &Document) -> bool,
-    ) -> Option<String> {
+    /// The calls that may come to a method through what it overrides.
+    pub fn calls_through(&self, server: &Server, name: &str) -> Option<String> {
         let mut note = Vec::new();
         if !self.bases.is_empty() {
             let bases = listed(server, &self.bases);
-            let (count, places) = self.used_at(server, is_call);
-            let unasked = match self.bases.iter().any(|it| it.uses.is_none()) {
+            let (count, places) = self.used_at(server);
+            let unasked = match self.bases.iter().any(|it| it.uses.is_none()) || self.is_unread {
                 true => " (not all of its uses are known)",
                 false => "",
             };
@@ -405,34 +511,35 @@ impl Family {
 
     fn told_unclear(&self, server: &Server) -> Option<String> {
         let places: Vec<String> = self.unclear.iter().map(|it| shown(server, it)).collect();
-        (!places.is_empty()).then(|| {
+        let told = (!places.is_empty()).then(|| {
             format!("{} does not know what these mean, which may be it: {}", server.name(), cut(places))
-        })
+        });
+        let told: Vec<String> = told.into_iter().chain(self.unasked.clone()).collect();
+        (!told.is_empty()).then(|| told.join("; "))
     }
 
     fn not_known(&self, server: &Server, name: &str) -> Option<String> {
-        let why = self.why.as_deref().unwrap_or("not asked");
-        match self.unknown.is_empty() {
-            true if self.why.is_none() => None,
-            true => Some(format!("whether more methods named `{name}` belong to it is not known: {why}")),
-            false => Some(format!(
-                "whether it overrides these or they override it is not known ({why}): {}",
+        let (unknown, why) = (!self.unknown.is_empty(), self.why.as_deref());
+        let listed = unknown.then(|| {
+            format!(
+                "whether it overrides these or they override it is not known ({}): {}",
+                why.unwrap_or(TOO_MANY),
                 listed(server, &self.unknown)
-            )),
-        }
+            )
+        });
+        let more: Vec<&str> = self.cut.into_iter().chain(why.filter(|_| !unknown)).collect();
+        let more = (!more.is_empty()).then(|| {
+            format!("whether more methods named `{name}` belong to it is not known: {}", more.join(", "))
+        });
+        let told: Vec<String> = listed.into_iter().chain(more).collect();
+        (!told.is_empty()).then(|| told.join("; "))
     }
 
     /// How many uses of its members there are, and where.
-    fn used_at(&self, server: &Server, is_wanted: impl Fn(&Location, &Document) -> bool) -> (usize, String) {
-        let all = self.members().flat_map(|it| it.uses.iter().flatten());
-        let mut places: Vec<&Location> = Vec::new();
-        for place in all {
-            let document = server.core.workspace.document(&place.path);
-            if !places.contains(&place) && document.is_ok_and(|it| is_wanted(place, &it)) {
-                places.push(place);
-            }
-        }
-        places.sort_by_key(|it| (&it.path, it.range.start));
+    fn used_at(&self, server: &Server) -> (usize, String) {
+        let mut places: Vec<&Location> = self.members().flat_map(|it| it.uses.iter().flatten()).collect();
+        places.sort_by(|a, b| by_place(a, b));
+        places.dedup();
         let mut names: Vec<String> = places.iter().map(|it| shown(server, it)).collect();
         names.dedup();
         (places.len(), cut(names))

@@ -1,7 +1,7 @@
 //! Who calls a function and what it calls; what a type is built on and what is built on it.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -97,18 +97,15 @@ impl ServerPool {
         found: Answer<Vec<Call>>,
         clock: Clock<'_>,
     ) -> Result<Answer<Vec<Call>>, ServerError> {
-        let is_listed = |path: &AbsPath, at: usize| {
-            let mut places = found.value.iter().flat_map(|call| &call.places);
-            places.any(|it| it.path == *path && it.range.start == at)
-        };
+        let mut listed: HashMap<&AbsPath, HashSet<usize>> = HashMap::new();
+        for place in found.value.iter().flat_map(|call| &call.places) {
+            listed.entry(&place.path).or_default().insert(place.range.start);
+        }
+        let is_listed = |path: &AbsPath, at: usize| listed.get(path).is_some_and(|it| it.contains(&at));
         let family =
             self.family(server, (doc, offset), &holders.paths, Wanted::Bases, &is_listed, clock).await?;
-        let is_call = |place: &Location, holder: &Document| {
-            let language = server.core.definition.language_id(place.path.as_path()).unwrap_or_default();
-            is_called(&holder.text, &place.range, language)
-        };
         let name = &doc.text[text::word_at(&doc.text, offset)];
-        let note = family.calls_through(server, name, is_call);
+        let note = family.calls_through(server, name);
         Ok(noted(found, note))
     }
 
@@ -258,7 +255,7 @@ const BY_LINES: &[&str] = &["python", "go", "ruby", "kotlin", "swift", "scala", 
 
 /// Whether what stands at `range` is called there: its arguments follow, maybe after those for its types, or it is
 /// written as a decorator or an element.
-fn is_called(text: &str, range: &Range<usize>, language: &str) -> bool {
+pub(super) fn is_called(text: &str, range: &Range<usize>, language: &str) -> bool {
     let before = text.get(..range.start).unwrap_or_default();
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
     let head = before.trim_end_matches(|c| is_word(c) || c == '.');
@@ -272,8 +269,19 @@ fn is_called(text: &str, range: &Range<usize>, language: &str) -> bool {
     let rest = after_blanks(text.get(range.end..).unwrap_or_default(), language);
     let rest = ["?.", "!", "::"].iter().find_map(|it| rest.strip_prefix(it)).unwrap_or(rest);
     if language == "go" && rest.starts_with('[') {
-        let end = rest.find(']').map_or(rest.len(), |at| at + 1);
-        return rest[end..].starts_with('(');
+        let mut depth = 0;
+        for (at, c) in rest.char_indices() {
+            match c {
+                '[' => depth += 1,
+                ']' => depth -= 1,
+                ';' => return false,
+                _ => {}
+            }
+            if depth == 0 {
+                return rest[at + 1..].starts_with('(');
+            }
+        }
+        return false;
     }
     if !rest.starts_with('<') {
         return rest.starts_with(['(', '`']);
@@ -508,6 +516,9 @@ mod tests {
             ("f (1)", "python", true),
             ("@f\ndef g(): ...", "python", true),
             ("f[int](x)", "go", true),
+            ("f[map[string]int](x)", "go", true),
+            ("f[0] + g[1](x)", "go", false),
+            ("f[g(x)]\nh(x)", "go", false),
             ("f[int](x)", "python", false),
         ] {
             assert_eq!(called_in(text, language), is, "{text} in {language}");

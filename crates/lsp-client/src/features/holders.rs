@@ -4,6 +4,8 @@
 //! package's tests may not be among them. And of a file that is not open a server has a text of its
 //! own, whose positions may differ from ours (basedpyright 1.40.2 counts a byte order mark).
 
+use std::time::Instant;
+
 use workspace::{AbsPath, Document};
 
 use crate::error::ServerError;
@@ -54,6 +56,16 @@ impl Holders {
     }
 }
 
+/// What was found to hold a name.
+#[derive(Default)]
+pub(super) struct Found {
+    pub documents: Vec<Document>,
+    /// How many more there are.
+    pub left: usize,
+    /// Not every file was looked at.
+    pub is_cut: bool,
+}
+
 /// Where holders are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Where {
@@ -83,40 +95,47 @@ impl ServerPool {
         // word about a look that is given up.
         drop(server.hear_news(clock).await?);
         let definition_waits = definition.waits_for_holders;
-        let (holders, left) = self.holding(server, name, place, clock).await?;
-        let opened = server.open_all(&holders, clock).await?;
+        let Found { documents, left, is_cut } = self.holding(server, name, place, clock).await?;
+        let opened = server.open_all(&documents, clock).await?;
         if definition_waits {
-            server.wait_until_read(&holders, clock).await;
+            server.wait_until_read(&documents, clock).await;
         }
-        let note = (left > 0).then(|| {
-            format!(
-                "{left} more files hold the name; those outside the server's own project were not asked about"
-            )
-        });
-        let paths = holders.into_iter().map(|document| document.path).collect();
+        let more = match (left, is_cut) {
+            (0, false) => None,
+            (0, true) => Some("not every file was looked at for the name".to_owned()),
+            (left, false) => Some(format!("{left} more files hold the name")),
+            (left, true) => {
+                Some(format!("{left} more files hold the name, and not every file was looked at for it"))
+            }
+        };
+        let note =
+            more.map(|it| format!("{it}; those outside the server's own project were not asked about"));
+        let paths = documents.into_iter().map(|document| document.path).collect();
         Ok(Holders { opened: Some(opened), paths, note })
     }
 
-    /// The files of the server's languages that hold `name` as a word, and how many more there are.
+    /// The files of the server's languages that hold `name` as a word, as far as they are found in three quarters
+    /// of the time.
     pub(super) async fn holding(
         &self,
         server: &Server,
         name: &str,
         place: Where,
         clock: Clock<'_>,
-    ) -> Result<(Vec<Document>, usize), ServerError> {
+    ) -> Result<Found, ServerError> {
+        let until = clock.at(75);
         let (workspace, definition) = (self.workspace.clone(), server.core.definition.clone());
         let (root, name, cancel) = (server.core.root.clone(), name.to_owned(), clock.cancel.clone());
         let look = tokio::task::spawn_blocking(move || {
             let spoken = |path: &AbsPath| definition.language_id(path.as_path()).is_some();
-            let mut holders: Vec<Document> = Vec::new();
-            let mut left = 0;
+            let mut found = Found::default();
             let inside = (place != Where::Rest).then(|| workspace.files(&root)).into_iter().flatten();
             let all = (place != Where::Root && root != *workspace.root())
                 .then(|| workspace.files(workspace.root()));
             let rest = all.into_iter().flatten().filter(|path| !path.starts_with(&root));
-            for path in inside.chain(rest).filter(spoken).take(LOOKED_AT) {
-                if cancel.is_cancelled() {
+            for (count, path) in inside.chain(rest).filter(spoken).enumerate() {
+                if count == LOOKED_AT || cancel.is_cancelled() || Instant::now() >= until {
+                    found.is_cut = true;
                     break;
                 }
                 // What cannot be read as text holds no name.
@@ -125,18 +144,22 @@ impl ServerPool {
                 {
                     continue;
                 }
-                if holders.len() == MOST {
-                    left += 1;
+                if found.documents.len() == MOST {
+                    found.left += 1;
                 } else {
-                    holders.push(document);
+                    found.documents.push(document);
                 }
             }
-            (holders, left)
+            found
         });
-        let found = look.await.unwrap_or_default();
-        if clock.cancel.is_cancelled() {
-            return Err(ServerError::Cancelled);
+        // It ends by itself after the next file; one that does not come is not waited for.
+        tokio::select! {
+            biased;
+            () = clock.cancel.cancelled() => Err(ServerError::Cancelled),
+            found = look => Ok(found.unwrap_or_else(|_| Found { is_cut: true, ..Found::default() })),
+            () = tokio::time::sleep_until(clock.at(90).into()) => {
+                Ok(Found { is_cut: true, ..Found::default() })
+            }
         }
-        Ok(found)
     }
 }

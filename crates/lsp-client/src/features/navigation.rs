@@ -83,7 +83,7 @@ impl ServerPool {
             let mut unseen = None;
             if to == Navigate::Implementation {
                 // What the file's own package has counts also where others do not answer.
-                let clock = Clock { until: clock.until - clock.left() / 4, ..clock };
+                let clock = clock.part(75);
                 match self.elsewhere(&server, method, (doc, offset), &holders, &mut found, clock).await {
                     Ok(()) => {}
                     Err(ServerError::Cancelled) => return Err(ServerError::Cancelled),

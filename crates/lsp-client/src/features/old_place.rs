@@ -4,7 +4,7 @@
 //! Says only what a line holds: a path that leads to the old place and to nothing that is there
 //! afterwards. Changes nothing. A server may leave out files that its project leaves out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::{Duration, Instant};
 
 use workspace::{Document, Operation, Workspace, WorkspaceEdit};
@@ -30,9 +30,11 @@ pub(super) async fn still_named(
     clock: Clock<'_>,
 ) -> Option<String> {
     let (workspace, edit, cancel) = (workspace.clone(), edit.clone(), clock.cancel.clone());
+    let clock = clock.within(LONGEST);
+    let until = clock.at(90);
     let search = tokio::task::spawn_blocking(move || {
-        let started = Instant::now();
-        let mut moved = Moved::of(&workspace, &edit);
+        let is_over = || Instant::now() >= until || cancel.is_cancelled();
+        let mut moved = Moved::of(&workspace, &edit, &is_over);
         for module in moved.modules.iter_mut().filter(|it| it.language == Language::Python) {
             let package = workspace.root().join(parent(&module.stem)).join("__init__.py");
             let document = workspace.document(&package).ok();
@@ -41,7 +43,7 @@ pub(super) async fn still_named(
         let mut places = Vec::new();
         let mut cut = false;
         for (count, path) in workspace.files(workspace.root()).enumerate() {
-            if count >= LOOKED_AT || started.elapsed() > LONGEST || cancel.is_cancelled() {
+            if count >= LOOKED_AT || is_over() {
                 cut = true;
                 break;
             }
@@ -57,12 +59,19 @@ pub(super) async fn still_named(
                 moved.is_new(name)
                     || (moved.new_name(name).is_none() && workspace.root().join(name).as_path().exists())
             };
-            let lines = moved.lines(&name, &text, &there);
+            let (lines, whole) = moved.lines(&name, &text, &there, &is_over);
             places.extend(lines.into_iter().map(|line| format!("{name}:{}", line + 1)));
+            cut |= !whole;
         }
         (places, cut)
     });
-    let (places, cut) = search.await.unwrap_or_default();
+    // It ends by itself; a file that cannot be read by then is not waited for.
+    let (places, cut) = tokio::select! {
+        biased;
+        () = clock.cancel.cancelled() => (Vec::new(), true),
+        found = search => found.unwrap_or_else(|_| (Vec::new(), true)),
+        () = tokio::time::sleep_until(clock.until.into()) => (Vec::new(), true),
+    };
     told(&places, cut)
 }
 
@@ -93,6 +102,8 @@ fn told(places: &[String], cut: bool) -> Option<String> {
 struct Moved {
     /// Old and new; the folder that moves, and its files.
     places: BTreeMap<String, String>,
+    /// The new ones.
+    news: HashSet<String>,
     /// Those of `places` that are folders.
     folders: BTreeSet<String>,
     /// What imports of scripts lead to: without extension, and the folder of an `index`.
@@ -151,7 +162,7 @@ impl Language {
 }
 
 impl Moved {
-    fn of(workspace: &Workspace, edit: &WorkspaceEdit) -> Self {
+    fn of(workspace: &Workspace, edit: &WorkspaceEdit, is_over: &dyn Fn() -> bool) -> Self {
         let mut moves: Vec<(String, String, bool)> = Vec::new();
         let mut places = BTreeMap::new();
         for operation in &edit.operations {
@@ -159,7 +170,7 @@ impl Moved {
             let (old, new) = (workspace.relative(from), workspace.relative(to));
             let folder = from.as_path().is_dir();
             if folder {
-                for path in workspace.files(from).take(LOOKED_AT) {
+                for path in workspace.files(from).take(LOOKED_AT).take_while(|_| !is_over()) {
                     let below = workspace.relative(&path);
                     let moved = format!("{new}{}", below.strip_prefix(&old).unwrap_or_default());
                     places.insert(below, moved);
@@ -186,6 +197,7 @@ impl Moved {
             scripts: BTreeSet::new(),
             modules: Vec::new(),
             keys: BTreeSet::new(),
+            news: places.values().cloned().collect(),
             places,
         };
         for old in moved.places.keys() {
@@ -239,12 +251,18 @@ impl Moved {
     }
 
     fn is_new(&self, name: &str) -> bool {
-        self.places.values().any(|new| new == name)
+        self.news.contains(name)
     }
 
-    /// The lines (from 0) of `text` that name an old place. `holder` is where the file will be; `there`
-    /// says what will be there.
-    fn lines(&self, holder: &str, text: &str, there: &dyn Fn(&str) -> bool) -> BTreeSet<usize> {
+    /// The lines (from 0) of `text` that name an old place, and whether that is all: not where the time `is_over`.
+    /// `holder` is where the file will be; `there` says what will be there.
+    fn lines(
+        &self,
+        holder: &str,
+        text: &str,
+        there: &dyn Fn(&str) -> bool,
+        is_over: &dyn Fn() -> bool,
+    ) -> (BTreeSet<usize>, bool) {
         let mut found = BTreeSet::new();
         let scripts = script_stem(holder).is_some() || extension(holder) == "astro";
         for (number, line) in text.lines().enumerate() {
@@ -252,11 +270,23 @@ impl Moved {
                 self.is_path(parent(holder), line, token, there)
                     || (scripts && token.quoted && self.is_import(parent(holder), token.text, there))
             };
-            if self.may_be_in(line) && tokens(line).any(|token| path(&token)) {
-                found.insert(number);
+            if !self.may_be_in(line) {
+                continue;
+            }
+            for token in tokens(line) {
+                if is_over() {
+                    return (found, false);
+                }
+                if path(&token) {
+                    found.insert(number);
+                    break;
+                }
             }
         }
         for module in &self.modules {
+            if is_over() {
+                return (found, false);
+            }
             let (stem, language) = (&module.stem, module.language);
             let file = format!("{stem}.{}", language.extension());
             let head = format!("{stem}/{}.{}", language.head(), language.extension());
@@ -268,7 +298,7 @@ impl Moved {
                 Language::Rust => rust_lines(module, holder, text, &mut found),
             }
         }
-        found
+        (found, true)
     }
 
     /// Whether a path, from the folder of its file or from the workspace's, leads to an old place.
@@ -545,5 +575,26 @@ fn without_extension(path: &str) -> &str {
     match extension(path) {
         "" => path,
         extension => &path[..path.len() - extension.len() - 1],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_left_when_the_time_is_over() {
+        let places = (0..3).map(|it| (format!("src/{it}.txt"), format!("lib/{it}.txt"))).collect();
+        let moves = [("src".to_owned(), "lib".to_owned(), true)];
+        let moved = Moved::new(places, &moves, &|_| false);
+        let text = format!("see src/0.txt\n{}", "none of src/9.md ".repeat(1000));
+        let there = |name: &str| moved.is_new(name) || name.ends_with(".md");
+        assert_eq!(moved.lines("a.txt", &text, &there, &|| false), (BTreeSet::from([0]), true));
+        let asked = Cell::new(0);
+        let is_over = || asked.replace(asked.get() + 1) > 10;
+        assert_eq!(moved.lines("a.txt", &text, &there, &is_over), (BTreeSet::from([0]), false));
+        assert_eq!(asked.get(), 12);
     }
 }

@@ -1,5 +1,6 @@
 //! Rename of a thing, and of a file with all that refers to it.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -67,7 +68,9 @@ impl ServerPool {
         };
         let family = match &edit {
             Ok(edit) => {
-                let is_renamed = |path: &AbsPath, at: usize| places(edit, path).any(|it| it == at);
+                let renamed = places(edit);
+                let is_renamed =
+                    |path: &AbsPath, at: usize| renamed.get(path).is_some_and(|it| it.contains(&at));
                 self.family(&server, (doc, offset), &holders.paths, Wanted::All, &is_renamed, clock).await
             }
             Err(_) => Ok(Family::default()),
@@ -274,11 +277,13 @@ pub(super) fn edited(edit: &WorkspaceEdit) -> impl Iterator<Item = (&AbsPath, &V
     })
 }
 
-/// Where `edit` changes a file.
-fn places<'a>(edit: &'a WorkspaceEdit, wanted: &'a AbsPath) -> impl Iterator<Item = usize> + 'a {
-    edited(edit)
-        .filter(move |(path, _)| *path == wanted)
-        .flat_map(|(_, edits)| edits.iter().map(|it| it.range.start))
+/// Where `edit` changes files.
+fn places(edit: &WorkspaceEdit) -> HashMap<&AbsPath, HashSet<usize>> {
+    let mut places: HashMap<&AbsPath, HashSet<usize>> = HashMap::new();
+    for (path, edits) in edited(edit) {
+        places.entry(path).or_default().extend(edits.iter().map(|it| it.range.start));
+    }
+    places
 }
 
 fn edits(edit: &WorkspaceEdit, wanted: &AbsPath) -> bool {

@@ -161,18 +161,22 @@ impl Installer {
         versions.remove_tree(version)?;
         let filled = self.fill(plan, &place, progress, cancel).await;
         let program = || SearchPath::in_folder(&plan.programs, folder.as_path());
-        let filled = filled.and_then(|()| program().ok_or_else(|| no_program(plan)));
-        let program = match filled {
+        // Up to its mark of completion it is a half.
+        let finished = filled.and_then(|()| {
+            let program = program().ok_or_else(|| no_program(plan))?;
+            if let Some(pins) = resolved(plan.how, &place)? {
+                InstallLock::keep_pins(&self.managed, &plan.name, version, &pins)?;
+            }
+            place.write_atomic(COMPLETE, format!("{folder}\n").as_bytes())?;
+            Ok(program)
+        });
+        let program = match finished {
             Ok(program) => program,
             Err(error) => {
                 self.remove_halves()?;
                 return Err(error);
             }
         };
-        if let Some(pins) = resolved(plan.how, &place)? {
-            InstallLock::keep_pins(&self.managed, &plan.name, version, &pins)?;
-        }
-        place.write_atomic(COMPLETE, format!("{folder}\n").as_bytes())?;
         let before = known.adapters.insert(plan.name.clone(), entry);
         known.write(&self.managed)?;
         // A server may still run from the version before this one; older ones go, and what was replaced.
@@ -355,7 +359,53 @@ fn requirements(report: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::requirements;
+    use workspace::{AbsPath, PolicyOptions, TrustStore};
+
+    use super::*;
+    use crate::install::plan::Step;
+
+    /// What an update got cannot be kept: a file stands where its packages would be written down.
+    #[tokio::test]
+    async fn an_update_that_cannot_be_finished_leaves_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = AbsPath::new(folder.path().canonicalize().unwrap()).unwrap();
+        let managed = StateDir::new(root.join("managed"));
+        let place = managed.child("served").unwrap().child("1").unwrap();
+        let program = root.join("managed/served/1/bin/served.cjs");
+        place.child("bin").unwrap().write_atomic("served.cjs", b"old").unwrap();
+        place.write_atomic(COMPLETE, b"").unwrap();
+        managed.write_atomic("pins", b"").unwrap();
+        let mut options = PolicyOptions::new(TrustStore::new(managed.clone()), root.clone());
+        options.yes = true;
+        let installer = Installer {
+            managed: managed.clone(),
+            processes: Processes::new(None),
+            policy: Arc::new(Policy::new(options)),
+            search: SearchPath::default(),
+        };
+        let script = format!("mkdir -p bin && printf new > bin/served.cjs && printf '{{}}' > {NPM_LOCK}");
+        let command = CommandLine {
+            program: "/bin/sh".into(),
+            args: vec!["-c".to_owned(), script],
+            env: Vec::new(),
+            cwd: place.path().clone(),
+        };
+        let plan = InstallPlan {
+            name: "served".to_owned(),
+            version: Some("1".to_owned()),
+            how: How::Npm,
+            update: true,
+            packages: Vec::new(),
+            folder: Some(place.path().clone()),
+            programs: vec!["served.cjs".to_owned()],
+            steps: vec![Step { command, files: Vec::new() }],
+        };
+        let cancel = CancellationToken::new();
+        let failed = installer.install(&plan, &|_| (), &cancel).await.unwrap_err();
+        assert!(matches!(failed, InstallError::State(_)), "{failed}");
+        assert_eq!(std::fs::read_to_string(program.as_path()).unwrap(), "old");
+        assert!(place.read(COMPLETE).unwrap().is_some());
+    }
 
     #[test]
     fn what_pip_reports_can_be_asked_for_again() {

@@ -99,7 +99,7 @@ impl RequestCx {
     }
 
     pub(crate) fn clock(&self) -> Clock<'_> {
-        Clock { until: Instant::now() + self.deadline, total: self.deadline, cancel: &self.cancel }
+        Clock::new(self.deadline, &self.cancel)
     }
 }
 

@@ -4,7 +4,7 @@
 //! is not told of an end in time is ended all the same.
 
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use workspace::AbsPath;
 
@@ -89,8 +89,7 @@ impl ServerPool {
         let fresh = self.definitions().with(fresh, &names);
         let this = Arc::clone(self);
         self.tracker.spawn(async move {
-            let total = GRACE * 2;
-            let clock = Clock { until: Instant::now() + total, total, cancel: &this.stop };
+            let clock = Clock::new(GRACE * 2, &this.stop);
             if let Err(error) = this.take(fresh, GRACE, clock).await {
                 tracing::debug!(%error, "servers of changed definitions were ended at once");
             }

@@ -582,3 +582,53 @@ async fn of_many_files_that_changed_at_once_the_newest_are_shown() {
     let expected: Vec<String> = (24..40).map(|n| format!("f{n}.txt: \"other\"")).collect();
     assert_eq!(opened(&bench)[1..], expected);
 }
+
+/// What came is closed so that the server sees it, while a question waits for what it tells of it.
+#[tokio::test]
+async fn a_document_that_is_closed_under_a_question_is_opened_for_it_again() {
+    for version in [json!("${version}"), Value::Null] {
+        let empty = Step::notify(
+            "textDocument/publishDiagnostics",
+            json!({"uri": "${params.textDocument.uri}", "diagnostics": []}),
+        );
+        let script = Script::new(json!({"textDocumentSync": 2, "hoverProvider": true}))
+            .on("textDocument/hover", [Step::Result(json!({"contents": "fine"}))])
+            .on("textDocument/didOpen", [publish(version.clone(), "at first")])
+            .on("textDocument/didOpen", [])
+            .on("textDocument/didOpen", [Step::DelayMs(300), publish(version.clone(), "wrong")])
+            .on("textDocument/didClose", if version.is_null() { vec![empty] } else { vec![] });
+        let typing = Typing::new();
+        let editor: Arc<dyn Editor> = Arc::<Typing>::clone(&typing);
+        let more = "[diagnostics]\nsettle_ms = 50\n";
+        let bench = build_beside(&[("b.txt", "b")], vec![("scripted", script, more)], Some(editor), |_| ());
+        bench.pool.hover(&bench.doc("b.txt"), 0, &cx(LONG)).await.unwrap();
+        typing.types(&bench.path("a.txt"), "a");
+        let comes = async {
+            while bench.got("scripted", "textDocument/didOpen").len() < 2 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            bench.write("a.txt", "a");
+            while bench.got("scripted", "textDocument/didClose").is_empty() {
+                bench.pool.hover(&bench.doc("b.txt"), 0, &cx(LONG)).await.unwrap();
+            }
+        };
+        let (told, ()) = tokio::join!(ask(&bench, Duration::from_secs(8)), comes);
+        assert_eq!(told, "wrong", "{version}");
+    }
+}
+
+/// Work that its definition names besides says nothing of what it tells.
+#[tokio::test]
+async fn work_besides_that_is_silent_makes_no_answer_doubtful() {
+    for (besides, doubted) in [("check", false), ("other", true)] {
+        let begin = json!({"token": "t", "value": {"kind": "begin", "title": "cargo check"}});
+        let script = Script::new(json!({"textDocumentSync": 2, "hoverProvider": true}))
+            .on("initialized", [Step::notify("$/progress", begin)])
+            .on("textDocument/hover", [Step::Result(json!({"contents": "fine"}))]);
+        let more = format!("[ready]\nprogress = true\ntimeout_s = 0\nbesides = [{besides:?}]\n");
+        let bench = build(&[("a.txt", "a")], vec![("scripted", script, more.as_str())], |_| ());
+        let hover = async || bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap().note;
+        hover().await;
+        assert_eq!(hover().await.is_some(), doubted, "{besides}");
+    }
+}

@@ -587,6 +587,85 @@ async fn a_method_whose_base_or_override_keeps_its_name_is_told_with_the_uses_of
     }
 }
 
+/// A base whose name stands in more files than are looked at, before what overrides it does.
+#[tokio::test]
+async fn what_overrides_a_method_beyond_the_files_that_are_looked_at_is_asked_for_or_told_as_unknown() {
+    let none = json!([]);
+    let far = json!([{"uri": "${root}/z.txt", "range": range(0, 4, 7)}]);
+    for (implementing, named) in [(far, true), (none, false)] {
+        let others: Vec<String> = (0..41).map(|number| format!("b{number:02}.txt")).collect();
+        let mut files: Vec<(&str, &str)> = others.iter().map(|name| (name.as_str(), "x.old()")).collect();
+        files.extend([("a.txt", "Top old\n"), ("z.txt", "Low old\n")]);
+        let script = Script::new(json!({
+            "textDocumentSync": 2, "renameProvider": true, "documentSymbolProvider": true,
+            "implementationProvider": true, "referencesProvider": true,
+        }))
+        .on(
+            "textDocument/rename",
+            [Step::Result(json!({"changes": {"${root}/a.txt": [edit(0, 4, 7, "new")]}}))],
+        )
+        .on("textDocument/documentSymbol", [Step::Result(json!([family()[0]]))])
+        .on("textDocument/documentSymbol", [Step::Result(json!([]))])
+        .on("textDocument/references", [Step::Result(json!([]))])
+        .on("textDocument/implementation", [Step::Result(implementing)]);
+        let bench = bench(&files, script);
+        let renamed = bench.pool.rename(&bench.doc("a.txt"), 4, "new", &cx(LONG)).await.unwrap();
+        let note = renamed.note.unwrap_or_default();
+        assert_eq!(note.contains("NOT renamed with it: what overrides it, old (z.txt:1)"), named, "{note}");
+        let unknown = "whether more methods named `old` belong to it is not known: ";
+        assert!(note.contains(unknown), "{note}");
+    }
+}
+
+#[tokio::test]
+async fn members_that_are_not_asked_about_are_told() {
+    let text = format!("Top old\n{}", "x.old\n".repeat(26));
+    let edit = json!({"changes": {"${root}/a.txt": [edit(0, 4, 7, "new")]}});
+    for (definition, said) in [
+        (Step::Result(json!([])), "in a.txt mean is not known: 24 of 26 were asked about"),
+        (Step::Error(json!({"code": -32603, "message": "it broke"})), "it broke"),
+    ] {
+        let script = Script::new(json!({
+            "textDocumentSync": 2, "renameProvider": true, "documentSymbolProvider": true,
+            "definitionProvider": true,
+        }))
+        .on("textDocument/rename", [Step::Result(edit.clone())])
+        .on("textDocument/documentSymbol", [Step::Result(json!([family()[0]]))])
+        .on("textDocument/definition", [definition]);
+        let bench = bench(&[("a.txt", &text)], script);
+        let renamed = bench.pool.rename(&bench.doc("a.txt"), 4, "new", &cx(LONG)).await.unwrap();
+        let note = renamed.note.unwrap_or_default();
+        assert!(note.contains("not known") && note.contains(said), "{note}");
+    }
+}
+
+/// The walk over the project waits for a file of rules that nobody writes.
+#[tokio::test]
+async fn a_look_for_a_name_ends_with_the_time_of_the_call() {
+    let class = json!([family()[0]]);
+    let script = Script::new(
+        json!({"textDocumentSync": 2, "renameProvider": true, "documentSymbolProvider": true, "hoverProvider": true}),
+    )
+    .on(
+        "textDocument/rename",
+        [Step::Result(json!({"changes": {"${root}/a.txt": [edit(0, 4, 7, "new")]}}))],
+    )
+    .on("textDocument/hover", [Step::Result(json!({"contents": "fine"}))])
+    .on("textDocument/documentSymbol", [Step::Result(class)]);
+    let bench = bench(&[("a.txt", "Top old\n"), ("deep/b.txt", "b")], script);
+    bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
+    let rules = bench.path("deep/.gitignore");
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600));
+    rustix::fs::mknodat(rustix::fs::CWD, rules.as_path(), kind, mode, 0).unwrap();
+    let (doc, cx) = (bench.doc("a.txt"), cx(Duration::from_secs(3)));
+    let renamed = tokio::time::timeout(Duration::from_secs(10), bench.pool.rename(&doc, 4, "new", &cx)).await;
+    // Somebody writes it, so that nothing waits for it any more.
+    drop(std::fs::OpenOptions::new().write(true).open(rules.as_path()).unwrap());
+    std::fs::remove_file(rules.as_path()).unwrap();
+    let note = renamed.expect("it ends").unwrap().note.unwrap_or_default();
+    assert!(note.contains("whether more methods named `old` belong to it is not known"), "{note}");
+}
+
 /// `a.one` and `a.two` declare `old` in `Box`; the server renames in the file that it is asked about.
 async fn renamed_in_two_sides(two: &str, answers: [Value; 2]) -> Result<Vec<String>, String> {
     let symbol = |line: u32| {

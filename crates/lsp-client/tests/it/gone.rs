@@ -96,3 +96,24 @@ async fn of_what_a_server_has_not_seen_going_nothing_is_known() {
     bench.write("b.txt", "b");
     assert_eq!(ask(&bench, "a.txt", LONG).await, (Some(1), None));
 }
+
+/// Of four seconds a question about one place has a third.
+#[tokio::test]
+async fn one_that_does_not_say_whether_it_saw_it_is_asked_all_the_same_in_time() {
+    let script = Script::new(json!({"textDocumentSync": 2, "hoverProvider": true}))
+        .on("textDocument/hover", [Step::Result(json!({"contents": "fine"}))])
+        .on(SEEN, [Step::Never]);
+    let bench = with(script);
+    let hover = async || bench.pool.hover(&bench.doc("a.txt"), 0, &cx(Duration::from_secs(4))).await;
+    hover().await.unwrap();
+    std::fs::remove_file(bench.path("b.txt").as_path()).unwrap();
+    let answer = loop {
+        // Not more than one look in a tenth of a second.
+        let answer = hover().await;
+        if !bench.got("scripted", SEEN).is_empty() {
+            break answer.unwrap();
+        }
+    };
+    assert_eq!(answer.value.as_deref(), Some("fine"));
+    assert_eq!(answer.note.unwrap(), "scripted: it has not shown that it saw that b.txt is gone");
+}

@@ -616,3 +616,32 @@ async fn a_server_hears_of_what_others_save() {
         .collect();
     assert_eq!(methods, ["didOpen", "didChange", "didSave", "didChange", "didSave"]);
 }
+
+/// Of what came a marker of its own package is told, where it is a file of the server.
+#[tokio::test]
+async fn a_marker_is_told_of_files_of_the_server_alone() {
+    let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
+        "registerOptions": {"watchers": [{"globPattern": "**/mark"}]}}]});
+    let script = hovers()
+        .on("initialized", [Step::request("w", "client/registerCapability", watchers)])
+        .on("textDocument/hover", [Step::wait_for("response", 1), Step::Result(json!({"contents": "x"}))]);
+    let more = "[watch]\nby_marker = true\n[root]\nmarkers = [\"mark\"]\n";
+    let files = [("mark", ""), ("a.txt", "abc")];
+    let bench = build(&files, vec![("scripted", script, more)], |_| ());
+    let doc = bench.doc("a.txt");
+    for (name, times) in [("README.md", 0), ("b.txt", 1)] {
+        bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
+        bench.write(name, "x");
+        let file = CommittedFile {
+            path: bench.path(name),
+            kind: ChangeKind::Created,
+            edits: Vec::new(),
+            version: None,
+        };
+        let (id, run, label) = (CommitId("1".into()), RunId::new(), "test".into());
+        bench.pool.did_commit(&Commit { id, run, label, files: vec![file], notes: Vec::new() }).await;
+        bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
+        let told = bench.got("scripted", "workspace/didChangeWatchedFiles");
+        assert_eq!(told.len(), times, "{name}: {told:?}");
+    }
+}
