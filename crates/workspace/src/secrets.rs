@@ -9,6 +9,7 @@ mod learned;
 mod pieces;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -156,6 +157,8 @@ pub struct Redactor {
     learns: bool,
     /// Whether it knows shapes.
     shapes: bool,
+    /// What stands in this text is no secret to who reads what is redacted.
+    open: Option<Arc<str>>,
 }
 
 impl std::fmt::Debug for Redactor {
@@ -189,6 +192,11 @@ impl Redactor {
         Self { shapes: false, ..self }
     }
 
+    /// Knows only what [`learn_secret`] was told, but for what stands in `text`: for one who said that text, to whom it is no secret.
+    pub fn of_learned(text: &str) -> Self {
+        Self { begins: [false; 256], learns: true, shapes: false, open: Some(text.into()), ..Self::default() }
+    }
+
     /// Knows these secrets, (name, value), and shapes. Values that are short, common, plain numbers
     /// or the path of an existing file are left out. A value is also known as a JSON text has it, and one of
     /// several lines by each line that looks like a key.
@@ -207,7 +215,7 @@ impl Redactor {
         for byte in firsts.chain(shapes).chain([b'-', b':']) {
             begins[usize::from(byte)] = true;
         }
-        Self { values, begins, learns: false, shapes: true }
+        Self { values, begins, learns: false, shapes: true, open: None }
     }
 
     /// `text` with every known or recognizable secret replaced by `[redacted:NAME]`. One pass; nothing
@@ -257,6 +265,9 @@ impl Redactor {
         let learned = learned.into_iter().flat_map(|it| &it.values).map(|value| (learned::NAME, value));
         for (name, value) in own.chain(learned) {
             if rest.starts_with(value.as_bytes()) {
+                if self.open.as_ref().is_some_and(|open| open.contains(value.as_str())) {
+                    continue;
+                }
                 return Found::Secret { name, start: at, end: at + value.len() };
             }
             if piece.more && value.as_bytes().starts_with(rest) {
@@ -469,6 +480,19 @@ mod tests {
             assert_eq!(out, "it is [redacted:api-key]");
         }
         assert_eq!(other.redact(key), key, "it knows shapes only");
+    }
+
+    #[test]
+    fn who_said_a_secret_may_read_it() {
+        let (said, unsaid) = ("plain-words-that-were-said", "plain-words-that-were-not-said");
+        learn_secret(said);
+        learn_secret(unsaid);
+        let redactor = Redactor::of_learned(&format!(r#"{{"text":"{said}"}}"#));
+        let shape = "https://me:hunter2-hunter2@host";
+        assert_eq!(
+            redactor.redact(&format!("{said} {unsaid} {shape}")),
+            format!("{said} [redacted:api-key] {shape}")
+        );
     }
 
     #[track_caller]
