@@ -204,9 +204,7 @@ impl Redactor {
         let mut values: Vec<(String, String)> = secrets
             .into_iter()
             .flat_map(|(name, value)| spellings(value.trim()).into_iter().map(move |it| (name.clone(), it)))
-            .filter(|(_, value)| value.len() >= SHORTEST && !is_common(value))
-            .filter(|(_, value)| !value.bytes().all(|byte| byte.is_ascii_digit()))
-            .filter(|(_, value)| !value.starts_with('/') || !std::path::Path::new(value).exists())
+            .filter(|(_, value)| !is_plain(value))
             .collect();
         values.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then_with(|| a.cmp(b)));
         let mut begins = [false; 256];
@@ -318,6 +316,14 @@ fn ascii(text: &str, upper: bool) -> String {
         }
     }
     out
+}
+
+/// Whether a value hides nothing: short, common, a number, or the path of an existing file.
+fn is_plain(value: &str) -> bool {
+    value.len() < SHORTEST
+        || is_common(value)
+        || value.bytes().all(|byte| byte.is_ascii_digit())
+        || value.starts_with('/') && std::path::Path::new(value).exists()
 }
 
 /// The value as it is, as a JSON text and an address have it, and of one of several lines those that look like keys.
@@ -470,6 +476,8 @@ mod tests {
         assert_eq!(before.redact(key), key);
         learn_secret(&format!(" {key}\n"));
         learn_secret("short");
+        learn_secret("/etc/passwd");
+        assert_eq!(before.redact("/etc/passwd"), "/etc/passwd", "the path of a file");
         for redactor in [before, Redactor::from_env()] {
             assert_eq!(redactor.redact(&format!("it is {key}, short")), "it is [redacted:api-key], short");
             let mut pieces = Pieces::default();
