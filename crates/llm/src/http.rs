@@ -441,8 +441,9 @@ impl Edge {
         let mut whole = head;
         while let Some(chunk) = body.next().await.map_err(|stop| self.stopped(stop))? {
             if whole.len() + chunk.len() > WHOLE_LIMIT {
+                // Asked again it would come again.
                 let error = format!("{} sent an answer of more than {WHOLE_LIMIT} bytes", self.provider);
-                return Err((ErrorKind::Protocol, error));
+                return Err((ErrorKind::Provider, error));
             }
             whole.extend_from_slice(&chunk);
         }

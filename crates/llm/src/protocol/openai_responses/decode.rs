@@ -267,7 +267,7 @@ impl Decoder for ResponsesDecoder {
         }
         match self.sse.feed(bytes) {
             Ok(events) => events.iter().for_each(|event| self.event(event)),
-            Err(error) => self.blocks.end(Err((ErrorKind::Protocol, error.to_string()))),
+            Err(error) => self.blocks.end(Err(error.into())),
         }
         self.blocks.take()
     }
