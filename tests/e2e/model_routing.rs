@@ -428,7 +428,9 @@ fn a_proxy_asks_with_its_own_keys() {
     let mind = |received: &Received| {
         let has_result = received.body.to_string().contains("tool_call_id");
         match has_result {
-            false => Reply::call("c1", "read", &json!({"path": "a.txt"})),
+            false => {
+                Reply::call("c1", "write", &json!({"path": "b.txt", "content": "the-databases-password\n"}))
+            }
             // A provider that quotes the key.
             true => {
                 let header = received.headers.iter().find(|(name, _)| name == "authorization");
@@ -443,6 +445,7 @@ fn a_proxy_asks_with_its_own_keys() {
         command
             .env("MINE_KEY", "the-proxys-own-key")
             .env("MINE_OTHER", "the-proxys-other-key")
+            .env("DB_PASSWORD", "the-databases-password")
             .env("PILCROW_PROXY_TOKEN", "a-token-of-the-proxy");
         let mut proxy = command.spawn().expect("the proxy starts");
         let mut line = String::new();
@@ -459,9 +462,10 @@ fn a_proxy_asks_with_its_own_keys() {
         )
         .expect("the catalogue");
         let ran =
-            run(&client, &["run", "what does a.txt say?", "--yes"], &[("TOKEN", "a-token-of-the-proxy")])
-                .expect(0);
-        assert!(ran.stdout.starts_with("It says one, [redacted:MINE_"), "{ran:?}");
+            run(&client, &["run", "write b.txt", "--yes"], &[("TOKEN", "a-token-of-the-proxy")]).expect(0);
+        assert!(ran.stdout.starts_with("It says one, [redacted:api-key]"), "{ran:?}");
+        let written = std::fs::read_to_string(client.project().join("b.txt")).expect("what was called for");
+        assert_eq!(written, "the-databases-password\n", "a call is carried out as it was made");
         for (path, bytes) in files(&client.home()) {
             let text = String::from_utf8_lossy(&bytes);
             assert!(!text.contains("the-proxys-"), "the client has it in {}", path.display());

@@ -34,6 +34,9 @@ const EXCERPT_LIMIT: usize = 4096;
 /// Keys that are tried for one request.
 const MOST_KEYS: u32 = 16;
 
+/// Encodings (`content-encoding`) in which bytes are not as they are; others are no such thing: `none` is a word to gateways.
+const PACKED: [&str; 7] = ["gzip", "x-gzip", "deflate", "br", "zstd", "compress", "x-compress"];
+
 /// What every request is.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -340,7 +343,7 @@ impl Edge {
     ) -> Result<(), (ErrorKind, String)> {
         let (status, content_type) = (response.status(), header(&response, CONTENT_TYPE));
         let encoding = header(&response, CONTENT_ENCODING);
-        if !matches!(encoding.as_str(), "" | "identity") {
+        if encoding.split(',').any(|it| PACKED.contains(&it.trim())) {
             let provider = &self.provider;
             let error = format!("{provider} answered in the encoding {encoding}, which it was not asked for");
             return Err((ErrorKind::Provider, error));
@@ -358,11 +361,16 @@ impl Edge {
             Form::Events => self.events(request, body, head, decoder, writer).await,
             Form::Whole => self.whole(request, body, head, decoder, writer).await,
             Form::Page => {
-                // What came before it broke says enough.
-                while head.len() < ERROR_LIMIT
-                    && let Ok(Ok(Some(chunk))) = timeout(ERROR_DEADLINE, body.next()).await
-                {
-                    head.extend_from_slice(&chunk);
+                let read = async {
+                    // What came before it broke says enough.
+                    while head.len() < ERROR_LIMIT
+                        && let Ok(Some(chunk)) = body.next().await
+                    {
+                        head.extend_from_slice(&chunk);
+                    }
+                };
+                if timeout(ERROR_DEADLINE, read).await.is_err() {
+                    tracing::debug!("a web page did not end in time");
                 }
                 // Before it is shortened: a part of a key would not be found.
                 let excerpt =
@@ -433,8 +441,9 @@ impl Edge {
         let mut whole = head;
         while let Some(chunk) = body.next().await.map_err(|stop| self.stopped(stop))? {
             if whole.len() + chunk.len() > WHOLE_LIMIT {
+                // Asked again it would come again.
                 let error = format!("{} sent an answer of more than {WHOLE_LIMIT} bytes", self.provider);
-                return Err((ErrorKind::Protocol, error));
+                return Err((ErrorKind::Provider, error));
             }
             whole.extend_from_slice(&chunk);
         }
@@ -446,10 +455,12 @@ impl Edge {
                 }
                 Ok(())
             }
-            Err(error) => Err((
-                ErrorKind::Protocol,
-                format!("{} sent JSON that cannot be read: {error}", self.provider),
-            )),
+            Err(error) => {
+                // What only begins as JSON does has words of its own.
+                let said = excerpt(&self.without_key(request, text.into_owned()));
+                let error = format!("{} sent JSON that cannot be read ({error}): {said}", self.provider);
+                Err((ErrorKind::Protocol, error))
+            }
         }
     }
 

@@ -37,7 +37,8 @@ pub(crate) struct RetryHeaders {
 }
 
 impl RetryHeaders {
-    /// Reads `x-should-retry`, `retry-after-ms` (milliseconds) and `retry-after` (seconds or an HTTP date).
+    /// Reads `x-should-retry`, `retry-after-ms` (milliseconds) and `retry-after` (seconds or an HTTP date in any of its
+    /// three forms, RFC 9110 §5.6.7).
     pub fn read<'a>(header: impl Fn(&str) -> Option<&'a str>, now: jiff::Timestamp) -> RetryHeaders {
         let should_retry = match header("x-should-retry") {
             Some("true") => Some(true),
@@ -49,12 +50,22 @@ impl RetryHeaders {
         let after = milliseconds.or_else(|| {
             let text = header("retry-after")?;
             seconds(text).or_else(|| {
-                let date = jiff::fmt::rfc2822::parse(text.trim()).ok()?.timestamp();
+                let date = http_date(text.trim())?;
                 Some(Duration::try_from(date.duration_since(now)).unwrap_or_default())
             })
         });
         RetryHeaders { should_retry, after }
     }
+}
+
+fn http_date(text: &str) -> Option<jiff::Timestamp> {
+    const OLD: [&str; 2] = ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
+    let of_old = |form: &&str| {
+        let date = jiff::civil::DateTime::strptime(form, text).ok()?;
+        Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+    };
+    let date = jiff::fmt::rfc2822::parse(text).ok().map(|date| date.timestamp());
+    date.or_else(|| OLD.iter().find_map(of_old))
 }
 
 /// The delay that a body asks for: Google tells it there (`"retryDelay": "26s"`) and in no header.
@@ -144,6 +155,8 @@ mod tests {
         );
         assert_eq!(after(&[("retry-after", "Fri, 02 Jan 2026 03:04:10 GMT")]), Some(Duration::from_secs(5)));
         assert_eq!(after(&[("retry-after", "Fri, 02 Jan 2026 03:04:00 GMT")]), Some(Duration::ZERO));
+        assert_eq!(after(&[("retry-after", "Friday, 02-Jan-26 03:04:10 GMT")]), Some(Duration::from_secs(5)));
+        assert_eq!(after(&[("retry-after", "Fri Jan  2 03:04:10 2026")]), Some(Duration::from_secs(5)));
         assert_eq!(after(&[("retry-after", "soon")]), None);
         assert_eq!(after(&[("retry-after", "-1")]), None);
     }

@@ -33,8 +33,9 @@ fn secrets(url: &str) -> Vec<(Range<usize>, &'static str)> {
     let user = authority.rsplit_once('@').map(|(user, _)| user);
     let password = user.and_then(|user| user.find(':').map(|at| begin + at + 1..begin + user.len()));
     let mut found: Vec<_> = password.into_iter().map(|range| (range, "url-password")).collect();
-    let end = url.find('#').unwrap_or(url.len());
-    let mut at = url[..end].find('?').map_or(end, |at| at + 1);
+    // What looks like them before `://` is none of its parts.
+    let end = url[begin..].find('#').map_or(url.len(), |at| begin + at);
+    let mut at = url[begin..end].find('?').map_or(end, |at| begin + at + 1);
     for pair in url[at..end].split('&') {
         if let Some((name, value)) = pair.split_once('=').filter(|(name, _)| is_secret_name(name)) {
             let begin = at + name.len() + 1;
@@ -68,8 +69,21 @@ mod tests {
             ("https://host/{place}/a:b@c?q=key=1", "https://host/{place}/a:b@c?q=key=1"),
             ("https://host?token=${TOKEN}", "https://host?token=${TOKEN}"),
             ("no address", "no address"),
+            ("x?key=https://me:pw@h", "x?key=https://me:[redacted:url-password]@h"),
+            ("#://me:pw@h?key=k#?key=k", "#://me:[redacted:url-password]@h?key=[redacted:api-key]#?key=k"),
         ] {
             assert_eq!(address(url), shown);
+        }
+    }
+
+    #[test]
+    fn secrets_stand_one_behind_the_other_in_whatever_is_given() {
+        const PARTS: [&str; 8] = ["://", "?", "#", "key=", "&", "a:bé@", "/", "h"];
+        for number in 0..PARTS.len().pow(5) {
+            let url: String = (0..5).map(|at| PARTS[number / PARTS.len().pow(at) % PARTS.len()]).collect();
+            let found = secrets(&url);
+            assert!(found.windows(2).all(|pair| pair[0].0.end <= pair[1].0.start), "{url}: {found:?}");
+            assert!(found.iter().all(|(range, _)| url.get(range.clone()).is_some()), "{url}: {found:?}");
         }
     }
 

@@ -131,12 +131,16 @@ async fn an_answer_is_read_as_what_it_is() {
         ("application/json", "{\"message\": \"it sleeps\"}", "the provider sent no answer: it sleeps"),
         ("application/json", "it sleeps", "scripted sent no event stream: it sleeps"),
         ("text/event-stream", "event: error\ndata: it sleeps\n\n", "it sleeps"),
+        ("text/plain", "[ERROR] it sleeps", "): [ERROR] it sleeps"),
     ] {
         let (_, error, _) = failing(typed(content_type, body)).await;
         assert!(error.contains(expected), "{content_type}: {error}");
     }
     let packed = typed("text/event-stream", "\u{1f}").header("content-encoding", "gzip");
     assert!(failing(packed).await.1.contains("in the encoding gzip"));
+    let (outcome, _) =
+        answer(vec![typed("text/event-stream", stream).header("content-encoding", "none")], |_| ()).await;
+    assert_eq!(outcome.message.text(), "half");
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ mod learned;
 mod pieces;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -156,6 +157,8 @@ pub struct Redactor {
     learns: bool,
     /// Whether it knows shapes.
     shapes: bool,
+    /// What stands in this text is no secret to who reads what is redacted.
+    open: Option<Arc<str>>,
 }
 
 impl std::fmt::Debug for Redactor {
@@ -189,6 +192,11 @@ impl Redactor {
         Self { shapes: false, ..self }
     }
 
+    /// Knows only what [`learn_secret`] was told, but for what stands in `text`: for one who said that text, to whom it is no secret.
+    pub fn of_learned(text: &str) -> Self {
+        Self { begins: [false; 256], learns: true, shapes: false, open: Some(text.into()), ..Self::default() }
+    }
+
     /// Knows these secrets, (name, value), and shapes. Values that are short, common, plain numbers
     /// or the path of an existing file are left out. A value is also known as a JSON text has it, and one of
     /// several lines by each line that looks like a key.
@@ -196,9 +204,7 @@ impl Redactor {
         let mut values: Vec<(String, String)> = secrets
             .into_iter()
             .flat_map(|(name, value)| spellings(value.trim()).into_iter().map(move |it| (name.clone(), it)))
-            .filter(|(_, value)| value.len() >= SHORTEST && !is_common(value))
-            .filter(|(_, value)| !value.bytes().all(|byte| byte.is_ascii_digit()))
-            .filter(|(_, value)| !value.starts_with('/') || !std::path::Path::new(value).exists())
+            .filter(|(_, value)| !is_plain(value))
             .collect();
         values.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then_with(|| a.cmp(b)));
         let mut begins = [false; 256];
@@ -207,7 +213,7 @@ impl Redactor {
         for byte in firsts.chain(shapes).chain([b'-', b':']) {
             begins[usize::from(byte)] = true;
         }
-        Self { values, begins, learns: false, shapes: true }
+        Self { values, begins, learns: false, shapes: true, open: None }
     }
 
     /// `text` with every known or recognizable secret replaced by `[redacted:NAME]`. One pass; nothing
@@ -257,6 +263,9 @@ impl Redactor {
         let learned = learned.into_iter().flat_map(|it| &it.values).map(|value| (learned::NAME, value));
         for (name, value) in own.chain(learned) {
             if rest.starts_with(value.as_bytes()) {
+                if self.open.as_ref().is_some_and(|open| open.contains(value.as_str())) {
+                    continue;
+                }
                 return Found::Secret { name, start: at, end: at + value.len() };
             }
             if piece.more && value.as_bytes().starts_with(rest) {
@@ -307,6 +316,14 @@ fn ascii(text: &str, upper: bool) -> String {
         }
     }
     out
+}
+
+/// Whether a value hides nothing: short, common, a number, or the path of an existing file.
+fn is_plain(value: &str) -> bool {
+    value.len() < SHORTEST
+        || is_common(value)
+        || value.bytes().all(|byte| byte.is_ascii_digit())
+        || value.starts_with('/') && std::path::Path::new(value).exists()
 }
 
 /// The value as it is, as a JSON text and an address have it, and of one of several lines those that look like keys.
@@ -459,6 +476,8 @@ mod tests {
         assert_eq!(before.redact(key), key);
         learn_secret(&format!(" {key}\n"));
         learn_secret("short");
+        learn_secret("/etc/passwd");
+        assert_eq!(before.redact("/etc/passwd"), "/etc/passwd", "the path of a file");
         for redactor in [before, Redactor::from_env()] {
             assert_eq!(redactor.redact(&format!("it is {key}, short")), "it is [redacted:api-key], short");
             let mut pieces = Pieces::default();
@@ -469,6 +488,19 @@ mod tests {
             assert_eq!(out, "it is [redacted:api-key]");
         }
         assert_eq!(other.redact(key), key, "it knows shapes only");
+    }
+
+    #[test]
+    fn who_said_a_secret_may_read_it() {
+        let (said, unsaid) = ("plain-words-that-were-said", "plain-words-that-were-not-said");
+        learn_secret(said);
+        learn_secret(unsaid);
+        let redactor = Redactor::of_learned(&format!(r#"{{"text":"{said}"}}"#));
+        let shape = "https://me:hunter2-hunter2@host";
+        assert_eq!(
+            redactor.redact(&format!("{said} {unsaid} {shape}")),
+            format!("{said} [redacted:api-key] {shape}")
+        );
     }
 
     #[track_caller]

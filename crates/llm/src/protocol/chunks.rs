@@ -127,7 +127,7 @@ impl<D: Dialect> Decoder for ChunkDecoder<D> {
         }
         match self.sse.feed(bytes) {
             Ok(events) => events.iter().for_each(|event| self.event(event)),
-            Err(error) => self.end(Some((ErrorKind::Protocol, error.to_string()))),
+            Err(error) => self.end(Some(error.into())),
         }
         self.blocks.take()
     }

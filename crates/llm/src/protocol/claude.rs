@@ -35,9 +35,11 @@ impl Asked {
             Effort::Budget(0) => Asked { level: ThinkingLevel::Off, word: None, budget: None },
             Effort::Budget(budget) => Asked { level, word: None, budget: Some(*budget) },
         };
-        // While a budget is given, a turn in progress must begin with thinking that this model signed, and no tool
-        // may be forced; another model's turn is ended without it.
-        if asked.budget.is_some() && (forced || turn_lacks_thinking(endpoint, api, transcript)) {
+        // With thinking no tool may be forced; some that think by a word cannot be kept from it.
+        let can_rest = asked.budget.is_some() || endpoint.thinking.0.contains_key(&ThinkingLevel::Off);
+        // While a budget is given, a turn in progress must begin with thinking that this model signed; another model's turn is
+        // ended without it.
+        if forced && can_rest || asked.budget.is_some() && turn_lacks_thinking(endpoint, api, transcript) {
             return Some(Asked { level: ThinkingLevel::Off, word: None, budget: None });
         }
         Some(asked)
@@ -99,4 +101,34 @@ fn turn_lacks_thinking(endpoint: &Endpoint, api: &str, transcript: &[Message]) -
             |content: &Content| matches!(content, Content::Thinking { thinking_signature: Some(_), .. });
         !is_own(endpoint, api, message) || !message.content.iter().any(signed)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::endpoint::Thinking;
+
+    #[test]
+    fn where_a_tool_is_forced_who_can_does_not_think() {
+        let word = |it: &str| Effort::Word(it.to_owned());
+        let (off, high) = (ThinkingLevel::Off, ThinkingLevel::High);
+        let asked = |levels: &[(ThinkingLevel, Effort)], tool_choice| {
+            let mut endpoint = Endpoint::new("p", "http://x", "m");
+            endpoint.thinking = Thinking(BTreeMap::from_iter(levels.iter().cloned()));
+            endpoint.level = Some(high);
+            let request = Request { tool_choice, ..Request::default() };
+            Asked::new(&endpoint, "a", &request, &[]).map(|it| it.level)
+        };
+        for (levels, forced) in [
+            (vec![(off, word("off")), (high, word("high"))], off),
+            (vec![(high, word("high"))], high),
+            (vec![(high, Effort::Budget(9000))], off),
+        ] {
+            assert_eq!(asked(&levels, ToolChoice::Auto), Some(high));
+            assert_eq!(asked(&levels, ToolChoice::Any), Some(forced), "{levels:?}");
+            assert_eq!(asked(&levels, ToolChoice::Tool("t".to_owned())), Some(forced), "{levels:?}");
+        }
+    }
 }

@@ -326,7 +326,7 @@ impl Decoder for Client {
         }
         let events = match self.sse.feed(bytes) {
             Ok(events) => events,
-            Err(error) => return self.finish(Some((ErrorKind::Protocol, error.to_string()))),
+            Err(error) => return self.finish(Some(error.into())),
         };
         let mut out = Vec::new();
         for event in events {

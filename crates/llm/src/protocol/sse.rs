@@ -5,6 +5,8 @@
 //! cuts is dropped, as the standard says. Time is linear in the bytes, which is why this is not the crate
 //! `eventsource-stream`: that one copies what it has not yet read once for each line.
 
+use crate::message::ErrorKind;
+
 /// One dispatched event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SseEvent {
@@ -20,6 +22,13 @@ pub struct SseEvent {
 pub struct TooLarge {
     /// The limit in bytes.
     pub limit: usize,
+}
+
+/// Asked again it would come again, so it is a failure that is not tried again.
+impl From<TooLarge> for (ErrorKind, String) {
+    fn from(error: TooLarge) -> Self {
+        (ErrorKind::Provider, error.to_string())
+    }
 }
 
 /// The largest event taken.
@@ -157,5 +166,7 @@ mod tests {
         let mut decoder = SseDecoder { limit: 1000, ..SseDecoder::default() };
         assert!(decoder.feed(&[b'x'; 999]).is_ok());
         assert_eq!(decoder.feed(b"xy"), Err(TooLarge { limit: 1000 }));
+        let (kind, _) = TooLarge { limit: 1000 }.into();
+        assert_eq!(kind, ErrorKind::Provider, "which is not asked again");
     }
 }

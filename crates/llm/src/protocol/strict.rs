@@ -44,6 +44,9 @@ const FORMATS: [&str; 9] =
 /// How deep objects may stand in one another, and how many properties there may be in all.
 const DEEPEST: usize = 5;
 const PROPERTIES: usize = 100;
+/// How much is said in all: parts, what lists hold, and texts by this many characters. What is named in many places is said in each.
+const PARTS: usize = 8_000;
+const OF_TEXT: usize = 64;
 /// What all tools of a request to Claude may have that it is held to: tools, properties that may be left out, and properties of several
 /// types.
 const CLAUDE: Weight = Weight { tools: 20, optional: 24, unions: 16 };
@@ -102,7 +105,7 @@ impl Strict {
 /// The schema, or `None` where it cannot be said so.
 fn strict(schema: &Value, rules: Rules) -> Option<(Value, Weight)> {
     let weight = Weight { tools: 1, ..Weight::default() };
-    let mut said = Said { root: schema, rules, properties: PROPERTIES, weight };
+    let mut said = Said { root: schema, rules, properties: PROPERTIES, parts: PARTS, weight };
     let out = said.part(schema, 0)?;
     (out["type"] == "object").then_some((out, said.weight))
 }
@@ -113,6 +116,7 @@ struct Said<'a> {
     rules: Rules,
     /// How many more there may be.
     properties: usize,
+    parts: usize,
     weight: Weight,
 }
 
@@ -126,14 +130,19 @@ impl Said<'_> {
         if let Some(named) = schema.get("$ref") {
             return self.reference(schema, named, depth);
         }
+        self.parts = self.parts.checked_sub(1)?;
         let mut out = Map::new();
         for (word, value) in schema {
             let value = match word.as_str() {
                 word if self.is_loose(word) => continue,
+                "pattern" if looks_around(value) => continue,
                 "format" if value.as_str().is_none_or(|it| !FORMATS.contains(&it)) => continue,
                 // Of these Claude takes simple values only.
                 "enum" | "const" if self.rules == Rules::Claude && !is_simple(value) => return None,
-                word if TAKEN.contains(&word) => value.clone(),
+                word if TAKEN.contains(&word) => {
+                    self.parts = self.parts.checked_sub(size(value))?;
+                    value.clone()
+                }
                 "oneOf" if schema.contains_key("anyOf") => return None,
                 "anyOf" | "oneOf" => {
                     let parts = value.as_array()?.iter().map(|it| self.part(it, depth));
@@ -189,7 +198,9 @@ impl Said<'_> {
         if beside.peek().is_none() && self.rules == Rules::OpenAi {
             return Some(json!({ "$ref": named }));
         }
-        let mut copy = self.root.pointer(named.strip_prefix('#')?)?.as_object()?.clone();
+        let there = self.root.pointer(named.strip_prefix('#')?)?;
+        let left = self.parts.checked_sub(size(there))?;
+        let mut copy = there.as_object()?.clone();
         for (word, value) in beside {
             // Of two rules both hold, which one copy cannot say.
             if !["title", "description"].contains(&word.as_str()) {
@@ -197,6 +208,7 @@ impl Said<'_> {
             }
             copy.insert(word.clone(), value.clone());
         }
+        self.parts = left;
         // Deeper, so that what names itself comes to an end.
         self.part(&Value::Object(copy), depth + 1)
     }
@@ -232,6 +244,21 @@ impl Said<'_> {
         out.insert("properties".to_owned(), Value::Object(parts));
         out.insert("additionalProperties".to_owned(), json!(false));
         Some(())
+    }
+}
+
+/// Whether a pattern looks ahead or behind, which no provider can hold a model to; OpenAI refuses the whole request.
+pub(super) fn looks_around(pattern: &Value) -> bool {
+    pattern.as_str().is_some_and(|it| ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|look| it.contains(look)))
+}
+
+/// How much a copy of this takes.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.iter().map(|it| 1 + size(it)).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, it)| 1 + name.len() / OF_TEXT + size(it)).sum(),
+        Value::String(text) => text.len() / OF_TEXT,
+        _ => 0,
     }
 }
 
@@ -330,6 +357,48 @@ mod tests {
         assert_eq!(at(json!({"$ref": "#/$defs/gone", "title": "t"})), None);
         let endless = json!({"anyOf": [{"type": "null"}, {"$ref": "#/properties/a", "title": "t"}]});
         assert_eq!(strict(&json!({"type": "object", "properties": {"a": endless}})), None);
+    }
+
+    #[test]
+    fn what_is_named_again_and_again_comes_to_an_end() {
+        let named: Vec<Value> = (0..30).map(|_| json!({"$ref": "#/$defs/p", "title": "t"})).collect();
+        let schema = json!({
+            "type": "object",
+            "properties": {"a": {"anyOf": [{"$ref": "#/$defs/p"}]}},
+            "$defs": {"p": {"anyOf": named}, "q": {"type": "string", "description": "long ".repeat(200_000)}},
+        });
+        for rules in [Rules::OpenAi, Rules::Claude] {
+            let mut said = Said {
+                root: &schema,
+                rules,
+                properties: PROPERTIES,
+                parts: PARTS,
+                weight: Weight::default(),
+            };
+            assert_eq!(said.part(&schema, 0), None);
+        }
+        assert_eq!(
+            strict(&json!({
+                "type": "object",
+                "properties": {"a": {"type": "string", "description": "long ".repeat(200_000)}},
+            })),
+            None
+        );
+    }
+
+    #[test]
+    fn a_pattern_that_looks_around_is_left_out() {
+        let with = |pattern: &str| json!({"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}});
+        for (pattern, is_kept) in [
+            ("^(?!\\.)a$", false),
+            ("a(?=b)", false),
+            ("(?<=a)b", false),
+            ("(?<!a)b", false),
+            ("^(?<name>a)(?:b)$", true),
+        ] {
+            let said = strict(&with(pattern)).unwrap();
+            assert_eq!(said["properties"]["a"].get("pattern").is_some(), is_kept, "{pattern}");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::endpoint::Endpoint;
 use crate::message::{AssistantMessage, Content, ErrorKind, Message};
 use crate::model::{Request, ToolDefinition};
 use crate::protocol::Decoder;
-use crate::protocol::strict::{Rules, Strict};
+use crate::protocol::strict::{Rules, Strict, looks_around};
 use crate::stream::StreamEvent;
 
 /// The longest name that every provider takes.
@@ -166,6 +166,7 @@ fn cleaned(schema: &Value, subset: Subset) -> Value {
     for (word, value) in object {
         let value = match word.as_str() {
             word if ABOUT.contains(&word) => continue,
+            "pattern" if looks_around(value) => continue,
             "const" if subset == Subset::Google => {
                 out.insert("enum".to_owned(), json!([value]));
                 continue;
@@ -300,6 +301,19 @@ mod tests {
             assert_eq!(sent_name(name), name.as_str(), "it is taken");
         }
         assert!(sent_name("srv.read file").starts_with("srv_read_file_"));
+    }
+
+    #[test]
+    fn a_pattern_that_looks_around_is_not_sent() {
+        let given = json!({"type": "object", "properties": {
+            "pattern": {"type": "string", "pattern": "^(?!a)"},
+            "b": {"type": "string", "pattern": "^b"},
+        }});
+        let expected = json!({"type": "object", "properties": {
+            "pattern": {"type": "string"},
+            "b": {"type": "string", "pattern": "^b"},
+        }});
+        assert_eq!(schema(&given, Subset::Common), expected);
     }
 
     #[test]

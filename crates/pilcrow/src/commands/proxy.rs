@@ -39,8 +39,9 @@ const PING: Duration = Duration::from_secs(15);
 const HEADERS: Duration = Duration::from_secs(10);
 /// And to send it.
 const BODY: Duration = Duration::from_secs(120);
-/// Sessions whose models are kept.
+/// Sessions whose models are kept, and the longest name that one is kept by.
 const MOST_KEPT: usize = 256;
+const LONGEST_KEPT: usize = 512;
 /// How long answers that stream get to end with the process.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -80,7 +81,7 @@ impl Proxy {
         let folder = project.workspace.root().as_path();
         let asking = Asking { project, config: &project.config, folder, found: None, files: &[] };
         let model = asking.choose(Some(name))?.model;
-        if !session_id.is_empty() {
+        if is_kept(name, session_id) {
             let mut kept = kept();
             while kept.len() >= MOST_KEPT {
                 kept.pop_front();
@@ -193,11 +194,18 @@ async fn answered(proxy: &Proxy, request: Request<Incoming>) -> Result<Response<
     if !name.contains('/') || name.starts_with("script:") || name.starts_with("replay:") {
         return Err((StatusCode::BAD_REQUEST, format!("`{name}` is no PROVIDER/MODEL")));
     }
+    let without_secrets = StreamWithoutSecrets::new(
+        // The keys that requests are made with; what else looks like a secret is the client's own.
+        Redactor::of_learned(&String::from_utf8_lossy(&body)),
+        Redactor::from_env().without_shapes(),
+    );
+    drop(body);
     let model = proxy.model(&name, &request.session_id);
     let model = model.map_err(|error| (StatusCode::NOT_FOUND, format!("{error:#}")))?;
     tracing::info!(model = name, "asked by the proxy");
     let stream = model.stream(request, proxy.cancel.child_token());
-    let body = StreamBody::new(stream::unfold(Some(Streamed::new(stream)), next));
+    let streamed = Streamed { stream, without_secrets, encoder: ProxyEncoder::default() };
+    let body = StreamBody::new(stream::unfold(Some(streamed), next));
     let mut response = Response::new(body.boxed());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("text/event-stream"));
@@ -210,14 +218,6 @@ struct Streamed {
     stream: MessageStream,
     without_secrets: StreamWithoutSecrets,
     encoder: ProxyEncoder,
-}
-
-impl Streamed {
-    fn new(stream: MessageStream) -> Streamed {
-        // What else looks like a secret is the client's own.
-        let without_secrets = StreamWithoutSecrets::new(Redactor::from_env().without_shapes());
-        Streamed { stream, without_secrets, encoder: ProxyEncoder::default() }
-    }
 }
 
 /// The next piece of the answer. A client that goes away drops the stream, and so the request to the provider.
@@ -233,8 +233,27 @@ async fn next(streamed: Option<Streamed>) -> Option<(Result<Frame<Bytes>, Infall
     Some((Ok(Frame::data(Bytes::from(piece))), (!is_last).then_some(streamed)))
 }
 
+/// Whether the model of this name is kept for this session.
+fn is_kept(name: &str, session_id: &str) -> bool {
+    !session_id.is_empty() && session_id.len().max(name.len()) <= LONGEST_KEPT
+}
+
 /// Whether the tokens are the same, in a time that does not tell how much of them is.
 fn is_same(given: &str, token: &str) -> bool {
     let differing = given.bytes().zip(token.bytes()).fold(0, |differing, (a, b)| differing | (a ^ b));
     given.len() == token.len() && differing == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_kept_by_a_name_that_is_long() {
+        let long = "x".repeat(LONGEST_KEPT + 1);
+        assert!(is_kept("p/m", &long[1..]));
+        for (name, session_id) in [("p/m", ""), ("p/m", &long), (&long, "s")] {
+            assert!(!is_kept(name, session_id));
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! The catalogue of providers and models: ours, with a person's `models.toml` laid over it. Pure.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use llm::{ApiKey, Auth, Compat, Effort, Endpoint, Price, Thinking, ThinkingLevel};
@@ -154,10 +155,9 @@ impl Provider {
     fn secrets(&self) -> impl Iterator<Item = String> {
         let of_models = self.models.values().filter_map(|entry| entry.base_url.as_ref());
         let addresses = std::iter::once(&self.base_url).chain(of_models);
-        let headers = self.headers.iter().filter(|(name, value)| {
-            // Variables are taken note of when they are read.
-            shown::is_secret_name(name) && !value.contains("${")
-        });
+        // Variables are taken note of when they are read.
+        let headers =
+            self.headers.iter().filter(|(name, value)| holds_secret(name, value) && !value.contains("${"));
         // Before it stands a scheme's name.
         let words = headers.filter_map(|(_, value)| value.split_whitespace().next_back().map(str::to_owned));
         addresses.flat_map(|url| shown::secrets_of_address(url)).chain(words)
@@ -331,13 +331,12 @@ impl Catalogue {
         let entry = provider.models.get(&asked.model).cloned().unwrap_or_default();
         let written = provider.secrets().filter(|secret| secret.len() > LEAST_SECRET);
         let mut secrets: Vec<ApiKey> = written.filter_map(|secret| ApiKey::new(&secret)).collect();
-        let mut expand = |text: &str, env: &dyn Fn(&str) -> Option<String>| {
-            expanded(text, env, &mut secrets)
-                .map_err(|variable| CatalogueError::NoVariable { provider: asked.provider.clone(), variable })
-        };
+        let no_variable =
+            |variable| CatalogueError::NoVariable { provider: asked.provider.clone(), variable };
         let mut base_url = entry.base_url.unwrap_or_else(|| provider.base_url.clone());
         for (name, value) in &provider.values {
-            base_url = base_url.replace(&format!("{{{name}}}"), &expand(value, env)?);
+            base_url = base_url
+                .replace(&format!("{{{name}}}"), &expanded(value, env, &mut secrets).map_err(no_variable)?);
         }
         if let Some((_, rest)) = base_url.split_once('{')
             && let Some((name, _)) = rest.split_once('}')
@@ -346,10 +345,25 @@ impl Catalogue {
             return Err(CatalogueError::NoValue { provider, name });
         }
         let mut headers = Vec::new();
-        // Not those of the address: a region or an account's name stands in many texts.
-        let learned = |name: &str| env(name).inspect(|value| workspace::learn_secret(value));
         for (name, value) in &provider.headers {
-            headers.push((name.clone(), expand(value, &learned)?));
+            let is_secret = holds_secret(name, value);
+            let keys = RefCell::new(Vec::new());
+            // Not what else is said there, nor in the address: a region, a person's or an account's name stands in many texts.
+            let learned = |variable: &str| {
+                env(variable).inspect(|value| {
+                    if is_secret || workspace::is_secret_name(variable) {
+                        workspace::learn_secret(value);
+                        keys.borrow_mut().push(value.clone());
+                    }
+                })
+            };
+            let mut read = Vec::new();
+            let value = expanded(value, &learned, &mut read).map_err(no_variable)?;
+            headers.push((name.clone(), value));
+            read.retain(|key| {
+                is_secret || keys.borrow().iter().any(|it| ApiKey::new(it).as_ref() == Some(key))
+            });
+            secrets.extend(read);
         }
         let texts =
             provider.texts.iter().filter_map(|(status, text)| Some((status.parse().ok()?, text.clone())));
@@ -382,6 +396,12 @@ fn lay_over(under: &mut Table, over: Table) {
             }
         }
     }
+}
+
+/// Whether a header's value is one: it is called so, or a scheme's name stands before it.
+fn holds_secret(name: &str, value: &str) -> bool {
+    let scheme = value.trim_start().split_once(' ').map(|(scheme, _)| scheme.to_ascii_lowercase());
+    shown::is_secret_name(name) || scheme.is_some_and(|it| ["basic", "bearer"].contains(&it.as_str()))
 }
 
 /// The keys that there are, by what they stand below: names of providers and of models are `*`.
@@ -644,12 +664,15 @@ mod tests {
             protocol = "openai-completions"
             base_url = "http://x/{region}"
             values = { region = "${X_REGION}" }
-            headers = { X-Gate = "Basic ${X_GATE}" }
+            headers = { X-Gate = "Basic ${X_GATE}", X-Team = "${X_TEAM}", X-Who = "${X_USER} ${X_TEAM_TOKEN}" }
         "#;
         let catalogue = Catalogue::read(Some(person), "models.toml").unwrap();
         let env = |name: &str| match name {
             "X_GATE" => Some("gate-5f1c-words-of-a-header".to_owned()),
             "X_REGION" => Some("moon-west-1-of-a-header".to_owned()),
+            "X_TEAM" => Some("team-of-a-header".to_owned()),
+            "X_USER" => Some("user-of-a-header".to_owned()),
+            "X_TEAM_TOKEN" => Some("token-4a7e-of-a-header".to_owned()),
             _ => None,
         };
         let asked = catalogue.asked("x/m", "models.toml").unwrap();
@@ -657,10 +680,13 @@ mod tests {
         assert_eq!(endpoint.headers[0].1, "Basic gate-5f1c-words-of-a-header");
         let told = format!("{:?} at {}", endpoint.headers, endpoint.base_url);
         let redacted = workspace::Redactor::from_env().redact(&told).into_owned();
-        assert!(
-            !redacted.contains("gate-5f1c") && redacted.contains("moon-west-1-of-a-header"),
-            "{redacted}"
-        );
+        for secret in ["gate-5f1c", "token-4a7e"] {
+            assert!(!redacted.contains(secret), "{redacted}");
+        }
+        for open in ["moon-west-1-of-a-header", "team-of-a-header", "user-of-a-header"] {
+            assert!(redacted.contains(open), "{redacted}");
+        }
+        assert_eq!(endpoint.secrets.len(), 3, "the region too, of the address");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::{SHORTEST, is_common, spellings};
+use super::{is_plain, spellings};
 
 /// What they are called where they stood.
 pub(super) const NAME: &str = "api-key";
@@ -26,7 +26,7 @@ pub(super) struct Learned {
 }
 
 /// Takes note of a secret, for every [`super::Redactor`] of the environment that there is and will be. One that is short or common is
-/// left alone, as it is there.
+/// left alone, and the path of a file, as it is there.
 pub fn learn_secret(value: &str) {
     learn(value, |now, spellings| {
         let new = spellings.into_iter().filter(|it| !now.lasting.contains(it)).collect::<Vec<_>>();
@@ -40,9 +40,6 @@ pub fn learn_passing_secret(value: &str) {
 }
 
 fn learn(value: &str, add: impl FnOnce(&mut Learned, Vec<String>)) {
-    let is_plain = |value: &String| {
-        value.len() < SHORTEST || is_common(value) || value.bytes().all(|it| it.is_ascii_digit())
-    };
     let mut spellings = spellings(value.trim());
     spellings.retain(|value| !is_plain(value));
     // Keys are asked for before each request and are mostly the same.

@@ -162,7 +162,7 @@ impl Decoder for GenerateDecoder {
         }
         match self.sse.feed(bytes) {
             Ok(events) => events.iter().for_each(|event| self.event(event)),
-            Err(error) => self.end(Some((ErrorKind::Protocol, error.to_string()))),
+            Err(error) => self.end(Some(error.into())),
         }
         self.blocks.take()
     }

@@ -214,6 +214,12 @@ impl ResponsesDecoder {
             }
             .summed();
         }
+        if self.items.is_empty() && self.done.is_empty() {
+            // Some servers tell the items here and in no other place.
+            for (number, item) in (0..).zip(response["output"].as_array().into_iter().flatten()) {
+                self.done(number, item);
+            }
+        }
         for Waiting { index, mut item, text } in std::mem::take(&mut self.waiting) {
             let mut output = response["output"].as_array().into_iter().flatten();
             let same = output.find(|it| it["id"] == item["id"]);
@@ -223,12 +229,6 @@ impl ResponsesDecoder {
                 self.blocks.sign(index, &item.to_string(), false);
             }
             self.blocks.end_block(index, Some(&text));
-        }
-        if self.items.is_empty() && self.done.is_empty() {
-            // Some servers tell the items here and in no other place.
-            for (number, item) in (0..).zip(response["output"].as_array().into_iter().flatten()) {
-                self.done(number, item);
-            }
         }
         let status = non_empty(&response["status"]).unwrap_or("completed");
         let reason = non_empty(&response["incomplete_details"]["reason"]);
@@ -267,7 +267,7 @@ impl Decoder for ResponsesDecoder {
         }
         match self.sse.feed(bytes) {
             Ok(events) => events.iter().for_each(|event| self.event(event)),
-            Err(error) => self.blocks.end(Err((ErrorKind::Protocol, error.to_string()))),
+            Err(error) => self.blocks.end(Err(error.into())),
         }
         self.blocks.take()
     }
