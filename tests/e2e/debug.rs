@@ -238,6 +238,16 @@ fn a_name_in_several_scopes_is_not_set_by_guess() {
 }
 
 #[test]
+fn a_test_of_a_file_that_is_not_there_is_not_looked_for_in_others() {
+    let sandbox = Sandbox::with(&[("tests/test_b.py", "def test_total():\n    assert False\n")]);
+    let mut batch = Batch::start(&sandbox);
+    for name in ["tests/test_a.py::test_total", "test/test_b.py::test_total"] {
+        let said = batch.call("debug", &json!({"action": "test", "name": name})).fails("not_found");
+        assert!(said.contains(&format!("no test was found by the text {name}")), "{said}");
+    }
+}
+
+#[test]
 fn a_probe_beyond_the_end_of_a_file_is_refused() {
     let sandbox = stopping();
     let points = json!([{"file": "a.txt", "line": 40, "expressions": ["n"]}]);

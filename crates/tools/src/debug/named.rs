@@ -3,6 +3,8 @@
 //!
 //! Pure. What is told is as good as lines and indents tell it; where a runner can list its tests, the list decides.
 
+use std::path::Path;
+
 /// A language's tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tests {
@@ -296,10 +298,24 @@ fn makes_groups(text: &str) -> bool {
         && !LOOPS.iter().any(|it| text.contains(it))
 }
 
+/// Heads of loops and conditions that are looked behind on one line.
+const HEADS: usize = 8;
+
 /// A line from behind the head of a loop or a condition on it, `for (…) {` and `all.forEach((it) => {`, where a
 /// call stands there too.
 fn behind_head(line: &str) -> &str {
-    let line = line.trim_start();
+    let mut line = line.trim_start();
+    for _ in 0..HEADS {
+        match behind_one(line) {
+            Some(body) => line = body,
+            None => break,
+        }
+    }
+    line
+}
+
+/// A line from behind the first such head, where something stands there.
+fn behind_one(line: &str) -> Option<&str> {
     let word = identifier(line).filter(|it| ["for", "if", "while"].contains(it));
     let behind = match word {
         Some(word) => {
@@ -313,7 +329,7 @@ fn behind_head(line: &str) -> &str {
         }
     };
     let body = behind.map(|it| it.trim_start().trim_start_matches('{').trim_start());
-    body.filter(|it| !it.is_empty()).map_or(line, behind_head)
+    body.filter(|it| !it.is_empty())
 }
 
 /// `test('adds', …`, `it.only(`, `describe.each(…)('of %i', …`, over several lines too.
@@ -509,6 +525,12 @@ impl Asked {
         Some(other)
     }
 
+    /// Whether it may mean a test of this file: what it says of the file is the end of the file's path.
+    pub(super) fn may_be_of(&self, path: &Path) -> bool {
+        let asked = self.file.as_deref().map(|it| it.strip_prefix("./").unwrap_or(it));
+        asked.is_none_or(|it| path.ends_with(it))
+    }
+
     /// Whether it may mean what is within these.
     pub(super) fn may_be_in(&self, within: &[String]) -> bool {
         self.within.iter().rev().zip(within.iter().rev()).all(|(asked, is)| asked == is)
@@ -560,6 +582,12 @@ mod tests {
         ] {
             assert_eq!(named(text, Tests::Node), name, "{text}");
         }
+    }
+
+    #[test]
+    fn a_line_of_many_loops_is_read_to_its_end() {
+        assert_eq!(named(&"all.map(x=>".repeat(100_000), Tests::Node), "");
+        assert_eq!(named("a.map(x => b.map(y => test(`of ${x}`, () => {", Tests::Node), "of …");
     }
 
     #[test]
@@ -670,5 +698,17 @@ mod tests {
         for (text, is) in [("x", true), ("tests::x", true), ("a::tests::x", true), ("b::tests::x", false)] {
             assert_eq!(Asked::read(text).may_be_in(&within), is, "{text}");
         }
+        let path = Path::new("/p/sub/tests/test_a.py");
+        for (text, is) in [
+            ("test_x", true),
+            ("tests/test_a.py::test_x", true),
+            ("./sub/tests/test_a.py::test_x", true),
+            ("/p/sub/tests/test_a.py::test_x", true),
+            ("test/test_a.py::test_x", false),
+            ("st_a.py::test_x", false),
+        ] {
+            assert_eq!(Asked::read(text).may_be_of(path), is, "{text}");
+        }
+        assert!(!Asked::read("b.py::B::c").of_cases().unwrap().may_be_of(path));
     }
 }

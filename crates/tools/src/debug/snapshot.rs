@@ -85,7 +85,7 @@ impl Debug {
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
         let session = &self.kit.debug.settled(session, clock).await?;
-        self.kit.debug.show(session);
+        self.kit.debug.show(session, &cx.run);
         let state = session.state();
         let before = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&session.id).cloned();
         let first = before.is_none();
