@@ -417,7 +417,7 @@ impl Sessions {
                 Ok(session)
             }
             Err(error) => {
-                session.give_up(&error.to_string());
+                session.not_begun(&error.to_string());
                 session.over().await;
                 let needs = plan.adapter.quirks.needs.as_ref();
                 Err(match (error, needs) {
@@ -611,7 +611,7 @@ impl GiveUp {
 impl Drop for GiveUp {
     fn drop(&mut self) {
         if let Some(session) = self.0.take() {
-            session.give_up("its start was given up");
+            session.not_begun("its start was given up");
         }
     }
 }

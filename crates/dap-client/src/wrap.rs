@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::definition::Quirks;
+use crate::output::Category;
 
 /// What is put before what runs a program, where the arguments of `launch` name that.
 #[derive(Debug, Clone, Deserialize)]
@@ -52,9 +53,11 @@ impl Wrap {
 
 impl Quirks {
     /// A text that came as the program's without what is the adapter's own.
-    pub(crate) fn without_own<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    /// Its endings are never in the program's standard output.
+    pub(crate) fn without_own<'a>(&self, category: Option<Category>, text: &'a str) -> Cow<'a, str> {
+        let endings: &[String] = if category == Some(Category::Stdout) { &[] } else { &self.own_endings };
         let is_own = |line: &str| self.own_lines.iter().any(|it| line.contains(it.as_str()));
-        let own_from = |line: &str| self.own_endings.iter().filter_map(|it| line.find(it.as_str())).min();
+        let own_from = |line: &str| endings.iter().filter_map(|it| line.find(it.as_str())).min();
         if !text.lines().any(|line| is_own(line) || own_from(line).is_some()) {
             return Cow::Borrowed(text);
         }
@@ -102,14 +105,19 @@ mod tests {
         let own_lines = vec!["No source file named /".to_owned(), " (-source /".to_owned()];
         let quirks = Quirks { own_lines, ..Quirks::default() };
         let own = "❌️ No source file named /p/a.c.\nBreakpoint 1 (-source /p/a.c -line 2) pending.\n";
-        assert_eq!(quirks.without_own(own), "");
-        assert_eq!(quirks.without_own("total 3\n"), "total 3\n");
-        assert_eq!(quirks.without_own("No source file named /p/a.c.\ntotal 3\n"), "total 3\n");
-        assert_eq!(Quirks::default().without_own("\n"), "\n");
+        assert_eq!(quirks.without_own(Some(Category::Stdout), own), "");
+        assert_eq!(quirks.without_own(Some(Category::Stdout), "total 3\n"), "total 3\n");
+        assert_eq!(
+            quirks.without_own(Some(Category::Stdout), "No source file named /p/a.c.\ntotal 3\n"),
+            "total 3\n"
+        );
+        assert_eq!(Quirks::default().without_own(Some(Category::Stdout), "\n"), "\n");
         // Behind a line that the program did not end.
         let own_endings = vec!["Waiting for".to_owned()];
         let quirks = Quirks { own_endings, ..Quirks::default() };
-        assert_eq!(quirks.without_own("oh noWaiting for it\nWaiting for it\nmore\n"), "oh nomore\n");
+        let text = "oh noWaiting for it\nWaiting for it\nmore\n";
+        assert_eq!(quirks.without_own(Some(Category::Stderr), text), "oh nomore\n");
+        assert_eq!(quirks.without_own(Some(Category::Stdout), text), text);
     }
 
     #[test]

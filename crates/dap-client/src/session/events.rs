@@ -90,7 +90,7 @@ impl Handler for Inner {
                 let text = exit.as_ref().map_or(text, |(_, rest)| rest);
                 let chatter = category == Some(Category::Console)
                     && quirks.chatter.iter().any(|start| text.starts_with(start.as_str()));
-                let text = &*quirks.without_own(text);
+                let text = &*quirks.without_own(category, text);
                 if let Some(category) = category.filter(|_| !chatter && !text.is_empty()) {
                     self.write(category, text);
                 }

@@ -113,6 +113,10 @@ async fn what_the_adapter_lacks_is_said_before_it_is_sent() {
     let plan = bench.plan(|all| all.exceptions = Some(vec!["raised".into()]));
     let error = bench.start_plan(&plan, &clock()).await.map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("there are: uncaught"), "{error}");
+    // It is listed as what did not begin, and not as an adapter that failed.
+    let last = bench.sessions.list().pop().unwrap();
+    let State::Terminated(end) = last.state() else { panic!("it is over") };
+    assert!(end.unbegun && end.failure.is_some_and(|it| it.contains("there are: uncaught")));
 }
 
 /// The person is asked about that.
@@ -179,6 +183,10 @@ async fn exceptions_have_modes_and_names() {
     let one = json!({"path": [{"names": ["All"]}, {"names": ["a.KeyError"]}], "breakMode": "always"});
     let sent = json!({"filters": ["uncaught"], "exceptionOptions": [all, one]});
     assert_eq!(stop_at("a.KeyError and uncaught").await, Ok(sent));
+    let all = json!({"names": ["All"]});
+    let low = json!({"path": [all, {"names": ["struct.error"]}], "breakMode": "unhandled"});
+    let sent = json!({"filters": [], "exceptionOptions": [low]});
+    assert_eq!(stop_at("struct.error mode unhandled").await, Ok(sent));
     let sent = json!({"filters": [], "filterOptions": [{"filterId": "uncaught", "mode": "deep"}]});
     assert_eq!(stop_at("uncaught mode deep").await, Ok(sent));
     for (asked, refused) in [
@@ -188,6 +196,7 @@ async fn exceptions_have_modes_and_names() {
             "`KeyError` in the mode `now`; there are: always, unhandled, userUnhandled, never",
         ),
         ("KeyError if x", "`KeyError` on a condition; name `KeyError` without a condition"),
+        ("a.", "exceptions `a.`; there are: uncaught, and exceptions by name"),
         ("uncought", "exceptions `uncought`; there are: uncaught, and exceptions by name"),
     ] {
         assert_eq!(stop_at(asked).await, Err(format!("scripted cannot stop at {refused}")));

@@ -259,9 +259,25 @@ pub(super) fn test_around(lines: &[&str], line: u64) -> Option<usize> {
     })
 }
 
+/// Lines of a call that are read at first.
+const FIRST: usize = 16;
+
 /// The line at which the call that `lines[at]` begins ends; none where that is after the line `till`, or its
 /// brackets do not tell.
 fn call_ends(lines: &[&str], at: usize, till: usize) -> Option<usize> {
+    // What follows a short call is not read for it: there may be thousands above one line.
+    let mut read = FIRST.min(till.checked_sub(at)?);
+    loop {
+        let end = ends_within(lines, at, at + read, at + read == till);
+        if end.is_some() || at + read == till {
+            return end;
+        }
+        read = (2 * read).min(till - at);
+    }
+}
+
+/// The same where only the lines up to `till` are read; `last` when none come after them.
+fn ends_within(lines: &[&str], at: usize, till: usize, last: bool) -> Option<usize> {
     let text = lines.get(at..=till)?.join("\n");
     let own = call(lines, at).map_or(lines[at], |(own, _)| own);
     let text = &text[lines[at].len() - own.len()..];
@@ -271,6 +287,9 @@ fn call_ends(lines: &[&str], at: usize, till: usize) -> Option<usize> {
         let end = from + if own.starts_with('`') { quoted(own)?.1 } else { bracket(own)? };
         // `test.each([…])(…)`, `` test.each`…`(…) ``
         let rest = text[end..].trim_start();
+        if rest.is_empty() && !last {
+            return None;
+        }
         if !rest.starts_with('(') {
             return Some(at + text[..end].matches('\n').count());
         }
@@ -671,6 +690,22 @@ mod tests {
         }
         assert_eq!(test_around(&lines, 11), Some(6));
         assert_eq!(test_around(&lines, 14), None);
+        // Of any length, with its words on the line after its table.
+        for rows in 0..40 {
+            let table = "  [1, 2],\n".repeat(rows);
+            let text = format!("test.each([\n{table}])\n('of %i', () => {{\n  f();\n}});\ng();\n");
+            let lines: Vec<&str> = text.lines().collect();
+            let around =
+                |text: &str| test_around(&lines, 1 + lines.iter().position(|it| *it == text).unwrap() as u64);
+            assert_eq!((around("  f();"), around("g();")), (Some(0), None), "{rows}");
+        }
+    }
+
+    #[test]
+    fn a_line_below_very_many_tests_is_in_none_of_them() {
+        let text = "test('a', () => {\n  f();\n});\n".repeat(50_000) + "g();\n";
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(test_around(&lines, lines.len() as u64), None);
     }
 
     #[test]

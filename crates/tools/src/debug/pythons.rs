@@ -53,10 +53,12 @@ fn classes(lines: &[&str]) -> Vec<Class> {
     for (at, line) in lines.iter().enumerate() {
         if let Some(head) = line.strip_prefix("class ") {
             let rest = std::iter::once(head).chain(lines[at + 1..].iter().copied());
-            let mut text = String::new();
+            let (mut text, mut open) = (String::new(), 0);
             for part in rest.map(|it| it.split('#').next().unwrap_or_default()) {
+                let from = text.len();
                 text.push_str(part);
-                if part.trim_end().ends_with(':') || part.contains("):") {
+                if let Some(end) = head_ends(&text[from..], &mut open) {
+                    text.truncate(from + end);
                     break;
                 }
             }
@@ -81,6 +83,15 @@ fn classes(lines: &[&str]) -> Vec<Class> {
     }
     found.retain(|it| !it.name.is_empty());
     found
+}
+
+/// Where the head of a class ends in one of its lines: at the first colon outside of brackets, of which `open` are
+/// open before it.
+fn head_ends(line: &str, open: &mut i32) -> Option<usize> {
+    line.char_indices().find_map(|(at, c)| {
+        *open += i32::from("([{".contains(c)) - i32::from(")]}".contains(c));
+        (c == ':' && *open <= 0).then_some(at)
+    })
 }
 
 /// How unittest is started for one test.
@@ -217,6 +228,11 @@ mod tests {
         assert_eq!(runs_in(&lines, "Mixin", "test_a", false), ["One", "Two", "TestFive"]);
         assert_eq!(runs_in(&lines, "Base", "test_b", true), ["Base", "One", "Three", "Four"]);
         assert_eq!(runs_in(&lines, "Three", "test_a", true), ["Three", "Four"]);
+        // All on one line, and a colon in brackets.
+        let text = "class Plain: pass\nclass Case(TestCase):\n    def test_a(self): pass\nclass Low(\n    Case, k={1: 2},\n): pass\n\
+                    class More(Low):\n    x = 1\n";
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(runs_in(&lines, "Case", "test_a", true), ["Case", "Low", "More"]);
     }
 
     #[test]
