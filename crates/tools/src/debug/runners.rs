@@ -333,7 +333,8 @@ pub(super) fn run(kit: &Kit, test: &Found) -> Result<Run, Failure> {
                 Run { python_path: words.path, ..run }
             } else {
                 let relative = test.file.strip_prefix(&project).unwrap_or(test.file.as_path());
-                let node = format!("{}::{}{}", relative.display(), name.join("::"), test.case);
+                let case = pythons::case(&root, &folder, &test.case);
+                let node = format!("{}::{}{case}", relative.display(), name.join("::"));
                 let mut args = ["-x", "-q", "-p", "no:cacheprovider"].map(str::to_owned).to_vec();
                 args.extend(pythons::against_addopts(&root, &folder));
                 args.push(node);
