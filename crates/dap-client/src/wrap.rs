@@ -39,6 +39,27 @@ impl Wrap {
         code_in(text, self.says.as_deref()?.split_once("${code}")?, |_| true)
     }
 
+    /// Where a text ends with what may be the beginning of its telling the exit code; the text's length where it does
+    /// not.
+    pub(crate) fn begins_at(&self, text: &str) -> usize {
+        let Some((before, after)) = self.says.as_deref().and_then(|it| it.split_once("${code}")) else {
+            return text.len();
+        };
+        // With the longest number there is.
+        let longest = before.len() + after.len() + 20;
+        let from = text.floor_char_boundary(text.len().saturating_sub(longest));
+        let may_be = |at: usize| {
+            let rest = &text[at..];
+            before.starts_with(rest)
+                || rest.strip_prefix(before).is_some_and(|rest| {
+                    let code = rest.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(rest.len());
+                    after.starts_with(&rest[code..])
+                })
+        };
+        let mut places = text[from..].char_indices().map(|(at, _)| from + at);
+        places.find(|at| may_be(*at)).unwrap_or(text.len())
+    }
+
     /// Changes the arguments of a `launch`.
     pub(crate) fn apply(&self, arguments: &mut Value) {
         let Some(arguments) = arguments.as_object_mut() else { return };
@@ -138,6 +159,17 @@ mod tests {
         let quirks = Quirks { wrap: Some(wrap), ..Quirks::default() };
         assert_eq!(quirks.exit_code("oh noours: 3\n"), Some((3, "oh no".to_owned())));
         assert_eq!(quirks.exit_code("ours: x\n"), None);
+        let held = |text: &str| quirks.wrap.as_ref().map(|it| text[it.begins_at(text)..].to_owned()).unwrap();
+        for (text, tail) in [
+            ("oh noo", "o"),
+            ("oh noours: ", "ours: "),
+            ("oh noours: -1", "ours: -1"),
+            ("ours: x", ""),
+            ("ü\n", ""),
+            ("", ""),
+        ] {
+            assert_eq!(held(text), tail, "{text}");
+        }
     }
 
     fn wrap() -> Wrap {

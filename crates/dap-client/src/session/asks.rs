@@ -521,6 +521,7 @@ impl Session {
 
     /// Output since `from`.
     pub fn output(&self, from: u64) -> Since {
+        self.inner.let_go();
         self.inner.output().since(from)
     }
 

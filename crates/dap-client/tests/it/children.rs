@@ -167,6 +167,20 @@ async fn a_program_that_never_stops_is_told_of_by_the_session_that_ran_it() {
 const WRAP: &str = "[quirks.wrap]\nprogram = \"by\"\nwords = \"words\"\nusual = \"node\"\nwith = [\"sh\"]\n\
     says = \"ours: ${code}\\n\"";
 
+#[tokio::test]
+async fn an_exit_code_that_is_told_in_pieces_is_known_and_not_shown() {
+    let said = |text: &str| Step::event("output", json!({"category": "stderr", "output": text}));
+    let over = Step::event("terminated", json!({}));
+    let pieces = [Step::Body(json!({})), said("oh noou"), said("rs: "), said("3\n"), over];
+    let bench = Bench::with(Script::new().on("configurationDone", pieces), WRAP, &[]);
+    let session = bench.start().await;
+    tokio::time::timeout(LONG, session.over()).await.unwrap();
+    let State::Terminated(end) = session.state() else { panic!("it is over") };
+    assert_eq!(end.exit_code, Some(3));
+    let wrote: String = session.output(0).pieces.into_iter().map(|it| it.text).collect();
+    assert_eq!(wrote, "oh no");
+}
+
 /// Also where the program did not end its last line; and it is nothing for whoever has joined.
 #[tokio::test]
 async fn the_exit_code_that_the_launcher_tells_is_that_of_the_program() {
