@@ -238,6 +238,53 @@ fn a_name_in_several_scopes_is_not_set_by_guess() {
 }
 
 #[test]
+fn a_test_of_a_file_that_is_not_there_is_not_looked_for_in_others() {
+    let sandbox = Sandbox::with(&[("tests/test_b.py", "def test_total():\n    assert False\n")]);
+    let mut batch = Batch::start(&sandbox);
+    for name in ["tests/test_a.py::test_total", "test/test_b.py::test_total"] {
+        let said = batch.call("debug", &json!({"action": "test", "name": name})).fails("not_found");
+        assert!(said.contains(&format!("no test was found by the text {name}")), "{said}");
+    }
+}
+
+/// One of two programs goes on while the other is held.
+#[test]
+fn where_another_session_is_stopped_what_goes_on_is_not_waited_for() {
+    let sandbox = with_adapter(&json!({}));
+    let file = sandbox.beside("script.json");
+    let text = definition(&file, "")
+        .replace("]\n[launch]", ", \"--port\", \"${port}\"]\n[launch]")
+        .replace("[quirks]", "[transport]\nkind = \"connect\"\n[quirks]");
+    let path = sandbox.home().join("config/adapters/debuggers/scripted.toml");
+    std::fs::write(path, text).expect("the definition");
+    let can = json!({"supportsConfigurationDoneRequest": true});
+    let ends = json!([{"body": {}}, {"event": {"event": "terminated"}}]);
+    let start = json!({"request": {"seq": 50, "command": "startDebugging", "arguments":
+        {"request": "launch", "configuration": {"name": "child"}}}});
+    let child = json!({"capabilities": can, "commands": {
+        "configurationDone": [[{"body": {}}, stopped()]], "continue": [ends]}});
+    let script = json!({"capabilities": can, "child": child, "commands": {
+        "configurationDone": [[{"body": {}}, stopped()]], "next": [[{"body": {}}, start]],
+        "continue": [[{"body": {}}]]}});
+    std::fs::write(&file, script.to_string()).expect("the script");
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    // The step starts the child, which stops.
+    let said = batch.call("debug", &json!({"action": "step_over"})).ok();
+    assert!(said.contains("debug-1 still runs; `snapshot` with `session: debug-1` waits for it"), "{said}");
+    assert!(said.contains("debug-2, which stopped meanwhile:\ndebug-2: child stopped"), "{said}");
+    let said = batch.call("debug", &json!({"action": "snapshot", "session": "debug-1", "timeout": 1})).ok();
+    assert!(said.contains("debug-2, which was stopped before:"), "{said}");
+    let said = batch.call("debug", &json!({"action": "continue", "session": "debug-2"})).ok();
+    assert!(
+        said.contains("debug-2: child ended") && said.contains("debug-1 (a.txt) is still running"),
+        "{said}"
+    );
+    batch.call("debug", &json!({"action": "terminate", "session": "debug-1"})).ok();
+    assert!(batch.end().0.success());
+}
+
+#[test]
 fn a_probe_beyond_the_end_of_a_file_is_refused() {
     let sandbox = stopping();
     let points = json!([{"file": "a.txt", "line": 40, "expressions": ["n"]}]);

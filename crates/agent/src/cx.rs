@@ -21,6 +21,8 @@ pub struct ToolCx {
     pub call_id: String,
     /// The run that the call belongs to: what it commits is undone together.
     pub run: RunId,
+    /// Whose programs are meant: the run's, or those of all calls that come one after the other from outside of a run.
+    pub starter: RunId,
     /// Fires when the call should end what it started and return.
     pub cancel: CancellationToken,
     gate: Arc<Gate>,
@@ -85,6 +87,8 @@ pub struct Standalone {
     pub call_id: String,
     /// What the call commits is undone as this run.
     pub run: RunId,
+    /// One for all calls of whoever makes several; see [`ToolCx::starter`].
+    pub starter: RunId,
     /// Ends the call.
     pub cancel: CancellationToken,
     /// The policy.
@@ -105,6 +109,7 @@ impl ToolCx {
         ToolCx {
             call_id: standalone.call_id,
             run: standalone.run,
+            starter: standalone.starter,
             cancel: standalone.cancel,
             gate: Arc::new(Gate::new(
                 Some(standalone.policy),
@@ -127,7 +132,8 @@ impl ToolCx {
         open: Arc<AtomicBool>,
     ) -> ToolCx {
         let updates = Updates::Events { events, open };
-        ToolCx { call_id: call_id.to_owned(), run: run.clone(), cancel, gate, tools, updates }
+        let (run, starter) = (run.clone(), run.clone());
+        ToolCx { call_id: call_id.to_owned(), run, starter, cancel, gate, tools, updates }
     }
 
     /// Asks for the permit to commit this plan; waits for the person's answer, at most until `cancel` fires.

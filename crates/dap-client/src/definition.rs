@@ -120,8 +120,8 @@ pub struct Quirks {
     /// What stands in lines of its own that it tells as the program's.
     #[serde(default)]
     pub own_lines: Vec<String>,
-    /// What lines of its own begin with that it tells as the program's, also behind what the program wrote without the
-    /// end of a line.
+    /// What lines of its own begin with that it tells as the program's, but not as of its standard output, also behind
+    /// what the program wrote without the end of a line.
     #[serde(default)]
     pub own_endings: Vec<String>,
     /// What stands before the program's exit code in output of its own, where no event tells it; or all of what

@@ -130,7 +130,10 @@ impl Reverse {
             let ended = tokio::time::timeout(GRACE, process.exited()).await;
             process.end(GRACE).await;
             let wrote = process.stderr_tail();
-            session.push_output(Category::Stderr, &session.adapter.quirks.without_own(&wrote));
+            session.push_output(
+                Category::Stderr,
+                &session.adapter.quirks.without_own(Some(Category::Stderr), &wrote),
+            );
             if let Ok(status) = ended {
                 session.ended_with(status);
             }

@@ -121,6 +121,9 @@ struct Inner {
     output: Arc<Mutex<Output>>,
     /// That is its parent's: what the programs of a launcher write is told to the launcher, and is one.
     one_output: bool,
+    /// The end of what was told as the program's, where it may be the beginning of what is not; with whom it shares its
+    /// output.
+    held: Arc<Mutex<Option<(Category, String)>>>,
     state: watch::Sender<State>,
     changes: broadcast::Sender<State>,
     /// The last mark that came back.
@@ -171,6 +174,11 @@ impl Inner {
         }
     }
 
+    fn held(&self) -> MutexGuard<'_, Option<(Category, String)>> {
+        // As above.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn output(&self) -> MutexGuard<'_, Output> {
         // As above.
         self.output.lock().unwrap_or_else(PoisonError::into_inner)
@@ -215,6 +223,7 @@ impl Session {
             core: Mutex::new(core),
             output: above.map(|it| Arc::clone(&it.inner.output)).unwrap_or_default(),
             one_output: above.is_some(),
+            held: above.map(|it| Arc::clone(&it.inner.held)).unwrap_or_default(),
             state: watch::channel(State::Launching).0,
             changes: broadcast::channel(CHANGES).0,
             marked: watch::channel(0).0,

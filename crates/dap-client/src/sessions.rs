@@ -141,8 +141,8 @@ pub struct Sessions {
     tracker: TaskTracker,
     next: AtomicU64,
     list: Mutex<Vec<Arc<Session>>>,
-    /// Names of sessions in the order in which they were shown last.
-    shown: Mutex<Vec<String>>,
+    /// To which run which session was shown, in the order in which that was last.
+    shown: Mutex<Vec<(RunId, String)>>,
     /// Where sessions can be joined from other processes.
     doors: OnceLock<StateDir>,
 }
@@ -417,7 +417,7 @@ impl Sessions {
                 Ok(session)
             }
             Err(error) => {
-                session.give_up(&error.to_string());
+                session.not_begun(&error.to_string());
                 session.over().await;
                 let needs = plan.adapter.quirks.needs.as_ref();
                 Err(match (error, needs) {
@@ -475,23 +475,28 @@ impl Sessions {
         self.lock().clone()
     }
 
-    /// A session was shown as it is: it is meant from now on where none is named.
-    pub fn show(&self, session: &Session) {
+    /// A session was shown to `run` as it is: where it is of that run it is meant from now on where none is named.
+    pub fn show(&self, session: &Session, run: &RunId) {
         let list = self.list();
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.retain(|id| *id != session.id && list.iter().any(|it| it.id == *id));
-        shown.push(session.id.clone());
+        let lives_on = |id: &String| list.iter().any(|it| it.id == *id);
+        shown.retain(|(to, id)| !(to == run && *id == session.id) && lives_on(id));
+        shown.push((run.clone(), session.id.clone()));
     }
 
-    /// Of what was shown the last that lives: itself while it is stopped, else what is meant of its tree.
-    fn shown_last(&self, list: &[Arc<Session>]) -> Option<Arc<Session>> {
+    /// Of its own that `run` was shown the last that lives: itself while it is stopped, else what is meant of its
+    /// tree. What another run started may be in the middle of something.
+    fn shown_last(&self, list: &[Arc<Session>], run: &RunId) -> Option<Arc<Session>> {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let shown = shown.iter().rev().filter_map(|id| list.iter().find(|it| it.id == *id));
-        for session in shown {
+        let shown = shown.iter().rev().filter(|(to, _)| to == run);
+        for session in shown.filter_map(|(_, id)| list.iter().find(|it| it.id == *id)) {
+            let root = self.root_of(session);
+            if root.run_id() != Some(run) {
+                continue;
+            }
             if is_stopped(session) {
                 return Some(Arc::clone(session));
             }
-            let root = self.root_of(session);
             if self.tree(&root).iter().any(|it| !is_over(it)) {
                 return Some(self.focus(&root));
             }
@@ -499,12 +504,20 @@ impl Sessions {
         None
     }
 
-    /// The session of that name, or what it launched; without a name the one shown last, where that lives, else
-    /// that of the only live tree, else of the last one.
+    /// Of a tree the session that is stopped and was shown last, to whomever.
+    fn shown_of(&self, root: &Session) -> Option<Arc<Session>> {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let tree = self.tree(root);
+        let stopped = |id: &String| tree.iter().find(|it| it.id == *id && is_stopped(it)).cloned();
+        shown.iter().rev().find_map(|(_, id)| stopped(id))
+    }
+
+    /// The session of that name, or what it launched; without a name the one of `run` that it was shown last, where
+    /// that lives, else that of the only live tree, else of the last one.
     ///
     /// # Errors
     /// [`DapError::NoSession`], [`DapError::Ambiguous`].
-    pub fn get(&self, id: Option<&str>) -> Result<Arc<Session>, DapError> {
+    pub fn get(&self, id: Option<&str>, run: &RunId) -> Result<Arc<Session>, DapError> {
         let list = self.list();
         let names = |of: &[&Arc<Session>]| {
             of.iter()
@@ -521,14 +534,14 @@ impl Sessions {
             let found = list.iter().find(|it| it.id == id).ok_or_else(none)?;
             return Ok(if found.adapter_launches_only() { self.focus(found) } else { Arc::clone(found) });
         }
-        if let Some(shown) = self.shown_last(&list) {
+        if let Some(shown) = self.shown_last(&list, run) {
             return Ok(shown);
         }
         let roots: Vec<_> = list.iter().filter(|it| it.parent.is_none()).collect();
         let lives = |root: &&&Arc<Session>| self.tree(root).iter().any(|it| !is_over(it));
         let live: Vec<_> = roots.iter().filter(lives).copied().collect();
         match (live.as_slice(), roots.last()) {
-            ([one], _) => Ok(self.focus(one)),
+            ([one], _) => Ok(self.shown_of(one).unwrap_or_else(|| self.focus(one))),
             ([], Some(last)) => Ok(self.focus(last)),
             ([], None) => {
                 Err(DapError::NoSession("there is no debug session; `launch` a program".to_owned()))
@@ -598,7 +611,7 @@ impl GiveUp {
 impl Drop for GiveUp {
     fn drop(&mut self) {
         if let Some(session) = self.0.take() {
-            session.give_up("its start was given up");
+            session.not_begun("its start was given up");
         }
     }
 }

@@ -64,6 +64,8 @@ pub struct End {
     pub asked: Option<Ending>,
     /// The adapter failed: what happened, with the last of its standard error.
     pub failure: Option<String>,
+    /// It never began, for what `failure` says, which need not be the adapter's.
+    pub unbegun: bool,
 }
 
 /// How a session is ended from this side.
@@ -121,6 +123,11 @@ pub enum Input {
     Gone {
         /// What to tell, when nobody asked for it.
         failure: String,
+    },
+    /// Its start was given up.
+    NotBegun {
+        /// Why.
+        why: String,
     },
 }
 
@@ -290,9 +297,13 @@ impl Machine {
             }
             Input::Terminated => self.end(),
             Input::Ending(how) => self.asked = Some(how),
-            Input::Gone { .. } if self.asked.is_some() => self.end(),
+            Input::Gone { .. } | Input::NotBegun { .. } if self.asked.is_some() => self.end(),
             Input::Gone { failure } => {
                 let end = End { failure: Some(failure), ..ended(self.exit_code) };
+                self.state = State::Terminated(end);
+            }
+            Input::NotBegun { why } => {
+                let end = End { failure: Some(why), unbegun: true, ..ended(self.exit_code) };
                 self.state = State::Terminated(end);
             }
         }
@@ -438,13 +449,13 @@ mod tests {
     /// lldb-dap tells `exited` with 9 of a program whose launch was given up.
     #[test]
     fn what_is_told_after_a_failure_does_not_hide_it() {
-        let gone = Input::Gone { failure: "there is no filter `x`".into() };
+        let gone = Input::NotBegun { why: "there is no filter `x`".into() };
         let machine = check(
             &[Input::Initialized, gone, Input::Exited { code: Some(9) }],
             &["configuring", "terminated"],
         );
         let failure = Some("there is no filter `x`".to_owned());
-        assert_eq!(*machine.state(), State::Terminated(End { failure, ..End::default() }));
+        assert_eq!(*machine.state(), State::Terminated(End { failure, unbegun: true, ..End::default() }));
     }
 
     #[test]
@@ -525,6 +536,7 @@ mod tests {
             proptest::option::of(-2..3i64).prop_map(|code| Input::Exited { code }),
             Just(Input::Terminated),
             Just(Input::Gone { failure: "crashed".into() }),
+            Just(Input::NotBegun { why: "refused".into() }),
         ]
     }
 

@@ -109,7 +109,7 @@ impl Sessions {
         self.tracker().spawn(async move {
             if let Err(error) = of.handshake(&plan, &clock).await {
                 tracing::debug!(session = of.id, %error, "a session of the editor's did not begin");
-                of.give_up(&error.to_string());
+                of.not_begun(&error.to_string());
             }
         });
         Theirs { session, edge, client, capabilities, _end: end.drop_guard() }

@@ -83,7 +83,7 @@ impl Sessions {
         self.tracker().spawn(async move {
             if let Err(error) = child.handshake(&plan, &clock).await {
                 tracing::warn!(session = child.id, %error, "a child session did not begin");
-                return child.give_up(&error.to_string());
+                return child.not_begun(&error.to_string());
             }
             if let Some(folder) = doors {
                 child.open_door(&folder, &tracker);

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::definition::Quirks;
+use crate::output::Category;
 
 /// What is put before what runs a program, where the arguments of `launch` name that.
 #[derive(Debug, Clone, Deserialize)]
@@ -38,6 +39,27 @@ impl Wrap {
         code_in(text, self.says.as_deref()?.split_once("${code}")?, |_| true)
     }
 
+    /// Where a text ends with what may be the beginning of its telling the exit code; the text's length where it does
+    /// not.
+    pub(crate) fn begins_at(&self, text: &str) -> usize {
+        let Some((before, after)) = self.says.as_deref().and_then(|it| it.split_once("${code}")) else {
+            return text.len();
+        };
+        // With the longest number there is.
+        let longest = before.len() + after.len() + 20;
+        let from = text.floor_char_boundary(text.len().saturating_sub(longest));
+        let may_be = |at: usize| {
+            let rest = &text[at..];
+            before.starts_with(rest)
+                || rest.strip_prefix(before).is_some_and(|rest| {
+                    let code = rest.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(rest.len());
+                    after.starts_with(&rest[code..])
+                })
+        };
+        let mut places = text[from..].char_indices().map(|(at, _)| from + at);
+        places.find(|at| may_be(*at)).unwrap_or(text.len())
+    }
+
     /// Changes the arguments of a `launch`.
     pub(crate) fn apply(&self, arguments: &mut Value) {
         let Some(arguments) = arguments.as_object_mut() else { return };
@@ -52,9 +74,11 @@ impl Wrap {
 
 impl Quirks {
     /// A text that came as the program's without what is the adapter's own.
-    pub(crate) fn without_own<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    /// Its endings are never in the program's standard output.
+    pub(crate) fn without_own<'a>(&self, category: Option<Category>, text: &'a str) -> Cow<'a, str> {
+        let endings: &[String] = if category == Some(Category::Stdout) { &[] } else { &self.own_endings };
         let is_own = |line: &str| self.own_lines.iter().any(|it| line.contains(it.as_str()));
-        let own_from = |line: &str| self.own_endings.iter().filter_map(|it| line.find(it.as_str())).min();
+        let own_from = |line: &str| endings.iter().filter_map(|it| line.find(it.as_str())).min();
         if !text.lines().any(|line| is_own(line) || own_from(line).is_some()) {
             return Cow::Borrowed(text);
         }
@@ -102,14 +126,19 @@ mod tests {
         let own_lines = vec!["No source file named /".to_owned(), " (-source /".to_owned()];
         let quirks = Quirks { own_lines, ..Quirks::default() };
         let own = "❌️ No source file named /p/a.c.\nBreakpoint 1 (-source /p/a.c -line 2) pending.\n";
-        assert_eq!(quirks.without_own(own), "");
-        assert_eq!(quirks.without_own("total 3\n"), "total 3\n");
-        assert_eq!(quirks.without_own("No source file named /p/a.c.\ntotal 3\n"), "total 3\n");
-        assert_eq!(Quirks::default().without_own("\n"), "\n");
+        assert_eq!(quirks.without_own(Some(Category::Stdout), own), "");
+        assert_eq!(quirks.without_own(Some(Category::Stdout), "total 3\n"), "total 3\n");
+        assert_eq!(
+            quirks.without_own(Some(Category::Stdout), "No source file named /p/a.c.\ntotal 3\n"),
+            "total 3\n"
+        );
+        assert_eq!(Quirks::default().without_own(Some(Category::Stdout), "\n"), "\n");
         // Behind a line that the program did not end.
         let own_endings = vec!["Waiting for".to_owned()];
         let quirks = Quirks { own_endings, ..Quirks::default() };
-        assert_eq!(quirks.without_own("oh noWaiting for it\nWaiting for it\nmore\n"), "oh nomore\n");
+        let text = "oh noWaiting for it\nWaiting for it\nmore\n";
+        assert_eq!(quirks.without_own(Some(Category::Stderr), text), "oh nomore\n");
+        assert_eq!(quirks.without_own(Some(Category::Stdout), text), text);
     }
 
     #[test]
@@ -130,6 +159,17 @@ mod tests {
         let quirks = Quirks { wrap: Some(wrap), ..Quirks::default() };
         assert_eq!(quirks.exit_code("oh noours: 3\n"), Some((3, "oh no".to_owned())));
         assert_eq!(quirks.exit_code("ours: x\n"), None);
+        let held = |text: &str| quirks.wrap.as_ref().map(|it| text[it.begins_at(text)..].to_owned()).unwrap();
+        for (text, tail) in [
+            ("oh noo", "o"),
+            ("oh noours: ", "ours: "),
+            ("oh noours: -1", "ours: -1"),
+            ("ours: x", ""),
+            ("ü\n", ""),
+            ("", ""),
+        ] {
+            assert_eq!(held(text), tail, "{text}");
+        }
     }
 
     fn wrap() -> Wrap {

@@ -39,6 +39,8 @@ pub struct Worker {
     kit: Arc<Kit>,
     registry: Registry,
     guests: Option<Guests>,
+    /// Whose programs are meant where a call names none.
+    starter: RunId,
 }
 
 /// Language servers of this request alone; the project's have to hear what was committed meanwhile.
@@ -57,6 +59,7 @@ impl Worker {
             registry: project.registry.clone(),
             project,
             guests: None,
+            starter: RunId::new(),
         }
     }
 
@@ -71,7 +74,7 @@ impl Worker {
         let commits = Mutex::new(project.workspace.subscribe());
         let Guest { policy, kit, registry, servers } = project.guest(homes, yes, keep, &approver)?;
         let guests = servers.map(|servers| Guests { servers, commits });
-        Ok(Self { project, policy, approver, kit, registry, guests })
+        Ok(Self { project, policy, approver, kit, registry, guests, starter: RunId::new() })
     }
 
     /// The project.
@@ -272,6 +275,7 @@ impl Worker {
         ToolCx::standalone(Standalone {
             call_id: "call".to_owned(),
             run: RunId::new(),
+            starter: self.starter.clone(),
             cancel: cancel.clone(),
             policy: Arc::clone(&self.policy),
             approver: Arc::clone(&self.approver),

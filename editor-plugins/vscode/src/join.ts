@@ -35,8 +35,8 @@ export async function join(): Promise<void> {
   await vscode.debug.startDebugging(undefined, { type: TYPE, request: "attach", name: "" });
 }
 
-async function listed(client: LanguageClient | undefined): Promise<(Listed & { pipe: string })[]> {
-  const answer = await client?.sendRequest<{ sessions: Listed[] }>("pilcrow/debug/sessions");
+async function listed(client: LanguageClient): Promise<(Listed & { pipe: string })[]> {
+  const answer = await client.sendRequest<{ sessions: Listed[] }>("pilcrow/debug/sessions");
   return (answer?.sessions ?? []).filter(
     (it): it is Listed & { pipe: string } => it.pipe !== undefined && it.state !== "terminated",
   );
@@ -49,6 +49,10 @@ async function resolve(
 ): Promise<vscode.DebugConfiguration | undefined> {
   if (configuration.session || configuration.pipe) {
     return configuration;
+  }
+  if (!client) {
+    void vscode.window.showInformationMessage("Pilcrow: its server does not run");
+    return undefined;
   }
   const sessions = await listed(client);
   if (sessions.length === 0) {

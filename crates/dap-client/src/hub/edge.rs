@@ -26,6 +26,10 @@ use super::{ClientId, Envelope, Hub, Input, Kind, Options, Output, Shared, Who};
 const INPUTS: usize = 256;
 /// Messages that wait for one client.
 const QUEUE: usize = 8192;
+/// Messages that wait for an adapter that does not read.
+const UNREAD: usize = 4096;
+/// When it is said of a request that found no room there. At once, whatever it leads to would come at once too.
+const NO_ROOM: Duration = Duration::from_secs(1);
 /// Bytes between the hub and the agent.
 const PIPE: usize = 256 * 1024;
 /// Deadlines that are kept before those of what was answered are dropped.
@@ -78,8 +82,7 @@ impl Edge {
             closed: closed.clone(),
             name: Arc::clone(&name),
         };
-        // Bounded by the requests that may wait of each client.
-        let (to_adapter, outgoing) = mpsc::unbounded_channel();
+        let (to_adapter, outgoing) = mpsc::channel(UNREAD);
         tracker.spawn(write_all(writer, outgoing));
         let (agent, own) = tokio::io::duplex(PIPE);
         let (own_reader, own_writer) = tokio::io::split(own);
@@ -277,7 +280,7 @@ struct Actor {
     hub: Hub,
     name: Arc<str>,
     clients: HashMap<ClientId, Mailbox>,
-    to_adapter: Option<mpsc::UnboundedSender<Vec<u8>>>,
+    to_adapter: Option<mpsc::Sender<Vec<u8>>>,
     shares: watch::Sender<Shared>,
     closed: CancellationToken,
     /// When the adapter has to have answered what, by its number.
@@ -333,9 +336,17 @@ impl Actor {
         while let Some(output) = outputs.pop_front() {
             match output {
                 Output::Adapter(message) => {
-                    // Err means that writing failed, which reading tells too.
-                    if let Some(to_adapter) = &self.to_adapter {
-                        to_adapter.send(message.bytes()).ok();
+                    // Where it is closed writing failed, which reading tells too.
+                    let sent = self.to_adapter.as_ref().map(|it| it.try_send(message.bytes()));
+                    if let Some(Err(mpsc::error::TrySendError::Full(_))) = sent {
+                        tracing::warn!(
+                            hub = &*self.name,
+                            "the adapter does not read: `{}` is not sent",
+                            message.name
+                        );
+                        if let (Kind::Request, Some(number)) = (message.kind, message.value("seq").as_i64()) {
+                            self.deadlines.insert((Instant::now() + NO_ROOM, number));
+                        }
                     }
                 }
                 Output::Client { client, message } => {
@@ -408,7 +419,7 @@ async fn write_some(writer: impl AsyncWrite + Unpin, mut messages: mpsc::Receive
     writer.end().await;
 }
 
-async fn write_all(writer: impl AsyncWrite + Unpin, mut messages: mpsc::UnboundedReceiver<Vec<u8>>) {
+async fn write_all(writer: impl AsyncWrite + Unpin, mut messages: mpsc::Receiver<Vec<u8>>) {
     let mut writer = Writer::new(writer);
     while let Some(message) = messages.recv().await {
         if let Err(error) = writer.write(&message, messages.is_empty()).await {
@@ -568,6 +579,28 @@ mod tests {
         let mut rest = Vec::new();
         person.0.read_to_end(&mut rest).await.unwrap();
         assert!(rest.len() <= 1 << 12, "{}", rest.len());
+    }
+
+    /// What was refused as late still waits to be written, so it is not bounded by what waits for an answer.
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_for_an_adapter_that_does_not_read_is_bounded() {
+        let tracker = TaskTracker::new();
+        let (_edge, _adapter, _agent, mut person) = joined(&tracker).await;
+        let asks = || Envelope::request("source", json!({ "sourceReference": 1, "text": "x".repeat(1024) }));
+        let asked_at_once = 500;
+        for round in 0..12 {
+            for seq in 0..asked_at_once {
+                person.send(10 + round * asked_at_once + seq, asks()).await;
+            }
+            tokio::time::sleep(5 * LAST).await;
+            for _ in 0..asked_at_once {
+                assert!(!person.until("source").await.success());
+            }
+        }
+        let begin = Instant::now();
+        person.send(10_000, asks()).await;
+        let refused = person.until("source").await;
+        assert!(begin.elapsed() < LAST && !refused.success(), "{:?}", begin.elapsed());
     }
 
     /// One that is slow is still told all that it was sent before it left.

@@ -521,6 +521,7 @@ impl Session {
 
     /// Output since `from`.
     pub fn output(&self, from: u64) -> Since {
+        self.inner.let_go();
         self.inner.output().since(from)
     }
 
@@ -539,10 +540,10 @@ impl Session {
     }
 }
 
-/// Whether a name is one of an exception rather than of a filter: `KeyError`, `decimal.Overflow`.
+/// Whether a name is one of an exception rather than of a filter: `KeyError`, `decimal.Overflow`, `struct.error`.
 fn is_exception(name: &str) -> bool {
-    let last = name.rsplit('.').next().unwrap_or_default();
-    last.starts_with(char::is_uppercase) && name.chars().all(|c| c.is_alphanumeric() || "_.".contains(c))
+    let is_name = |it: &str| !it.is_empty() && it.chars().all(|c| c.is_alphanumeric() || c == '_');
+    (name.starts_with(char::is_uppercase) || name.contains('.')) && name.split('.').all(is_name)
 }
 
 /// Whether an expression of a shell is one expansion and nothing else: not in quotes it is split into words

@@ -94,6 +94,12 @@ impl Session {
         }
     }
 
+    /// Gives up its start, for this reason.
+    pub(crate) fn not_begun(&self, why: &str) {
+        self.inner.take(Input::NotBegun { why: why.to_owned() });
+        self.inner.finished.cancel();
+    }
+
     /// Gives it up, for this reason.
     pub(crate) fn give_up(&self, failure: &str) {
         self.inner.take(Input::Gone { failure: failure.to_owned() });

@@ -27,6 +27,34 @@ impl Inner {
     }
 }
 
+impl Inner {
+    /// What came in pieces may be an adapter's own only when it is whole: text with what was held back before it, and
+    /// without what is held back of it.
+    fn whole(&self, category: Option<Category>, text: &str) -> String {
+        let wrap = self.adapter.quirks.wrap.as_ref();
+        let (Some(category), Some(wrap)) = (category.filter(|it| *it != Category::Stdout), wrap) else {
+            return text.to_owned();
+        };
+        if self.held().as_ref().is_some_and(|(of, _)| *of != category) {
+            self.let_go();
+        }
+        let mut text = self.held().take().map_or_else(|| text.to_owned(), |(_, held)| held + text);
+        if wrap.exit_code(&text).is_none() {
+            let tail = text.split_off(wrap.begins_at(&text));
+            *self.held() = Some((category, tail)).filter(|(_, tail)| !tail.is_empty());
+        }
+        text
+    }
+
+    /// What was held back is the program's after all, or somebody looks.
+    pub(super) fn let_go(&self) {
+        let held = self.held().take();
+        if let Some((category, text)) = held {
+            self.write(category, &text);
+        }
+    }
+}
+
 impl Handler for Inner {
     fn event(&self, event: &str, body: Option<&RawValue>) {
         let body: Value = body.and_then(|body| serde_json::from_str(body.get()).ok()).unwrap_or_default();
@@ -86,11 +114,12 @@ impl Handler for Inner {
                 let text = marked.as_ref().map_or(text, |(text, _)| text);
                 let category = Category::parse(body["category"].as_str());
                 let quirks = &self.adapter.quirks;
+                let text = &*self.whole(category, text);
                 let exit = quirks.exit_code(text).filter(|_| category != Some(Category::Stdout));
                 let text = exit.as_ref().map_or(text, |(_, rest)| rest);
                 let chatter = category == Some(Category::Console)
                     && quirks.chatter.iter().any(|start| text.starts_with(start.as_str()));
-                let text = &*quirks.without_own(text);
+                let text = &*quirks.without_own(category, text);
                 if let Some(category) = category.filter(|_| !chatter && !text.is_empty()) {
                     self.write(category, text);
                 }

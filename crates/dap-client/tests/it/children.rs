@@ -7,7 +7,7 @@ use dap_client::{Category, Runs, State};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use testing::debug_adapter::{Script, Step};
-use workspace::{CommandLine, Policy, PolicyOptions, SpawnGrant, StateDir, TrustStore};
+use workspace::{CommandLine, Policy, PolicyOptions, RunId, SpawnGrant, StateDir, TrustStore};
 
 use crate::bench::{Bench, LONG, clock};
 
@@ -56,8 +56,16 @@ async fn a_child_session_is_what_is_debugged() {
     let child = bench.sessions.settled(&root, &clock()).await.unwrap();
     assert_eq!((child.title.as_str(), child.parent.as_deref()), ("a.txt [7]", Some("debug-1")));
     assert!(matches!(child.state(), State::Stopped(_)));
-    assert_eq!(bench.sessions.get(None).unwrap().id, child.id, "it is meant when none is named");
-    assert_eq!(bench.sessions.get(Some("debug-1")).unwrap().id, child.id, "its launcher has nothing to show");
+    assert_eq!(
+        bench.sessions.get(None, &RunId::new()).unwrap().id,
+        child.id,
+        "it is meant when none is named"
+    );
+    assert_eq!(
+        bench.sessions.get(Some("debug-1"), &RunId::new()).unwrap().id,
+        child.id,
+        "its launcher has nothing to show"
+    );
     // Its breakpoints were in place before it ran.
     let placed: Vec<bool> = child.breakpoints().list().map(|(_, placed)| placed.verified).collect();
     assert_eq!(placed, [true]);
@@ -158,6 +166,20 @@ async fn a_program_that_never_stops_is_told_of_by_the_session_that_ran_it() {
 /// A launcher that is told the exit code by what we put before the program.
 const WRAP: &str = "[quirks.wrap]\nprogram = \"by\"\nwords = \"words\"\nusual = \"node\"\nwith = [\"sh\"]\n\
     says = \"ours: ${code}\\n\"";
+
+#[tokio::test]
+async fn an_exit_code_that_is_told_in_pieces_is_known_and_not_shown() {
+    let said = |text: &str| Step::event("output", json!({"category": "stderr", "output": text}));
+    let over = Step::event("terminated", json!({}));
+    let pieces = [Step::Body(json!({})), said("oh noou"), said("rs: "), said("3\n"), over];
+    let bench = Bench::with(Script::new().on("configurationDone", pieces), WRAP, &[]);
+    let session = bench.start().await;
+    tokio::time::timeout(LONG, session.over()).await.unwrap();
+    let State::Terminated(end) = session.state() else { panic!("it is over") };
+    assert_eq!(end.exit_code, Some(3));
+    let wrote: String = session.output(0).pieces.into_iter().map(|it| it.text).collect();
+    assert_eq!(wrote, "oh no");
+}
 
 /// Also where the program did not end its last line; and it is nothing for whoever has joined.
 #[tokio::test]
@@ -315,12 +337,14 @@ async fn what_waits_is_named_first_where_it_is_not_known_which_is_meant() {
         bench.sessions.settled(&one, &clock()).await.unwrap(),
         bench.sessions.settled(&other, &clock()).await.unwrap(),
     ];
-    let error = bench.sessions.get(None).map(|it| it.id.clone()).unwrap_err().to_string();
+    let run = RunId::new();
+    one.started_by(run.clone());
+    let error = bench.sessions.get(None, &run).map(|it| it.id.clone()).unwrap_err().to_string();
     for child in &children {
         assert!(error.contains(&format!("{} (a.txt [7], stopped)", child.id)), "{error}");
     }
-    bench.sessions.show(&children[0]);
-    assert_eq!(bench.sessions.get(None).unwrap().id, children[0].id);
+    bench.sessions.show(&children[0], &run);
+    assert_eq!(bench.sessions.get(None, &run).unwrap().id, children[0].id);
     bench.sessions.terminate(&one, &clock()).await;
     bench.sessions.terminate(&other, &clock()).await;
 }

@@ -322,7 +322,7 @@ async fn a_start_that_is_dropped_leaves_nothing() {
             }
         }
     }
-    let session = bench.sessions.get(None).unwrap();
+    let session = bench.sessions.get(None, &workspace::RunId::new()).unwrap();
     tokio::time::timeout(crate::bench::LONG, session.over()).await.unwrap();
     assert!(!bench.adapter_lives());
 }

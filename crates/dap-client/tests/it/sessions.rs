@@ -7,7 +7,7 @@ use dap_client::{
 };
 use serde_json::json;
 use testing::debug_adapter::{Script, Step};
-use workspace::ErrorCode;
+use workspace::{ErrorCode, RunId};
 
 use crate::bench::{Bench, clock, settled, within};
 
@@ -113,6 +113,10 @@ async fn what_the_adapter_lacks_is_said_before_it_is_sent() {
     let plan = bench.plan(|all| all.exceptions = Some(vec!["raised".into()]));
     let error = bench.start_plan(&plan, &clock()).await.map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("there are: uncaught"), "{error}");
+    // It is listed as what did not begin, and not as an adapter that failed.
+    let last = bench.sessions.list().pop().unwrap();
+    let State::Terminated(end) = last.state() else { panic!("it is over") };
+    assert!(end.unbegun && end.failure.is_some_and(|it| it.contains("there are: uncaught")));
 }
 
 /// The person is asked about that.
@@ -179,6 +183,10 @@ async fn exceptions_have_modes_and_names() {
     let one = json!({"path": [{"names": ["All"]}, {"names": ["a.KeyError"]}], "breakMode": "always"});
     let sent = json!({"filters": ["uncaught"], "exceptionOptions": [all, one]});
     assert_eq!(stop_at("a.KeyError and uncaught").await, Ok(sent));
+    let all = json!({"names": ["All"]});
+    let low = json!({"path": [all, {"names": ["struct.error"]}], "breakMode": "unhandled"});
+    let sent = json!({"filters": [], "exceptionOptions": [low]});
+    assert_eq!(stop_at("struct.error mode unhandled").await, Ok(sent));
     let sent = json!({"filters": [], "filterOptions": [{"filterId": "uncaught", "mode": "deep"}]});
     assert_eq!(stop_at("uncaught mode deep").await, Ok(sent));
     for (asked, refused) in [
@@ -188,6 +196,7 @@ async fn exceptions_have_modes_and_names() {
             "`KeyError` in the mode `now`; there are: always, unhandled, userUnhandled, never",
         ),
         ("KeyError if x", "`KeyError` on a condition; name `KeyError` without a condition"),
+        ("a.", "exceptions `a.`; there are: uncaught, and exceptions by name"),
         ("uncought", "exceptions `uncought`; there are: uncaught, and exceptions by name"),
     ] {
         assert_eq!(stop_at(asked).await, Err(format!("scripted cannot stop at {refused}")));
@@ -283,14 +292,15 @@ async fn a_code_that_is_the_signal_of_the_last_stop_is_a_signal() {
 async fn sessions_are_found_by_name_and_all_end_together() {
     let bench = Bench::new(stops_at_start());
     let (one, two) = (bench.start().await, bench.start().await);
-    let error = bench.sessions.get(None).map(|_| ()).unwrap_err();
+    let run = RunId::new();
+    let error = bench.sessions.get(None, &run).map(|_| ()).unwrap_err();
     assert!(
         error.to_string().contains("debug-1 (a.txt, ") && error.code() == ErrorCode::Ambiguous,
         "{error}"
     );
-    assert_eq!(bench.sessions.get(Some("debug-2")).unwrap().id, two.id);
+    assert_eq!(bench.sessions.get(Some("debug-2"), &run).unwrap().id, two.id);
     one.terminate(&clock()).await;
-    assert_eq!(bench.sessions.get(None).unwrap().id, two.id);
+    assert_eq!(bench.sessions.get(None, &run).unwrap().id, two.id);
     bench.sessions.shutdown(Duration::from_secs(10)).await;
     assert_eq!(two.state().name(), "terminated");
     assert!(bench.processes.end_all(Duration::from_secs(5)).await.is_empty());
@@ -304,12 +314,14 @@ async fn what_was_shown_last_is_meant_where_none_is_named() {
     let (first, second) = (bench.start().await, bench.start().await);
     settled(&first).await;
     settled(&second).await;
-    let meant = || bench.sessions.get(None).map(|it| it.id.clone());
+    let run = RunId::new();
+    [&first, &second].into_iter().for_each(|it| it.started_by(run.clone()));
+    let meant = || bench.sessions.get(None, &run).map(|it| it.id.clone());
     assert_eq!(meant().unwrap_err().code(), ErrorCode::Ambiguous, "none was shown");
-    bench.sessions.show(&second);
-    bench.sessions.show(&first);
+    bench.sessions.show(&second, &run);
+    bench.sessions.show(&first, &run);
     assert_eq!(meant().unwrap(), first.id);
-    bench.sessions.show(&second);
+    bench.sessions.show(&second, &run);
     assert_eq!(meant().unwrap(), second.id);
     let third = bench.start().await;
     settled(&third).await;
@@ -318,4 +330,28 @@ async fn what_was_shown_last_is_meant_where_none_is_named() {
     assert_eq!(meant().unwrap(), first.id, "of those that live the one shown last");
     first.terminate(&clock()).await;
     third.terminate(&clock()).await;
+}
+
+#[tokio::test]
+async fn what_another_run_was_shown_is_not_meant() {
+    let bench = Bench::new(stops_at_start());
+    let (mine, theirs) = (bench.start().await, bench.start().await);
+    let (run, other) = (RunId::new(), RunId::new());
+    mine.started_by(run.clone());
+    theirs.started_by(other.clone());
+    let meant = |run: &RunId| bench.sessions.get(None, run).map(|it| it.id.clone());
+    settled(&mine).await;
+    settled(&theirs).await;
+    bench.sessions.show(&mine, &run);
+    bench.sessions.show(&theirs, &other);
+    assert_eq!(meant(&run).unwrap(), mine.id);
+    assert_eq!(meant(&other).unwrap(), theirs.id);
+    // A look at what is not its own does not make it so.
+    bench.sessions.show(&theirs, &run);
+    assert_eq!(meant(&run).unwrap(), mine.id);
+    let third = RunId::new();
+    bench.sessions.show(&theirs, &third);
+    assert_eq!(meant(&third).unwrap_err().code(), ErrorCode::Ambiguous);
+    mine.terminate(&clock()).await;
+    theirs.terminate(&clock()).await;
 }

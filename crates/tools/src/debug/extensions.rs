@@ -32,15 +32,14 @@ impl CargoBuild {
         let given = if cargo.is_array() { cargo } else { &cargo["args"] };
         // What comes after these would be the program's.
         let given = given.as_array().into_iter().flatten().filter_map(text).take_while(|it| it != "--");
-        let mut words: Vec<String> = given.collect();
-        let command = words.iter_mut().find(|it| !it.starts_with(['+', '-']));
+        let mut words: Vec<String> = without_message_format(given);
+        let command = command_at(&words).map(|at| &mut words[at]);
         let tests = command.as_ref().is_some_and(|it| ["test", "t", "bench"].contains(&it.as_str()));
         match command {
             Some(command) if ["run", "r"].contains(&command.as_str()) => *command = "build".to_owned(),
             Some(_) => {}
             None => words.push("build".to_owned()),
         }
-        words.retain(|it| !it.starts_with("--message-format"));
         if tests && !words.iter().any(|it| it == "--no-run") {
             words.push("--no-run".to_owned());
         }
@@ -96,6 +95,27 @@ impl CargoBuild {
             }
         }
     }
+}
+
+/// Cargo's words without how it writes its messages, which is ours to say.
+fn without_message_format(mut given: impl Iterator<Item = String>) -> Vec<String> {
+    let mut words = Vec::new();
+    while let Some(word) = given.next() {
+        match word.strip_prefix("--message-format") {
+            // Its value is a word of its own.
+            Some("") => drop(given.next()),
+            Some(_) => {}
+            None => words.push(word),
+        }
+    }
+    words
+}
+
+/// Where in cargo's words its command is: the first that is no option and no option's value.
+fn command_at(words: &[String]) -> Option<usize> {
+    const WITH_VALUE: &[&str] = &["--config", "--color", "-Z", "-C", "--manifest-path"];
+    let is_value = |at: usize| at > 0 && WITH_VALUE.contains(&words[at - 1].as_str());
+    (0..words.len()).find(|at| !words[*at].starts_with(['+', '-']) && !is_value(*at))
 }
 
 /// A configuration with the program that cargo made.
@@ -216,6 +236,15 @@ mod tests {
         assert_eq!(words(json!({"args": ["test", "--lib"]})), test);
         assert_eq!(words(json!({"args": ["test", "--lib", "--no-run", "--message-format=json"]})), test);
         assert_eq!(words(json!({})), "build --message-format=json");
+        for (given, expected) in [
+            (json!(["--config", "a.b=1", "run"]), "--config a.b=1 build"),
+            (json!(["-Z", "x", "--color", "always", "-C", "sub", "r"]), "-Z x --color always -C sub build"),
+            (json!(["--manifest-path", "sub/Cargo.toml", "run"]), "--manifest-path sub/Cargo.toml build"),
+            (json!(["--message-format", "short", "run", "--message-format=json-x"]), "build"),
+            (json!(["--message-format"]), "build"),
+        ] {
+            assert_eq!(words(given), format!("{expected} --message-format=json"));
+        }
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Debug {
         }
         let runs = Arc::new(Terminal(cx.asker()));
         let session = self.kit.debug.start_with(plan, &grant, runs, clock).await?;
-        session.started_by(cx.run.clone());
+        session.started_by(cx.starter.clone());
         Ok(session)
     }
 

@@ -330,7 +330,7 @@ impl Debug {
             }
             _ => {}
         }
-        let session = self.kit.debug.get(args.session.as_deref())?;
+        let session = self.kit.debug.get(args.session.as_deref(), &cx.starter)?;
         if CHANGES.contains(&args.action.as_str()) {
             session.in_control(&args.action)?;
         }

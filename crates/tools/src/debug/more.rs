@@ -25,6 +25,8 @@ const MOST_BYTES: u64 = 4096;
 const INSTRUCTIONS: u64 = 16;
 /// How long the breakpoint of `run_to` may take to be removed.
 const TIDY: Duration = Duration::from_secs(5);
+/// How long one that goes on is waited for while another of its tree is stopped, unless it is said.
+const BESIDE: Duration = Duration::from_secs(1);
 /// Modules, sources or completions shown at most.
 const LISTED: usize = 100;
 /// Characters of a source or an answer shown at most.
@@ -61,7 +63,7 @@ impl Debug {
         }
         let runs = Arc::new(super::launch::Terminal(cx.asker()));
         let fresh = debug.relaunch(&root, runs, clock).await?;
-        fresh.started_by(cx.run.clone());
+        fresh.started_by(cx.starter.clone());
         let shown = self.snapshot(&fresh, cx, clock).await?;
         let said = format!(
             "{} has no restart of its own: launched again, with its breakpoints\n",
@@ -448,7 +450,18 @@ impl Debug {
             }
             _ => session.run(command, args.thread, clock).await?,
         }
+        if command == "continue" && args.timeout.is_none() && self.another_waits(session) {
+            let clock = Clock::new(BESIDE, &cx.cancel);
+            return self.snapshot(session, cx, &clock).await;
+        }
         self.snapshot(session, cx, clock).await
+    }
+
+    /// Whether another session of the tree is stopped: this one may wait for what that does next.
+    fn another_waits(&self, session: &Arc<Session>) -> bool {
+        let debug = &self.kit.debug;
+        let tree = debug.tree(&debug.root_of(session));
+        tree.iter().any(|it| it.id != session.id && matches!(it.state(), State::Stopped(_)))
     }
 
     /// Whether what is evaluated was agreed to.

@@ -3,6 +3,8 @@
 //!
 //! Pure. What is told is as good as lines and indents tell it; where a runner can list its tests, the list decides.
 
+use std::path::Path;
+
 /// A language's tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tests {
@@ -257,9 +259,25 @@ pub(super) fn test_around(lines: &[&str], line: u64) -> Option<usize> {
     })
 }
 
+/// Lines of a call that are read at first.
+const FIRST: usize = 16;
+
 /// The line at which the call that `lines[at]` begins ends; none where that is after the line `till`, or its
 /// brackets do not tell.
 fn call_ends(lines: &[&str], at: usize, till: usize) -> Option<usize> {
+    // What follows a short call is not read for it: there may be thousands above one line.
+    let mut read = FIRST.min(till.checked_sub(at)?);
+    loop {
+        let end = ends_within(lines, at, at + read, at + read == till);
+        if end.is_some() || at + read == till {
+            return end;
+        }
+        read = (2 * read).min(till - at);
+    }
+}
+
+/// The same where only the lines up to `till` are read; `last` when none come after them.
+fn ends_within(lines: &[&str], at: usize, till: usize, last: bool) -> Option<usize> {
     let text = lines.get(at..=till)?.join("\n");
     let own = call(lines, at).map_or(lines[at], |(own, _)| own);
     let text = &text[lines[at].len() - own.len()..];
@@ -269,6 +287,9 @@ fn call_ends(lines: &[&str], at: usize, till: usize) -> Option<usize> {
         let end = from + if own.starts_with('`') { quoted(own)?.1 } else { bracket(own)? };
         // `test.each([…])(…)`, `` test.each`…`(…) ``
         let rest = text[end..].trim_start();
+        if rest.is_empty() && !last {
+            return None;
+        }
         if !rest.starts_with('(') {
             return Some(at + text[..end].matches('\n').count());
         }
@@ -296,10 +317,24 @@ fn makes_groups(text: &str) -> bool {
         && !LOOPS.iter().any(|it| text.contains(it))
 }
 
+/// Heads of loops and conditions that are looked behind on one line.
+const HEADS: usize = 8;
+
 /// A line from behind the head of a loop or a condition on it, `for (…) {` and `all.forEach((it) => {`, where a
 /// call stands there too.
 fn behind_head(line: &str) -> &str {
-    let line = line.trim_start();
+    let mut line = line.trim_start();
+    for _ in 0..HEADS {
+        match behind_one(line) {
+            Some(body) => line = body,
+            None => break,
+        }
+    }
+    line
+}
+
+/// A line from behind the first such head, where something stands there.
+fn behind_one(line: &str) -> Option<&str> {
     let word = identifier(line).filter(|it| ["for", "if", "while"].contains(it));
     let behind = match word {
         Some(word) => {
@@ -313,7 +348,7 @@ fn behind_head(line: &str) -> &str {
         }
     };
     let body = behind.map(|it| it.trim_start().trim_start_matches('{').trim_start());
-    body.filter(|it| !it.is_empty()).map_or(line, behind_head)
+    body.filter(|it| !it.is_empty())
 }
 
 /// `test('adds', …`, `it.only(`, `describe.each(…)('of %i', …`, over several lines too.
@@ -509,6 +544,12 @@ impl Asked {
         Some(other)
     }
 
+    /// Whether it may mean a test of this file: what it says of the file is the end of the file's path.
+    pub(super) fn may_be_of(&self, path: &Path) -> bool {
+        let asked = self.file.as_deref().map(|it| it.strip_prefix("./").unwrap_or(it));
+        asked.is_none_or(|it| path.ends_with(it))
+    }
+
     /// Whether it may mean what is within these.
     pub(super) fn may_be_in(&self, within: &[String]) -> bool {
         self.within.iter().rev().zip(within.iter().rev()).all(|(asked, is)| asked == is)
@@ -560,6 +601,12 @@ mod tests {
         ] {
             assert_eq!(named(text, Tests::Node), name, "{text}");
         }
+    }
+
+    #[test]
+    fn a_line_of_many_loops_is_read_to_its_end() {
+        assert_eq!(named(&"all.map(x=>".repeat(100_000), Tests::Node), "");
+        assert_eq!(named("a.map(x => b.map(y => test(`of ${x}`, () => {", Tests::Node), "of …");
     }
 
     #[test]
@@ -643,6 +690,22 @@ mod tests {
         }
         assert_eq!(test_around(&lines, 11), Some(6));
         assert_eq!(test_around(&lines, 14), None);
+        // Of any length, with its words on the line after its table.
+        for rows in 0..40 {
+            let table = "  [1, 2],\n".repeat(rows);
+            let text = format!("test.each([\n{table}])\n('of %i', () => {{\n  f();\n}});\ng();\n");
+            let lines: Vec<&str> = text.lines().collect();
+            let around =
+                |text: &str| test_around(&lines, 1 + lines.iter().position(|it| *it == text).unwrap() as u64);
+            assert_eq!((around("  f();"), around("g();")), (Some(0), None), "{rows}");
+        }
+    }
+
+    #[test]
+    fn a_line_below_very_many_tests_is_in_none_of_them() {
+        let text = "test('a', () => {\n  f();\n});\n".repeat(50_000) + "g();\n";
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(test_around(&lines, lines.len() as u64), None);
     }
 
     #[test]
@@ -670,5 +733,17 @@ mod tests {
         for (text, is) in [("x", true), ("tests::x", true), ("a::tests::x", true), ("b::tests::x", false)] {
             assert_eq!(Asked::read(text).may_be_in(&within), is, "{text}");
         }
+        let path = Path::new("/p/sub/tests/test_a.py");
+        for (text, is) in [
+            ("test_x", true),
+            ("tests/test_a.py::test_x", true),
+            ("./sub/tests/test_a.py::test_x", true),
+            ("/p/sub/tests/test_a.py::test_x", true),
+            ("test/test_a.py::test_x", false),
+            ("st_a.py::test_x", false),
+        ] {
+            assert_eq!(Asked::read(text).may_be_of(path), is, "{text}");
+        }
+        assert!(!Asked::read("b.py::B::c").of_cases().unwrap().may_be_of(path));
     }
 }

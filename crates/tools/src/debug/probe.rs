@@ -130,7 +130,7 @@ impl Debug {
             }
         };
         let root = self.kit.debug.root_of(&session);
-        self.kit.debug.show(&session);
+        self.kit.debug.show(&session, &cx.starter);
         let state = root.state();
         let ended = match self.kit.debug.end_of(&self.kit.debug.focus(&root)) {
             Some(end) => super::snapshot::ended(&end, &session.adapter),

@@ -53,10 +53,12 @@ fn classes(lines: &[&str]) -> Vec<Class> {
     for (at, line) in lines.iter().enumerate() {
         if let Some(head) = line.strip_prefix("class ") {
             let rest = std::iter::once(head).chain(lines[at + 1..].iter().copied());
-            let mut text = String::new();
+            let (mut text, mut open) = (String::new(), 0);
             for part in rest.map(|it| it.split('#').next().unwrap_or_default()) {
+                let from = text.len();
                 text.push_str(part);
-                if part.trim_end().ends_with(':') || part.contains("):") {
+                if let Some(end) = head_ends(&text[from..], &mut open) {
+                    text.truncate(from + end);
                     break;
                 }
             }
@@ -81,6 +83,15 @@ fn classes(lines: &[&str]) -> Vec<Class> {
     }
     found.retain(|it| !it.name.is_empty());
     found
+}
+
+/// Where the head of a class ends in one of its lines: at the first colon outside of brackets, of which `open` are
+/// open before it.
+fn head_ends(line: &str, open: &mut i32) -> Option<usize> {
+    line.char_indices().find_map(|(at, c)| {
+        *open += i32::from("([{".contains(c)) - i32::from(")]}".contains(c));
+        (c == ':' && *open <= 0).then_some(at)
+    })
 }
 
 /// How unittest is started for one test.
@@ -151,6 +162,33 @@ pub(super) fn against_addopts(root: &AbsPath, folder: &AbsPath) -> Vec<String> {
     against
 }
 
+/// One of pytest's cases as pytest names it, which writes what is not ASCII as escapes, unless a setting has it not.
+pub(super) fn case(root: &AbsPath, folder: &AbsPath, case: &str) -> String {
+    const AS_IT_IS: &str = "disable_test_id_escaping_and_forfeit_all_rights_to_community_support";
+    const SETTINGS: &[&str] = &["pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"];
+    let says = |path: &Path| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let value = |line: &str| {
+            let (name, value) = line.split_once('=')?;
+            (name.trim().trim_matches('"') == AS_IT_IS).then(|| value.trim().to_ascii_lowercase())
+        };
+        text.lines()
+            .find_map(value)
+            .is_some_and(|it| ["true", "1", "yes", "on"].contains(&it.trim_matches('"')))
+    };
+    let mut folders = folder.as_path().ancestors().take_while(|it| it.starts_with(root.as_path()));
+    if case.is_ascii() || folders.any(|it| SETTINGS.iter().any(|name| says(&it.join(name)))) {
+        return case.to_owned();
+    }
+    let escaped = |c: char| match u32::from(c) {
+        0..=0x7f => c.to_string(),
+        code @ 0x80..=0xff => format!("\\x{code:02x}"),
+        code @ 0x100..=0xffff => format!("\\u{code:04x}"),
+        code => format!("\\U{code:08x}"),
+    };
+    case.chars().map(escaped).collect()
+}
+
 /// Whether a project's Python tests are pytest's: its settings, its fixtures, or the file itself says so.
 pub(super) fn uses_pytest(root: &AbsPath, folder: &AbsPath, text: &str) -> bool {
     let mut folders = folder.as_path().ancestors().take_while(|it| it.starts_with(root.as_path()));
@@ -217,6 +255,11 @@ mod tests {
         assert_eq!(runs_in(&lines, "Mixin", "test_a", false), ["One", "Two", "TestFive"]);
         assert_eq!(runs_in(&lines, "Base", "test_b", true), ["Base", "One", "Three", "Four"]);
         assert_eq!(runs_in(&lines, "Three", "test_a", true), ["Three", "Four"]);
+        // All on one line, and a colon in brackets.
+        let text = "class Plain: pass\nclass Case(TestCase):\n    def test_a(self): pass\nclass Low(\n    Case, k={1: 2},\n): pass\n\
+                    class More(Low):\n    x = 1\n";
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(runs_in(&lines, "Case", "test_a", true), ["Case", "Low", "More"]);
     }
 
     #[test]
@@ -247,6 +290,19 @@ mod tests {
         std::fs::write(deep.join("__init__.py").as_path(), "").unwrap();
         let words = unittest_words(&deep.join("test_b.py"), &project, text, &["T", "t"]);
         assert_eq!(words, named("deep.test_b.T.t", &project));
+    }
+
+    #[test]
+    fn a_case_is_named_as_pytest_escapes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = AbsPath::new(folder.path().canonicalize().unwrap()).unwrap();
+        let case = |text: &str| super::case(&root, &root, text);
+        assert_eq!(case("[2-x\\xfc]"), "[2-x\\xfc]");
+        assert_eq!(case("[ü-€-🦀]"), "[\\xfc-\\u20ac-\\U0001f980]");
+        let name = "disable_test_id_escaping_and_forfeit_all_rights_to_community_support";
+        let text = format!("[tool.pytest.ini_options]\n{name} = true\n");
+        std::fs::write(root.join("pyproject.toml").as_path(), text).unwrap();
+        assert_eq!(case("[ü]"), "[ü]");
     }
 
     #[test]

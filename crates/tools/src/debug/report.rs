@@ -134,6 +134,16 @@ fn results(wrote: &str) -> Vec<Told<'_>> {
     found
 }
 
+/// What a runner says, for the end of a sentence; nothing of it where the output that is shown below holds all.
+pub(super) fn quoted(text: &str, below: &str) -> String {
+    let held = text.lines().all(|line| below.contains(line.trim()));
+    if held && !text.is_empty() {
+        " what its output below ends with".to_owned()
+    } else {
+        format!(":\n{text}")
+    }
+}
+
 /// What tells of a failed test: of Node what it says of that test, else what was written last.
 pub(super) fn failure(runner: &str, path: &[String], wrote: &str) -> String {
     let lines: Vec<&str> = wrote.lines().collect();
@@ -237,6 +247,14 @@ mod tests {
         for (runner, code, wrote) in others {
             assert!(!has_none(runner, Some(code), wrote), "{runner}: {wrote}");
         }
+    }
+
+    #[test]
+    fn what_the_output_shows_is_not_told_twice() {
+        let below = "  a\n  stderr: E  assert 1\n  b\n";
+        assert_eq!(quoted("E  assert 1\nb", below), " what its output below ends with");
+        assert_eq!(quoted("c\nb", below), ":\nc\nb");
+        assert_eq!(quoted("", below), ":\n");
     }
 
     #[test]

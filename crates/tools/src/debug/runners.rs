@@ -85,9 +85,9 @@ pub(super) fn find(
     file: Option<&str>,
     line: Option<u64>,
 ) -> Result<Found, Failure> {
-    let mut asked = name.map(Asked::read);
+    let asked = name.map(Asked::read);
     let there = |file: &String| kit.workspace.resolve(file).is_ok_and(|it| it.as_path().is_file());
-    let own = asked.as_mut().and_then(|it| it.file.take()).filter(there);
+    let own = asked.as_ref().and_then(|it| it.file.clone()).filter(there);
     let file = file.map(str::to_owned).or(own);
     let Some(file) = file else {
         let Some(asked) = asked else {
@@ -288,7 +288,7 @@ fn language(path: &AbsPath) -> Option<Tests> {
 fn search(kit: &Kit, asked: &Asked) -> Vec<At> {
     let mut found = Vec::new();
     for path in files_below(kit.workspace.root()).take(SEARCHED) {
-        let Some(language) = language(&path) else { continue };
+        let Some(language) = language(&path).filter(|_| asked.may_be_of(path.as_path())) else { continue };
         if path.as_path().metadata().map_or(true, |it| it.len() > BYTES) {
             continue;
         }
@@ -333,7 +333,8 @@ pub(super) fn run(kit: &Kit, test: &Found) -> Result<Run, Failure> {
                 Run { python_path: words.path, ..run }
             } else {
                 let relative = test.file.strip_prefix(&project).unwrap_or(test.file.as_path());
-                let node = format!("{}::{}{}", relative.display(), name.join("::"), test.case);
+                let case = pythons::case(&root, &folder, &test.case);
+                let node = format!("{}::{}{case}", relative.display(), name.join("::"));
                 let mut args = ["-x", "-q", "-p", "no:cacheprovider"].map(str::to_owned).to_vec();
                 args.extend(pythons::against_addopts(&root, &folder));
                 args.push(node);

@@ -84,8 +84,10 @@ impl Debug {
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
-        let session = &self.kit.debug.settled(session, clock).await?;
-        self.kit.debug.show(session);
+        let asked = session;
+        let earlier = self.stops(asked);
+        let session = &self.kit.debug.settled(asked, clock).await?;
+        self.kit.debug.show(session, &cx.starter);
         let state = session.state();
         let before = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&session.id).cloned();
         let first = before.is_none();
@@ -93,7 +95,8 @@ impl Debug {
         let mut seen = Seen { output: before.output, ..Seen::default() };
         let mut details = self.kit.debug.describe(session);
         details["state"] = json!(state.name());
-        let mut text = format!("{}: {}", session.id, session.title);
+        let mut text = self.runs_still(asked, session, &earlier);
+        text.push_str(&format!("{}: {}", session.id, session.title));
         match &state {
             State::Stopped(stop) => {
                 let time = Clock::new(std::time::Duration::from_secs(10), &cx.cancel);
@@ -110,6 +113,7 @@ impl Debug {
                     text.push_str("terminated_by_user: the person ended it\n");
                     details["ended_by"] = json!("terminated_by_user");
                 }
+                text.push_str(&self.outlives(session));
                 super::look::merge(
                     &mut details,
                     json!({ "exit_code": end.exit_code, "signal": end.signal,
@@ -160,6 +164,41 @@ impl Debug {
         super::look::merge(&mut details, json!({ "output": written, "output_left_out": left_out }));
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(session.id.clone(), seen);
         Ok(ToolResult::text(text).with_details(details))
+    }
+
+    /// Where each session of a tree is stopped.
+    fn stops(&self, of: &Arc<Session>) -> Vec<(String, u64)> {
+        let tree = self.kit.debug.tree(&self.kit.debug.root_of(of));
+        let stopped = tree.iter().filter(|it| matches!(it.state(), State::Stopped(_)));
+        stopped.map(|it| (it.id.clone(), it.epoch())).collect()
+    }
+
+    /// What is said before another session's stop is shown in place of the one that was waited for.
+    fn runs_still(&self, asked: &Session, shown: &Session, earlier: &[(String, u64)]) -> String {
+        let runs = matches!(asked.state(), State::Running) && !asked.adapter_launches_only();
+        if asked.id == shown.id || !runs || !matches!(shown.state(), State::Stopped(_)) {
+            return String::new();
+        }
+        let is_old = earlier.iter().any(|(id, epoch)| *id == shown.id && *epoch == shown.epoch());
+        let when = if is_old { "was stopped before" } else { "stopped meanwhile" };
+        let (asked, shown) = (&asked.id, &shown.id);
+        format!(
+            "{asked} still runs; `snapshot` with `session: {asked}` waits for it. {shown}, which {when}:\n"
+        )
+    }
+
+    /// What lives on of the tree of a child that is over.
+    fn outlives(&self, over: &Arc<Session>) -> String {
+        let debug = &self.kit.debug;
+        if over.parent.is_none() {
+            return String::new();
+        }
+        let tree = debug.tree(&debug.root_of(over));
+        let live = |it: &&Arc<Session>| {
+            !matches!(it.state(), State::Terminated(_)) && !it.adapter_launches_only() && it.id != over.id
+        };
+        let said = |it: &Arc<Session>| format!("{} ({}) is still {}\n", it.id, it.title, it.state().name());
+        tree.iter().filter(live).map(said).collect()
     }
 
     async fn stopped(
@@ -474,6 +513,7 @@ pub(super) fn ended(end: &End, adapter: &AdapterDefinition) -> String {
         _ => {}
     }
     match (&end.failure, end.signal, end.exit_code) {
+        (Some(why), ..) if end.unbegun => format!("ended: it did not begin: {why}"),
         (Some(failure), ..) => format!("ended: the debug adapter failed: {failure}"),
         (None, Some(signal), _) => format!("ended by signal {}", signal_name(signal)),
         (None, None, Some(code)) if *signals && (192..256).contains(&code) => {

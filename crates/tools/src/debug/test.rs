@@ -58,7 +58,7 @@ impl Debug {
                     )
                 }
             },
-            State::Terminated(_) => self.outcome(&title, &run, &at, passed),
+            State::Terminated(_) => self.outcome(&title, &run, &at, passed, &shown),
             _ => format!("test {title} ({runner}) still runs\n"),
         };
         let note = run.note.iter().map(|it| format!("{it}\n")).collect::<String>();
@@ -159,7 +159,15 @@ impl Debug {
         Ok(frames.first().is_some_and(here))
     }
 
-    fn outcome(&self, title: &str, run: &Run, at: &Arc<Session>, passed: usize) -> String {
+    fn outcome(
+        &self,
+        title: &str,
+        run: &Run,
+        at: &Arc<Session>,
+        passed: usize,
+        shown: &ToolResult,
+    ) -> String {
+        let below = shown.details["output"].as_str().unwrap_or_default();
         let debug = &self.kit.debug;
         let wrote: String = debug
             .tree(&debug.root_of(at))
@@ -175,10 +183,8 @@ impl Debug {
         }
         match ended {
             Some(end) if end.exit_code.is_none_or(|code| code == 0) && report::left_out(runner, &wrote) => {
-                format!(
-                    "test {title} ({runner}) did not run as others do; {runner} says:\n{}\n",
-                    last(&wrote)
-                )
+                let says = report::quoted(&last(&wrote), below);
+                format!("test {title} ({runner}) did not run as others do; {runner} says{says}\n")
             }
             Some(end) if end.exit_code == Some(0) => {
                 format!("test {title} ({runner}) passed: there was no failure to stop at\n")
@@ -196,10 +202,12 @@ impl Debug {
                 let stop = if passed > 0 { "another stop" } else { "a stop" };
                 format!("test {title} ({runner}) came to its end without {stop}\n")
             }
-            _ => format!(
-                "{runner} did not succeed with test {title}, and the debugger did not stop it; it says:\n{}\n",
-                report::failure(runner, &run.known_as, &wrote)
-            ),
+            _ => {
+                let says = report::quoted(&report::failure(runner, &run.known_as, &wrote), below);
+                format!(
+                    "{runner} did not succeed with test {title}, and the debugger did not stop it; it says{says}\n"
+                )
+            }
         }
     }
 

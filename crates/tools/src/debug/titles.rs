@@ -16,6 +16,8 @@ pub(super) struct Titles {
     pub source: Vec<String>,
     /// Its title, as a regular expression.
     own: String,
+    /// It has parameters whose values are not known.
+    open: bool,
     /// Outermost first.
     around: Vec<Outer>,
     /// It was asked for as it reads, and not as one of the cases that it stands for.
@@ -32,6 +34,8 @@ pub(super) struct Titles {
 struct Outer {
     /// As a regular expression; none where it may be several groups or none.
     pattern: Option<String>,
+    /// It has parameters whose values are not known.
+    open: bool,
     /// As it reads.
     shown: String,
     group: bool,
@@ -56,21 +60,26 @@ impl Titles {
             let (from, name) = names(begins, around).find(|(_, it)| it.fits(asked))?;
             (name.shown() != asked).then_some((from, name.values(asked)?))
         });
+        let mut open: Vec<bool> = all.iter().map(|it| it.is_some_and(|it| !it.is_whole())).collect();
         if let Some((from, values)) = case {
+            open[from..].fill(false);
             let mut values = values.into_iter();
             for (pattern, name) in patterns[from..].iter_mut().zip(&all[from..]) {
                 *pattern = name.map(|it| escaped(&it.filled(&mut values)));
             }
         }
         let own = patterns.pop().flatten().unwrap_or_default();
-        let outer = around.iter().zip(patterns).map(|(it, pattern)| Outer {
+        let own_open = open.pop().unwrap_or_default();
+        let outer = around.iter().zip(patterns).zip(open).map(|((it, pattern), open)| Outer {
             pattern,
+            open,
             shown: it.name.as_ref().map(Name::shown).unwrap_or_default(),
             group: it.group,
         });
         Self {
             source: all.iter().flatten().map(|it| it.shown()).collect(),
             own,
+            open: own_open,
             around: outer.collect(),
             literal: asked.is_some_and(|it| reads(begins, around, it)),
             group: begins.group,
@@ -81,7 +90,7 @@ impl Titles {
 
     /// One that the file does not show, as it was asked for.
     pub(super) fn unseen(asked: &str) -> Self {
-        let outer = Outer { pattern: None, shown: String::new(), group: true };
+        let outer = Outer { pattern: None, open: false, shown: String::new(), group: true };
         let own = escaped(&asked.replace(" > ", " ").replace(" › ", " "));
         Self { own, around: vec![outer], ..Self::default() }
     }
@@ -91,9 +100,14 @@ impl Titles {
     pub(super) fn of_names(&self) -> Chosen {
         let end = if self.group { "( |$)" } else { "$" };
         let words = vec!["-t".to_owned(), format!("^{}{}{end}", self.before(), self.own)];
-        let open = self.around.iter().any(|it| it.pattern.is_none());
-        let note = (self.same || (self.alike && open)).then(|| OTHERS.to_owned());
-        Chosen { words, note }
+        let any = self.around.iter().any(|it| it.pattern.is_none());
+        let others = self.same || (self.alike && any) || self.may_be_several();
+        Chosen { words, note: others.then(|| OTHERS.to_owned()) }
+    }
+
+    /// Whether what is known of its titles may be true of others, since they have parameters.
+    fn may_be_several(&self) -> bool {
+        self.open || self.around.iter().any(|it| it.open)
     }
 
     /// The titles before its own.
@@ -120,7 +134,7 @@ impl Titles {
             Some((major, minor)) => format!("Node {major}.{minor}"),
             None => "Node, whose version is not known,".to_owned(),
         };
-        let same = || self.same.then(|| OTHERS.to_owned());
+        let same = |several: bool| (self.same || several).then(|| OTHERS.to_owned());
         let by = |pattern: String| vec!["--test-name-pattern".to_owned(), pattern];
         if let Some(at) = self.outer_test() {
             let outer = &self.around[at];
@@ -146,11 +160,11 @@ impl Titles {
             kept.push(format!("{path}{}( |$)", self.own));
             let mut words = by(format!("^ ?{whole}$"));
             words.extend(["--test-skip-pattern".to_owned(), format!("^ ?{whole} (?!{})", kept.join("|"))]);
-            return Chosen { words, note: same() };
+            return Chosen { words, note: same(self.may_be_several()) };
         }
         if !self.alike {
             // Its title alone is known by every version; of what the file does not show it may be all titles.
-            return Chosen { words: by(format!("^ ?{}$", self.own)), note: same() };
+            return Chosen { words: by(format!("^ ?{}$", self.own)), note: same(self.open) };
         }
         if !by_groups || !known {
             let note = format!("{node} tells tests by their own titles: others of this title run too");
@@ -160,7 +174,7 @@ impl Titles {
         if self.around.is_empty() {
             words.extend(["--test-skip-pattern".to_owned(), format!("^ ?.+ {}$", self.own)]);
         }
-        Chosen { words, note: same() }
+        Chosen { words, note: same(self.may_be_several()) }
     }
 }
 
@@ -211,6 +225,9 @@ test('outer', async (t) => {
 function all(make) {
   test('made', () => {});
 }
+for (const n of ['a', 'b']) {
+  test(`${n}`, () => {});
+}
 ";
 
     fn at(line: usize, asked: Option<&str>) -> Titles {
@@ -238,6 +255,13 @@ function all(make) {
         ] {
             assert_eq!(at(line, asked).of_names().words, ["-t", pattern], "{line}");
         }
+        let note = |line: usize, asked: Option<&str>| at(line, asked).of_names().note;
+        for (line, asked) in [(5, None), (8, None), (8, Some("adds")), (5, Some("of … is …"))] {
+            assert_eq!(note(line, asked).as_deref(), Some(OTHERS), "{line} {asked:?}");
+        }
+        for (line, asked) in [(3, None), (5, Some("of 1 is 2")), (8, Some("with tax adds"))] {
+            assert_eq!(note(line, asked), None, "{line} {asked:?}");
+        }
         assert_eq!(Titles::unseen("cart > is it").of_names().words[1], "^(.* )?cart is it$");
     }
 
@@ -259,6 +283,8 @@ function all(make) {
         assert_eq!(words(3, old), ("^adds$".to_owned(), others.to_owned()));
         assert_eq!(words(14, new), alone("^ ?outer$ --test-skip-pattern ^ ?outer (?!other( |$))"));
         assert_eq!(words(12, new), alone("^ ?outer$ --test-skip-pattern ^ ?outer (?!mid$|mid deep( |$))"));
+        // A title that is a parameter alone is that of every test.
+        assert_eq!(words(20, new), ("^ ?.*$".to_owned(), OTHERS.to_owned()));
         let outer = "Node 20.20 runs all of the test outer, which it is in";
         assert_eq!(words(12, old), ("^outer$".to_owned(), outer.to_owned()));
     }

@@ -126,6 +126,7 @@ pub async fn take_back(
     let cx = ToolCx::standalone(Standalone {
         call_id: "command".to_owned(),
         run: RunId::new(),
+        starter: RunId::new(),
         cancel: cancel.clone(),
         policy: Arc::clone(&project.policy),
         approver: Arc::clone(&project.approver),
