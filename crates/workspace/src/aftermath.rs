@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
@@ -26,14 +26,14 @@ use crate::transaction::LOCK;
 use crate::{AbsPath, CommandLine, CommitId, Processes, RunId, SpawnGrant, StateError, Workspace};
 
 /// Contents that are kept for one command, before and after it each.
-const MOST_BYTES: u64 = 64 << 20;
+pub(crate) const MOST_BYTES: u64 = 64 << 20;
 /// The same of files that only the person's own ignore files name.
 const MOST_PRIVATE: u64 = 8 << 20;
 /// More places that a command line names, and files that git keeps, are not looked at.
 const MOST_TOLD: usize = 200;
 const MOST_KEPT_BY_GIT: usize = 2_000;
 /// More changed files are not taken back.
-const MOST_FILES: usize = 5_000;
+pub(crate) const MOST_FILES: usize = 5_000;
 /// What version control keeps for itself.
 const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 const MOST_THREADS: usize = 8;
@@ -47,7 +47,7 @@ const GIT_DEADLINE: Duration = Duration::from_secs(30);
 pub struct Aftermath {
     workspace: Workspace,
     read: Mutex<HashMap<PathBuf, (Stamp, Image)>>,
-    beforehand: OnceLock<Arc<Beforehand>>,
+    beforehand: Mutex<Option<Arc<Beforehand>>>,
 }
 
 /// By what a change of a file is told.
@@ -82,7 +82,14 @@ pub struct Before {
     /// When the look began, by the clock that stamps files.
     began: SystemTime,
     /// The images on the disk, until what changed is in the journal.
-    _noted: Option<Noted>,
+    noted: Option<Noted>,
+}
+
+impl Before {
+    /// The command runs: what it changes is not lost from now on, even where nobody looks after it.
+    pub fn runs(&mut self) {
+        self.noted.iter_mut().for_each(Noted::runs);
+    }
 }
 
 /// What a command changed.
@@ -148,16 +155,16 @@ struct Seen {
 impl Aftermath {
     /// For the files of `workspace`.
     pub fn new(workspace: Workspace) -> Self {
-        Self { workspace, read: Mutex::default(), beforehand: OnceLock::new() }
+        Self { workspace, read: Mutex::default(), beforehand: Mutex::default() }
     }
 
     fn root(&self) -> &AbsPath {
         self.workspace.root()
     }
 
-    /// Notes what is there before the command line `line` runs, for `run` and under the label that [`Self::after`] is given. What
-    /// nobody else has is on the disk then. Blocks: some 100 ms for 50,000 files.
-    pub fn before(&self, line: &str, run: &RunId, label: &str) -> Before {
+    /// Notes what is there before the command line `line` of `processes` runs, for `run` and under the label that [`Self::after`] is
+    /// given. What nobody else has is on the disk then. Blocks: some 100 ms for 50,000 files.
+    pub fn before(&self, line: &str, run: &RunId, label: &str, processes: &Processes) -> Before {
         let began = file_clock();
         let index = Index::of(self.root().as_path());
         let Seen { files, folders, known_folders, special } = look(self.root(), index.as_ref());
@@ -189,7 +196,7 @@ impl Aftermath {
         }
         let kept = images.iter().map(|(path, image)| (path.clone(), (files[path], image.clone())));
         *lock(&self.read) = kept.collect();
-        let noted = self.note(&images, run, label).unwrap_or_else(|error| {
+        let noted = self.note(&images, run, label, processes).unwrap_or_else(|error| {
             tracing::warn!(%error, "what a command overwrites is lost if this process is killed");
             None
         });
@@ -204,7 +211,7 @@ impl Aftermath {
             told: self.told(line),
             kept_by_git: kept_by_git(self.root()),
             began,
-            _noted: noted,
+            noted,
         }
     }
 
@@ -213,17 +220,18 @@ impl Aftermath {
         images: &HashMap<PathBuf, Image>,
         run: &RunId,
         label: &str,
+        processes: &Processes,
     ) -> Result<Option<Noted>, StateError> {
         if images.is_empty() {
             return Ok(None);
         }
         let inner = &self.workspace.inner;
-        let beforehand = match self.beforehand.get() {
-            Some(beforehand) => beforehand,
+        let mut beforehand = lock(&self.beforehand);
+        let beforehand = match beforehand.take().filter(|it| !it.has_left()) {
+            Some(known) => beforehand.insert(known),
             None => {
                 inner.describe()?;
-                let new = Beforehand::new(&inner.state)?;
-                self.beforehand.get_or_init(|| new)
+                beforehand.insert(Beforehand::new(&inner.state, processes)?)
             }
         };
         beforehand.note(self.root(), images, run, label).map(Some)
@@ -286,14 +294,15 @@ impl Aftermath {
     /// Finds what changed since, and puts it into the journal for `run`. Not to be dropped halfway.
     ///
     /// # Errors
-    /// [`StateError`] when the journal cannot be written; nothing can be taken back then.
+    /// [`StateError`] when the journal cannot be written; nothing can be taken back then, and the next start finds what nobody else has.
     pub async fn after(
         self: &Arc<Self>,
-        before: Before,
+        mut before: Before,
         run: &RunId,
         label: &str,
         processes: &Arc<Processes>,
     ) -> Result<Wrote, StateError> {
+        before.runs();
         let this = Arc::clone(self);
         let work = move || {
             let mut after = look(this.root(), Index::of(this.root().as_path()).as_ref());
@@ -325,6 +334,7 @@ impl Aftermath {
             let why = "it was there, or came from where nobody looked";
             wrote.lost.extend(unsure.into_iter().map(|path| (this.root().join(path), why.to_owned())));
             this.uncovered(&before, &after, &mut wrote.lost);
+            before.noted.take().into_iter().for_each(Noted::recorded);
             Ok(wrote)
         };
         tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Ok(Wrote::default()))
