@@ -148,6 +148,16 @@ fn an_agent_has_its_own_words_tools_and_files() {
     assert_eq!(editor.ended(&session), "done");
     editor.told("Looked.");
     editor.shut_down();
+    // It is gone on with as that one too, in an editor that has none and on the command line.
+    let mut editor = Editor::start(&sandbox);
+    editor.run("pilcrow.prompt", json!({"text": "go on", "resume": session}));
+    assert_eq!(editor.ended(&session), "done");
+    editor.told("Looked.");
+    editor.shut_down();
+    let ran = sandbox.run(&["sessions", "resume", &session, "on"]).expect(0);
+    assert!(ran.stderr.contains("it goes on as the agent `reviewer`"), "{ran:?}");
+    let kept = sandbox.run(&["sessions", "export", &session, "--format", "jsonl"]).expect(0).stdout;
+    assert_eq!(kept.matches("\"customType\":\"agent\"").count(), 1, "{kept}");
     sandbox.variables.remove("PILCROW_MODEL");
     for (name, part) in [("reviwer", "there are reviewer"), ("../agents/reviewer", "there is no agent")] {
         let ran = sandbox.run(&["run", "review", "--agent", name, "--model", &model]).expect(2);

@@ -119,6 +119,32 @@ fn a_branch_that_another_model_tells_of_says_so() {
 }
 
 #[test]
+fn a_branch_is_told_of_by_the_model_that_is_named_and_by_nobody_else() {
+    let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+    let talk = script(&sandbox, "talk.jsonl", &[json!({"text": "root answer"})]);
+    sandbox.run(&["run", "hello", "--model", &talk]).expect(0);
+    let id = newest(&sandbox);
+    sandbox.run(&["sessions", "resume", &id, "and more", "--model", &talk]).expect(0);
+    let root = entry(&sandbox, &id, "root answer");
+    let end = entries(&sandbox, &id).last().expect("an entry")["id"].as_str().expect("an id").to_owned();
+    let smol = script(&sandbox, "smol.jsonl", &[json!({"text": "as the small one tells it"})]);
+    let named = script(&sandbox, "named.jsonl", &[json!({"text": "as the named one tells it"})]);
+    let config = sandbox.home().join("config");
+    std::fs::create_dir_all(&config).expect("the folder of the configuration");
+    std::fs::write(config.join("config.toml"), format!("[roles.smol]\nmodel = '{smol}'\n")).expect("it");
+    let told = |model: &[&str]| {
+        sandbox.run(&[&["sessions", "branch", &id, &root], model].concat()).expect(0);
+        let shown = sandbox.run(&["sessions", "show", &id]).expect(0).stdout;
+        sandbox.run(&["sessions", "branch", &id, &end]).expect(0);
+        shown
+    };
+    let shown = told(&["--model", &named]);
+    assert!(shown.contains("as the named one tells it"), "{shown}");
+    let shown = told(&[]);
+    assert!(shown.contains("as the small one tells it"), "{shown}");
+}
+
+#[test]
 fn a_conversation_is_branched_named_forked_and_shown() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);
     let say = |words: &[&str], prompt: &str, answer: &str| {

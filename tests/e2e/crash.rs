@@ -143,8 +143,12 @@ fn what_someone_else_changed_after_a_kill_is_left_alone_and_said() {
 
 #[test]
 fn what_a_command_overwrote_before_a_kill_can_be_taken_back() {
-    let sandbox =
-        Sandbox::with(&[("a.txt", "first\n"), ("gone/b.txt", "unsaved b\n"), ("same.txt", "same\n")]);
+    let sandbox = Sandbox::with(&[
+        ("a.txt", "first\n"),
+        ("gone/b.txt", "unsaved b\n"),
+        ("same.txt", "same\n"),
+        ("mine.txt", "unsaved\n"),
+    ]);
     // Of several commands of a process the one that was cut off counts.
     let mut batch = Batch::start(&sandbox);
     batch.call("bash", &json!({"command": "echo unsaved > a.txt"})).ok();
@@ -154,8 +158,12 @@ fn what_a_command_overwrote_before_a_kill_can_be_taken_back() {
     assert!(tests::wait_for(Duration::from_secs(60), is_over), "the command never ran");
     tests::processes::kill(batch.pid(), rustix::process::Signal::KILL);
     sandbox.mark().none_left(Duration::from_secs(10));
+    // What is written from now on is the person's.
+    sandbox.write("mine.txt", "an hour of work\n");
     let undone = sandbox.run(&["undo"]).expect(0);
     assert!(undone.all().contains("a command that changed it was cut off"), "{undone:?}");
+    assert!(undone.all().contains("is kept in"), "{undone:?}");
+    assert_eq!(sandbox.read("mine.txt"), "an hour of work\n");
     assert_eq!(sandbox.read("a.txt"), "unsaved\n");
     assert_eq!(sandbox.read("gone/b.txt"), "unsaved b\n");
     assert_eq!(sandbox.read("same.txt"), "same\n");

@@ -430,9 +430,28 @@ fn a_cut_answer_does_not_take_the_requests_place_and_no_answer_shows_a_secret() 
         let session = editor.run("pilcrow.request", json!({"uri": file, "line": 0}));
         assert_eq!(editor.ended(&session), ended);
         editor.told(told);
+        if expected.contains("[redacted:") {
+            editor.told("a secret was left out of the answer in a.py");
+        }
         assert_eq!(editor.text(&file), expected);
         editor.shut_down();
     }
+}
+
+#[test]
+fn a_request_that_ends_without_a_word_stays_as_it_is() {
+    let text = "# ¶ delete b.txt\nx = 1\n";
+    let reads = json!([{"name": "read", "arguments": {"path": "b.txt"}}]);
+    let turns = [json!({"tool_calls": reads}), json!({})];
+    let sandbox = with_script(&[("a.py", text), ("b.txt", "b\n")], &turns);
+    let mut editor = Editor::start(&sandbox);
+    let file = uri(&sandbox, "a.py");
+    editor.open(&file, "python", text);
+    let session = editor.run("pilcrow.request", json!({"uri": file, "line": 0}));
+    assert_eq!(editor.ended(&session), "done");
+    editor.told("the model ended without an answer\nthe ¶ line stays");
+    assert_eq!(editor.text(&file), text);
+    editor.shut_down();
 }
 
 #[test]

@@ -72,6 +72,44 @@ fn a_reader_of_the_answer_that_goes_away_is_a_surface_that_went_away() {
 }
 
 #[test]
+fn a_byte_order_mark_before_a_prompt_is_none_of_it() {
+    let sandbox = Sandbox::new();
+    let script = sandbox.beside("script.jsonl");
+    std::fs::write(&script, json!({"text": "On."}).to_string()).expect("the script");
+    let mut command = sandbox.command(&["run", "-", "--model", &format!("script:{}", script.display())]);
+    let mut child = command.stdin(std::process::Stdio::piped()).spawn().expect("it starts");
+    let mut stdin = child.stdin.take().expect("its input");
+    std::io::Write::write_all(&mut stdin, "\u{feff}look around".as_bytes()).expect("all is taken");
+    drop(stdin);
+    sandbox::finish(child, PATIENCE).expect(0);
+    let kept = sandbox.run(&["sessions", "export", "--format", "jsonl"]).expect(0).stdout;
+    assert!(kept.contains("look around") && !kept.contains('\u{feff}'), "{kept}");
+}
+
+#[test]
+fn a_batch_begins_no_call_after_its_reader_has_gone() {
+    // Which of two that are ready is taken could be chance.
+    for _ in 0..2 {
+        let sandbox = Sandbox::new();
+        let mut command = sandbox.command(&["tool", "--batch", "--yes", "--json"]);
+        let mut child = command.stdin(std::process::Stdio::piped()).spawn().expect("it starts");
+        drop(child.stdout.take());
+        let line = |name| json!({"name": "bash", "arguments": {"command": format!("echo x > {name}")}});
+        let lines = format!(
+            "{}
+{}
+",
+            line("first"),
+            line("second")
+        );
+        let mut stdin = child.stdin.take().expect("its input");
+        std::io::Write::write_all(&mut stdin, lines.as_bytes()).expect("all is taken");
+        sandbox::finish(child, PATIENCE);
+        assert_eq!(sandbox.tree().keys().collect::<Vec<_>>(), ["first"]);
+    }
+}
+
+#[test]
 fn a_stop_ends_a_question_at_the_terminal() {
     let ask = json!({"question": "Which one?", "options": ["red", "blue"]});
     for (turn, asks) in [

@@ -330,7 +330,7 @@ pub enum Sessions {
         entry: String,
         /// What the summary of what is left must not leave out
         wishes: Option<String>,
-        /// Who makes that summary
+        /// Who makes that summary; else the role `smol`, or the model that answered last
         #[arg(long)]
         model: Option<String>,
     },

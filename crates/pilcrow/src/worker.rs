@@ -153,12 +153,11 @@ impl Worker {
             Err(error) => return Ok(Reply::Usage(format!("{error:#}"))),
         };
         // Who a session was begun as has what that one may: it is not gone on with as somebody else unasked.
-        let was = resumed.as_ref().and_then(begun_as);
-        let agent = request.agent.clone().or_else(|| was.clone());
+        let acting = Acting::of(request.agent.clone(), resumed.as_ref());
         let begin = Begin {
             policy: &self.policy,
             kit: &self.kit,
-            agent: agent.as_deref(),
+            agent: acting.name.as_deref(),
             choose: request.model.is_none().then(|| {
                 let (folder, project, found) = (request.folder.clone(), Arc::clone(project), found.clone());
                 let (files, had) = (files.clone(), had.clone());
@@ -175,9 +174,7 @@ impl Worker {
             Err(error) => return Ok(Reply::Usage(format!("{error:#}"))),
         };
         notes.into_iter().for_each(|note| around.tell(note));
-        if let (Some(was), None) = (&was, &request.agent) {
-            around.tell(format!("it goes on as the agent `{was}`, as it began"));
-        }
+        acting.told(request.agent.as_deref()).into_iter().for_each(|note| around.tell(note));
         if let Some(name) = found.filter(|name| *name == model.info().name()) {
             around.tell(format!("no model is set; {name} was found on this machine and is asked"));
         }
@@ -215,9 +212,7 @@ impl Worker {
             Some(loaded) => builder.resume(loaded).build(),
             None => builder.build(),
         };
-        if let Some(name) = agent.filter(|agent| was.as_ref() != Some(agent)) {
-            session.append_custom(AGENT, json!({ "name": name })).await?;
-        }
+        acting.note(&session).await?;
         let mut unsaved = Unsaved::watch(&project.workspace);
         // Whoever asks for something lets the agent work again.
         project.kit.debug.hand_back().await;
@@ -322,6 +317,41 @@ pub fn ended_well(outcome: &RunOutcome) -> bool {
 /// Whether a run was ended by somebody, and not by itself.
 pub fn was_stopped(reason: TerminationReason) -> bool {
     matches!(reason, TerminationReason::Aborted | TerminationReason::Disconnected)
+}
+
+/// As which agent a session goes on.
+pub struct Acting {
+    /// Its name; none for the usual one.
+    pub name: Option<String>,
+    /// The one that the session was begun as.
+    was: Option<String>,
+}
+
+impl Acting {
+    /// The one that is named, else the one that the session was begun as: who that is has what that one may.
+    pub fn of(named: Option<String>, resumed: Option<&LoadedSession>) -> Self {
+        let was = resumed.and_then(begun_as);
+        Self { name: named.or_else(|| was.clone()), was }
+    }
+
+    /// The same, as `usual` where it was begun as nobody.
+    pub fn or(self, usual: Option<&String>) -> Self {
+        Self { name: self.name.or_else(|| usual.cloned()), ..self }
+    }
+
+    /// What the person is told where it is not what they named now.
+    pub fn told(&self, named: Option<&str>) -> Option<String> {
+        let was = self.was.as_ref().filter(|_| named.is_none())?;
+        Some(format!("it goes on as the agent `{was}`, as it began"))
+    }
+
+    /// Writes it into the session, where it does not say so.
+    pub async fn note(&self, session: &Session) -> Result<(), SessionError> {
+        match self.name.as_ref().filter(|name| self.was.as_ref() != Some(name)) {
+            Some(name) => session.append_custom(AGENT, json!({ "name": name })).await,
+            None => Ok(()),
+        }
+    }
 }
 
 /// The agent, by name, that a session was begun as.

@@ -2,26 +2,39 @@
 //! leaves what the command overwrote where undo finds it.
 //!
 //! Only what nobody else has is kept. Contents are written once and stay while the process lives; commands that follow name them again.
+//! What must stay true: undo is given what the command did and nothing that may be somebody else's. Files changed when the command
+//! had ended, or when nobody knows whether it had, are left; what they held is kept for the person.
 //! The format is in `docs/formats/journal.md`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::OpenOptions;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use crate::aftermath::{MOST_BYTES, MOST_FILES, file_clock};
 use crate::content::Image;
 use crate::disk::{self, Found};
 use crate::journal::{Contents, Entry, Journal, Pack, Stored, StoredStep, as_uri};
 use crate::process::lock;
 use crate::transaction::LOCK;
-use crate::{AbsPath, ContentHash, RecoveryNote, RunId, StateDir, StateError, StateLock};
+use crate::{
+    AbsPath, CommitId, ContentHash, Processes, RecoveryNote, RunId, StateDir, StateError, StateLock,
+};
 
 const FOLDER: &str = "commands";
 const HELD: &str = "held.lock";
 const FORMAT: u64 = 1;
+/// Locked by the guard while the process and its commands live, and written to when they have ended.
+const ENDED: &str = "ended";
+/// How the name of the note ends whose command has ended and is not in the journal.
+const LEFT: &str = ".left.json";
 const LOCK_DEADLINE: Duration = Duration::from_secs(5);
+/// How long the guard of a process that was killed may take to end its commands.
+const GUARD_DEADLINE: Duration = Duration::from_secs(2);
 /// Contents that no command names any more go when they are more than those that one does, and than this.
 const MOST_IDLE: u64 = 4 << 20;
 
@@ -40,16 +53,20 @@ pub(crate) struct Beforehand {
 struct Kept {
     next: u64,
     open: usize,
+    /// Some note stays when the process goes.
+    left: bool,
     places: HashMap<(ContentHash, bool), (String, Stored)>,
     packs: Vec<String>,
     bytes: u64,
 }
 
-/// The note of one command. Dropped, the command has ended and what it changed is in the journal, or it never ran.
+/// The note of one command. It goes with this where the command never ran; else it stays for the next start, unless what
+/// was changed is in the journal.
 #[derive(Debug)]
 pub(crate) struct Noted {
     of: Arc<Beforehand>,
     name: String,
+    has_run: bool,
 }
 
 /// A command as it is stored.
@@ -71,14 +88,15 @@ struct StoredFile {
 }
 
 impl Beforehand {
-    /// A folder of this process's in a workspace's state.
-    pub fn new(state: &StateDir) -> Result<Arc<Self>, StateError> {
+    /// A folder of this process's in a workspace's state, for commands of `processes`.
+    pub fn new(state: &StateDir, processes: &Processes) -> Result<Arc<Self>, StateError> {
         let all = state.child(FOLDER)?;
         let name = uuid::Uuid::new_v4().simple().to_string();
         let own = all.child(&name)?;
         // Whoever clears away holds it: what is not yet held would look left behind.
         let _clearing = state.lock(LOCK, LOCK_DEADLINE)?;
         let held = own.lock(HELD, LOCK_DEADLINE)?;
+        processes.sign_end(&own.path().join(ENDED));
         Ok(Arc::new(Self { all, name, own, kept: Mutex::default(), _held: held }))
     }
 
@@ -131,13 +149,45 @@ impl Beforehand {
         self.own.write_new(&name, &[&json])?;
         self.own.sync()?;
         kept.open += 1;
-        Ok(Noted { of: Arc::clone(self), name })
+        Ok(Noted { of: Arc::clone(self), name, has_run: false })
+    }
+
+    /// Whether it waits for the next start: other commands are noted in another folder then.
+    pub fn has_left(&self) -> bool {
+        lock(&self.kept).left
+    }
+
+    /// Marks a note as that of a command that has ended by now.
+    fn leave(&self, name: &str) -> Result<(), StateError> {
+        let path = self.own.path().join(name);
+        let ended = || OpenOptions::new().write(true).open(&path)?.set_modified(file_clock());
+        ended().map_err(|source| StateError::Io { path: path.clone(), source })?;
+        self.own.rename(name, &name.replace(".json", LEFT))
+    }
+}
+
+impl Noted {
+    /// The command runs.
+    pub fn runs(&mut self) {
+        self.has_run = true;
+    }
+
+    /// What it changed is in the journal.
+    pub fn recorded(mut self) {
+        self.has_run = false;
     }
 }
 
 impl Drop for Noted {
     fn drop(&mut self) {
         let mut kept = lock(&self.of.kept);
+        if self.has_run {
+            kept.left = true;
+            if let Err(error) = self.of.leave(&self.name) {
+                tracing::warn!(%error, "when a command ended is not noted");
+            }
+            return;
+        }
         kept.open = kept.open.saturating_sub(1);
         if let Err(error) = self.of.own.remove(&self.name) {
             tracing::warn!(%error, "the note of a command that has ended stays");
@@ -147,6 +197,9 @@ impl Drop for Noted {
 
 impl Drop for Beforehand {
     fn drop(&mut self) {
+        if self.has_left() {
+            return;
+        }
         if let Err(error) = self.all.remove_tree(&self.name) {
             tracing::debug!(%error, "the contents kept for commands stay until the next start");
         }
@@ -158,7 +211,8 @@ pub(crate) fn is_any(state: &StateDir) -> Result<bool, StateError> {
     Ok(!state.child(FOLDER)?.list()?.is_empty())
 }
 
-/// Puts what commands of killed processes overwrote into the journal, as if they had come to their end. The caller holds the lock.
+/// Puts what commands of killed processes overwrote into the journal, as if they had come to their end, and keeps the rest. The
+/// caller holds the lock.
 ///
 /// # Errors
 /// Our own files could not be read or written.
@@ -169,12 +223,13 @@ pub(crate) fn recover(state: &StateDir, journal: &Journal) -> Result<Vec<Recover
         let folder = all.child(&name)?;
         let Some(_held) = folder.try_lock(HELD)? else { continue };
         // A later note's contents may be an earlier command's work.
-        let mut seen = Vec::new();
+        let mut seen = HashSet::new();
         for name in folder.list()?.into_iter().filter(|name| name.ends_with(".json")) {
             let bytes = folder.read(&name)?.unwrap_or_default();
             match serde_json::from_slice::<Note>(&bytes) {
                 Ok(note) if note.format <= FORMAT => {
-                    notes.extend(to_journal(&folder, note, journal, &mut seen)?);
+                    let ended = ended(&folder, &name)?;
+                    notes.extend(to_journal(&folder, note, ended, journal, &mut seen)?);
                 }
                 Ok(note) => {
                     let path = folder.path().join(&name);
@@ -188,22 +243,85 @@ pub(crate) fn recover(state: &StateDir, journal: &Journal) -> Result<Vec<Recover
     Ok(notes)
 }
 
+/// When the command of a note had ended, by the clock that stamps files; `None` where nobody saw it.
+fn ended(folder: &StateDir, note: &str) -> Result<Option<SystemTime>, StateError> {
+    let modified = |name: &str| std::fs::metadata(folder.path().join(name)).and_then(|meta| meta.modified());
+    if note.ends_with(LEFT) {
+        return Ok(modified(note).ok());
+    }
+    // The guard may be about to end what the process had started.
+    let _signed = match folder.lock(ENDED, GUARD_DEADLINE) {
+        Ok(lock) => lock,
+        Err(StateError::Locked { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    Ok(folder.stat(ENDED).filter(|(_, size)| *size > 0).and_then(|_| modified(ENDED).ok()))
+}
+
+/// What is at a path that a command may have changed.
+enum Now {
+    Same,
+    Gone,
+    /// It was like this when the command ended.
+    Changed(Image),
+    /// Nobody knows who changed it.
+    Unsure,
+}
+
+impl Now {
+    /// `most`: of what is larger than that nothing is kept.
+    fn of(path: &AbsPath, was: &Stored, ended: Option<SystemTime>, most: u64) -> Self {
+        // Not when it was written, which is set back by whatever copies or moves a file here.
+        let is_old = |meta: &std::fs::Metadata| {
+            let (seconds, nanos) = (u64::try_from(meta.ctime()), u64::try_from(meta.ctime_nsec()));
+            let since = Duration::from_secs(seconds.unwrap_or(u64::MAX))
+                .saturating_add(Duration::from_nanos(nanos.unwrap_or_default()));
+            let changed = SystemTime::UNIX_EPOCH.checked_add(since);
+            changed.zip(ended).is_some_and(|(changed, ended)| changed <= ended)
+        };
+        let meta = match disk::stat(path) {
+            Ok(Some(meta)) => meta,
+            Ok(None) => return Self::Gone,
+            Err(_) => return Self::Unsure,
+        };
+        if meta.len() != was.len && (!is_old(&meta) || meta.len() > most) {
+            return Self::Unsure;
+        }
+        match disk::inspect(path) {
+            Ok(Found::File(image)) if was.is(&image) => Self::Same,
+            // What is read is what was there when it is asked for afterwards.
+            Ok(Found::File(image)) => match disk::stat(path) {
+                Ok(Some(meta)) if is_old(&meta) => Self::Changed(image),
+                _ => Self::Unsure,
+            },
+            Ok(Found::Nothing) => Self::Gone,
+            Ok(Found::Folder) | Err(_) => Self::Unsure,
+        }
+    }
+}
+
 fn to_journal(
     folder: &StateDir,
     note: Note,
+    ended: Option<SystemTime>,
     journal: &Journal,
-    seen: &mut Vec<AbsPath>,
+    seen: &mut HashSet<AbsPath>,
 ) -> Result<Vec<RecoveryNote>, StateError> {
     let mut contents: HashMap<String, Contents> = HashMap::new();
     let (mut pack, mut steps) = (Pack::default(), BTreeMap::new());
+    let (mut left, mut kept, mut lost) = (MOST_BYTES, 0, Vec::new());
+    let (id, mut notes) = (journal.next_id()?, Vec::new());
+    let told = |id: &CommitId, path: &AbsPath, detail: String| RecoveryNote {
+        commit: id.clone(),
+        path: path.clone(),
+        detail,
+    };
     for StoredFile { path, pack: from, content } in note.files {
-        let now = match disk::inspect(&path) {
-            Ok(Found::File(image)) => Some(image),
-            Ok(Found::Nothing) => None,
-            // It cannot be taken back there.
-            Ok(Found::Folder) | Err(_) => continue,
-        };
-        if now.as_ref().is_some_and(|now| content.is(now)) || seen.contains(&path) {
+        if seen.contains(&path) {
+            continue;
+        }
+        let now = Now::of(&path, &content, ended, left);
+        if matches!(now, Now::Same) {
             continue;
         }
         let held = match contents.entry(from) {
@@ -217,11 +335,32 @@ fn to_journal(
             tracing::warn!(%path, "what it held before a command is damaged");
             continue;
         };
-        seen.push(path.clone());
+        seen.insert(path.clone());
+        if steps.len() + kept >= MOST_FILES {
+            lost.push(path);
+            continue;
+        }
+        let after = match now {
+            Now::Changed(image) => {
+                left = left.saturating_sub(image.content.bytes().len() as u64);
+                Some(pack.add(&image))
+            }
+            Now::Gone => None,
+            Now::Same | Now::Unsure => {
+                let place = journal.keep(&id, kept, &path, &before)?;
+                kept += 1;
+                let detail = format!(
+                    "it has changed since a command began that was cut off, so it is left as it is; \
+                     what it held before is kept in {place}"
+                );
+                notes.push(told(&id, &path, detail));
+                continue;
+            }
+        };
         let step = StoredStep {
             path: path.clone(),
             before: Some(pack.add(&before)),
-            after: now.as_ref().map(|now| pack.add(now)),
+            after,
             moved_from: None,
             open: false,
             in_place: false,
@@ -229,20 +368,28 @@ fn to_journal(
         };
         steps.insert(path, step);
     }
+    if let Some(path) = lost.first() {
+        let others = lost.len() - 1;
+        let detail = format!(
+            "it and {others} more have changed since a command began that was cut off, \
+             too many to keep what they held"
+        );
+        notes.push(told(&id, path, detail));
+    }
     if steps.is_empty() {
-        return Ok(Vec::new());
+        return Ok(notes);
     }
     let label = format!("{} (cut off)", note.label);
-    let entry =
-        Entry { steps: steps.into_values().collect(), ..Entry::new(journal.next_id()?, note.run, label) };
+    let entry = Entry { steps: steps.into_values().collect(), ..Entry::new(id, note.run, label) };
     journal.store(&entry.id, &pack)?;
     journal.write_pending(&entry)?;
     journal.finish(&entry.id)?;
-    let detail = "a command that changed it was cut off; `pilcrow undo` gives back what it held";
-    let told = |step: &StoredStep| RecoveryNote {
-        commit: entry.id.clone(),
-        path: step.path.clone(),
-        detail: detail.to_owned(),
-    };
-    Ok(entry.steps.iter().map(told).collect())
+    for step in &entry.steps {
+        let detail = match step.after {
+            Some(_) => "a command that changed it was cut off; `pilcrow undo` gives back what it held",
+            None => "it is gone since a command was cut off; `pilcrow undo` brings it back",
+        };
+        notes.push(told(&entry.id, &step.path, detail.to_owned()));
+    }
+    Ok(notes)
 }

@@ -5,13 +5,15 @@
 //! which groups exist, one line each; when the pipe closes, however Pilcrow died, it ends them.
 //!
 //! Lines: `mark ID` (children of this Pilcrow carry ID in their environment), `add PGID`,
-//! `remove PGID`, `gently PGID` (it is given time to end by itself first). A child is announced right after it was started, since its number is not known
+//! `remove PGID`, `gently PGID` (it is given time to end by itself first), `sign URI` (a file that is locked
+//! until the groups have ended, but for those that are given time, and written to then). A child is announced right after it was started, since its number is not known
 //! sooner: a Pilcrow killed between these two steps, some microseconds, leaves that child behind.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Mutex;
@@ -20,6 +22,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 use crate::proc_table::{Table, mark_names};
+use crate::{AbsPath, path_to_uri};
 
 /// How long the guard waits between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(300);
@@ -37,10 +40,14 @@ pub fn guard_main() {
         let _in_runtime = runtime.enter();
         [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(|kind| signal(kind).ok())
     });
-    let Orders { mark, groups, gently } = read_orders(std::io::stdin().lock());
+    let Orders { mark, groups, gently, signs } = read_orders(std::io::stdin().lock());
     let (gentle, others): (Vec<i32>, Vec<i32>) = groups.iter().partition(|it| gently.contains(it));
     let deadline = Instant::now() + GENTLE;
     end_groups(&others);
+    for mut sign in signs {
+        // Without it nobody knows when they ended, and what changed is taken for somebody else's.
+        sign.write_all(b"\n").ok();
+    }
     let gentle_groups: Vec<Pid> = gentle.iter().filter_map(|pgid| Pid::from_raw(*pgid)).collect();
     wait_until_gone(&gentle_groups, deadline);
     end_groups(&gentle);
@@ -55,11 +62,13 @@ struct Orders {
     groups: BTreeSet<i32>,
     /// Those that are given time first.
     gently: BTreeSet<i32>,
+    /// What is written to when they have ended.
+    signs: Vec<File>,
 }
 
 /// Follows the orders until the end of input.
 fn read_orders(input: impl BufRead) -> Orders {
-    let Orders { mut mark, mut groups, mut gently } = Orders::default();
+    let Orders { mut mark, mut groups, mut gently, mut signs } = Orders::default();
     for line in input.lines() {
         let Ok(line) = line else { break };
         match line.split_once(' ') {
@@ -69,10 +78,19 @@ fn read_orders(input: impl BufRead) -> Orders {
             Some(("remove", pgid)) => {
                 pgid.parse::<i32>().ok().map(|pgid| groups.remove(&pgid));
             }
+            Some(("sign", uri)) => signs.extend(hold(uri)),
             _ => {}
         }
     }
-    Orders { mark, groups, gently }
+    Orders { mark, groups, gently, signs }
+}
+
+/// A file that nobody else locks meanwhile; `None` where its folder is gone.
+fn hold(uri: &str) -> Option<File> {
+    let path = crate::uri_to_path(uri)?;
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path).ok()?;
+    file.try_lock().ok()?;
+    Some(file)
 }
 
 /// SIGTERM to each group, SIGKILL to those that are still there after [`GRACE`].
@@ -117,6 +135,7 @@ pub(crate) struct Guard {
 struct State {
     groups: BTreeSet<u32>,
     gently: BTreeSet<u32>,
+    signs: BTreeSet<String>,
     pipe: Option<File>,
     closed: bool,
 }
@@ -154,6 +173,9 @@ impl Guard {
         for group in &state.gently {
             orders += &format!("gently {group}\n");
         }
+        for uri in &state.signs {
+            orders += &format!("sign {uri}\n");
+        }
         pipe.write_all(orders.as_bytes())?;
         state.pipe = Some(pipe);
         Ok(Some(child))
@@ -171,6 +193,14 @@ impl Guard {
         let mut state = crate::process::lock(&self.state);
         state.gently.insert(group);
         state.tell(&format!("gently {group}\n"));
+    }
+
+    /// A file that it holds locked, and writes to when it has ended what it must.
+    pub(crate) fn sign(&self, path: &AbsPath) {
+        let mut state = crate::process::lock(&self.state);
+        let uri = path_to_uri(path.as_path());
+        state.tell(&format!("sign {uri}\n"));
+        state.signs.insert(uri);
     }
 
     /// A group that has ended.
@@ -211,5 +241,23 @@ mod tests {
         assert_eq!(orders.mark.as_deref(), Some("ab12"));
         assert_eq!(orders.groups.into_iter().collect::<Vec<_>>(), [11, 12]);
         assert_eq!(orders.gently.into_iter().collect::<Vec<_>>(), [12]);
+    }
+
+    #[test]
+    fn what_is_signed_at_the_end_is_locked_until_then() {
+        let temp = tempfile::tempdir().unwrap();
+        let (here, gone) = (temp.path().join("with a space"), temp.path().join("gone/ended"));
+        let orders = format!("sign {}\nsign {}\nsign nonsense\n", path_to_uri(&here), path_to_uri(&gone));
+        let orders = read_orders(orders.as_bytes());
+        assert_eq!(orders.signs.len(), 1);
+        let file = File::open(&here).unwrap();
+        assert!(file.try_lock().is_err());
+        drop(orders);
+        // A child that another test is just starting holds a copy until it runs its program.
+        let begun = Instant::now();
+        while file.try_lock().is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(20));
+            std::thread::yield_now();
+        }
     }
 }

@@ -246,6 +246,13 @@ impl Processes {
         self.spawn_with(command, grant, Place::Group, Streams::Apart, &[])
     }
 
+    /// Has the guard lock the file, and write to it when this process and what it had started have ended.
+    pub(crate) fn sign_end(&self, path: &AbsPath) {
+        if let Some(guard) = &self.shared.guard {
+            guard.sign(path);
+        }
+    }
+
     /// Starts a command of the person's shell under `grant`, in a session of its own as
     /// [`Self::spawn_apart`] does: with nothing to read, and with one stream for all that it writes.
     ///

@@ -265,10 +265,13 @@ impl SessionStore {
             return Err(StoreError::Short { id: id.to_owned() });
         }
         let held = lock(&self.dir, &file)?;
+        // What the list says is derived: whether it could be brought up to date says nothing of the session.
+        if let Err(error) = summaries::forget(&self.dir, &file) {
+            tracing::warn!(%error, "what the list says of a deleted session stays until the next list");
+        }
         self.dir.remove(&file)?;
         self.dir.remove_tree(&outputs(&file))?;
         self.dir.remove(&lock_name(&file))?;
-        summaries::forget(&self.dir, &file)?;
         drop(held);
         Ok(id_of(&file).unwrap_or(id).to_owned())
     }

@@ -33,7 +33,8 @@ pub async fn run(
         _ => {
             let mut text = String::new();
             std::io::stdin().lock().read_to_string(&mut text)?;
-            text
+            // Some programs begin every text with it.
+            text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)
         }
     };
     if prompt.trim().is_empty() && !is_replay {

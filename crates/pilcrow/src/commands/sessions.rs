@@ -266,7 +266,8 @@ async fn branched(
         files: &[],
     };
     let Chosen { model, summarizer, notes, .. } = match branching.model {
-        Some(name) => asking.choose(Some(name))?,
+        // Who is named makes the summary, and nobody else.
+        Some(name) => Chosen { summarizer: None, ..asking.choose(Some(name))? },
         None => asking.go_on(models::had(&loaded).as_deref())?,
     };
     notes.iter().for_each(|note| output::note(&format!("· {note}")));

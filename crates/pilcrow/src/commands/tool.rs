@@ -64,10 +64,11 @@ async fn answer_lines(carrier: &mut Carrier, cancel: &CancellationToken) -> anyh
     loop {
         line.clear();
         let mut limited = (&mut input).take(MAX_LINE);
-        // On cancel the part of a line that was read is not wanted any more.
+        // On cancel the part of a line that was read is not wanted any more, and a line that is there begins nothing.
         let read = tokio::select! {
-            read = limited.read_until(b'\n', &mut line) => read?,
+            biased;
             () = cancel.cancelled() => 0,
+            read = limited.read_until(b'\n', &mut line) => read?,
         };
         if read == 0 {
             return Ok(());

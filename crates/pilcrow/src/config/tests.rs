@@ -276,6 +276,15 @@ fn a_wrong_value_says_what_is_right() {
 }
 
 #[test]
+fn a_number_in_quotes_is_told_as_such() {
+    let person = "run.turn_limit = '40'\nedit.verify_policy = 'x'\nlsp.max_warm = 'two'\n";
+    let errors = Given { person, ..Given::default() }.merge().map(|_| ()).unwrap_err().to_string();
+    let lines: Vec<&str> = errors.lines().collect();
+    assert!(lines[0].contains("not \"40\"; leave out the quotes"), "{errors}");
+    assert!(lines[2].ends_with("not \"two\""), "{errors}");
+}
+
+#[test]
 fn formats_and_syntax() {
     Given { person: "format = 1\n", ..Given::default() }.merge().unwrap();
     Given { person: "format = 2\nnew_key = 1\n", ..Given::default() }

@@ -111,6 +111,7 @@ impl Kind {
             }
             // What is no text may be a key all the same.
             (Self::Secret | Self::Secrets, DeValue::Integer(_)) => Err(self.refusal("another value")),
+            (Self::Bool | Self::Integer { .. }, DeValue::String(text)) => Err(self.quoted(text)),
             (
                 Self::Bool | Self::Integer { .. } | Self::Rules | Self::Texts | Self::Secrets | Self::Paths,
                 other,
@@ -143,6 +144,7 @@ impl Kind {
             (Self::Paths, Json::Number(_)) => Err(self.refusal("another value")),
             (Self::Secrets, _) => Err(self.refusal("another value")),
             (Self::Secret, other) if !other.is_string() => Err(self.refusal("another value")),
+            (Self::Bool | Self::Integer { .. }, Json::String(text)) => Err(self.quoted(text)),
             (Self::Bool | Self::Integer { .. } | Self::Rules | Self::Texts | Self::Paths, other) => {
                 Err(self.refusal(&other.to_string()))
             }
@@ -249,6 +251,13 @@ impl Kind {
                 Ok(Value::Paths(paths.into_iter().map(|path| (path.glob, path.role)).collect()))
             }
         }
+    }
+
+    /// Why a text is no value of this kind.
+    fn quoted(self, text: &str) -> String {
+        let refusal = self.refusal(&format!("{text:?}"));
+        let fits = self.read_text(text).is_ok();
+        if fits { format!("{refusal}; leave out the quotes") } else { refusal }
     }
 
     fn refusal(self, found: &str) -> String {

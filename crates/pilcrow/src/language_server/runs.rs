@@ -38,7 +38,7 @@ use crate::config::Config;
 use crate::models::{self, Chosen};
 use crate::project::Project;
 use crate::unsaved::{self, Unsaved};
-use crate::worker::{Stop, ended_well, limits, was_stopped};
+use crate::worker::{Acting, Stop, ended_well, limits, was_stopped};
 use earlier::{compact, take_back};
 
 pub use earlier::conversations;
@@ -355,7 +355,8 @@ async fn converse(
             Ok(asking.go_on(had.as_deref())?.model)
         }) as ChooseModel
     });
-    let agent = connection.agent.clone();
+    let acting = Acting::of(None, resumed.as_ref()).or(connection.agent.as_ref());
+    let agent = acting.name.clone();
     let around = tokio::task::spawn_blocking(move || {
         let begin = Begin { policy: &using, kit: &reading.kit, agent: agent.as_deref(), choose, cwd: None };
         Around::new(&reading, begin)
@@ -384,7 +385,7 @@ async fn converse(
         What::TakeBack(_) | What::Compact { .. } => unreachable!("they have no session of their own"),
     };
     let Chosen { model, fallbacks, summarizer, notes } = chosen;
-    notes.into_iter().for_each(|note| around.tell(note));
+    notes.into_iter().chain(acting.told(None)).for_each(|note| around.tell(note));
     let transcript = Transcript::new(project.workspace.state(), session)?;
     connection.runs.has_transcript(session, transcript.path());
     let sink = Sink {
@@ -442,6 +443,7 @@ async fn converse(
         connection.runs.can_be_told(session, &talk);
     }
     let beside = Beside::tell(&talk, &project.kit);
+    let noted = acting.note(&talk).await;
     let outcome = stop.prompt(&talk, prompt).await;
     drop(beside);
     let not_heard = connection.runs.listens_no_more(session);
@@ -458,15 +460,20 @@ async fn converse(
         let why = outcome.error.clone().unwrap_or_else(|| format!("{:?}", outcome.reason));
         // First, since a long text is cut.
         text = if text.trim().is_empty() { why } else { format!("{why}\n{text}") };
-    } else if text.trim().is_empty() {
-        NO_ANSWER.clone_into(&mut text);
     }
-    let mut besides = Vec::new();
-    if let (true, true, Some((path, Some(hidden), request))) = (well, still_there, &veiled)
-        && let Err(error) =
-            answer_in_place(connection, project, path, hidden, request, &text, &outcome.run).await
-    {
-        besides.push(format!("the ¶ line stays: {error:#}"));
+    let mut besides: Vec<String> = noted
+        .err()
+        .map(|error| format!("as which agent it goes on later is not noted: {error}"))
+        .into_iter()
+        .collect();
+    if let (true, true, Some((path, Some(hidden), request))) = (well, still_there, &veiled) {
+        match answer_in_place(connection, project, path, hidden, request, &text, &outcome.run).await {
+            Ok(note) => besides.extend(note),
+            Err(error) => besides.push(format!("the ¶ line stays: {error:#}")),
+        }
+    }
+    if text.trim().is_empty() {
+        NO_ANSWER.clone_into(&mut text);
     }
     besides.extend(not_heard.iter().map(|words| unheard(words)));
     besides.iter().for_each(|words| text.push_str(&format!("\n{words}")));
@@ -481,6 +488,9 @@ async fn converse(
     let kind = if well || was_stopped(outcome.reason) { Kind::Info } else { Kind::Error };
     Ok(Told { kind, text, run: Some(outcome.run) })
 }
+
+/// How what stands for a secret begins.
+const REDACTED: &str = "[redacted:";
 
 /// The argument of a call that says in which text its places are.
 pub const AS_OF: &str = "as_of";
@@ -526,7 +536,7 @@ fn stopped(port: &EditorPort, workspace: &Workspace, run: &RunId) -> String {
     format!("stopped; it cannot be told whether the edit of {files} landed, if it does so late it is told")
 }
 
-/// Puts the answer where the request stood, as long as it stands there unchanged.
+/// Puts the answer where the request stood, as long as it stands there unchanged. Gives what the person should know of it.
 async fn answer_in_place(
     connection: &Connection,
     project: &Project,
@@ -535,15 +545,19 @@ async fn answer_in_place(
     request: &RequestLine,
     answer: &str,
     run: &RunId,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<String>> {
+    if answer.trim().is_empty() {
+        return Ok(Some("the ¶ line stays: there is nothing to put in its place".to_owned()));
+    }
     let document = project.workspace.document(path)?;
     let Some(range) = super::veil::standing(&document.text, hidden, request.range.start) else {
         // The person changed it: it is theirs.
-        return Ok(());
+        return Ok(None);
     };
     let line_end = if document.text.contains("\r\n") { "\r\n" } else { "\n" };
     let pointer = || request.answered("answered in the transcript (command pilcrow.transcript)", line_end);
-    let Some(comment) = request.answered(answer, line_end).or_else(pointer) else { return Ok(()) };
+    let Some(comment) = request.answered(answer, line_end).or_else(pointer) else { return Ok(None) };
+    let lacks_secret = comment.contains(REDACTED);
     let edit = WorkspaceEdit {
         label: format!("answer: {}", request.text),
         operations: vec![workspace::Operation::Edit {
@@ -559,7 +573,10 @@ async fn answer_in_place(
     let commit = project.workspace.commit(plan, permit, run).await?;
     project.servers.did_commit(&commit).await;
     tracing::debug!(session = connection.runs.carrying_out(path, &request.text), "answered in place");
-    Ok(())
+    let left_out = || {
+        format!("a secret was left out of the answer in {}; `{REDACTED}…]` stands for it", path.file_name())
+    };
+    Ok(lacks_secret.then(left_out))
 }
 
 /// The text with the files that are not saved, which are named before it where its end is cut.

@@ -159,12 +159,13 @@ impl Bash {
         let (shell, notes) = (Arc::clone(&kit.shell), !args.background && workspace::may_write(line));
         let label = format!("bash: {}", short(&kit.shell.redactor().redact(line)));
         let (text, run, name) = (line.to_owned(), cx.run.clone(), label.clone());
-        let before = blocking(move || {
+        let mut before = blocking(move || {
             shell.prune();
-            notes.then(|| shell.aftermath.before(&text, &run, &name))
+            notes.then(|| shell.aftermath.before(&text, &run, &name, &shell.processes))
         })
         .await?;
         let (process, output) = kit.shell.processes.spawn_merged(&command, &grant).await?;
+        before.iter_mut().for_each(Before::runs);
         let mut running = Running::new(process, output, kit.shell.redactor());
         let timeout = args.timeout.map(seconds);
         if args.background {
@@ -198,7 +199,9 @@ impl Bash {
         let failed = |error| Failure::new(ErrorCode::Internal, format!("{error}; please report this"));
         let wrote = self.kit.shell.spawn(work).await.map_err(failed)?;
         Ok(wrote.unwrap_or_else(|error| {
-            let why = format!("the journal cannot be written: {error}");
+            let why = format!(
+                "the journal cannot be written: {error}; what git does not have is kept, and the next start tells of it"
+            );
             Wrote { lost: vec![(self.kit.workspace.root().clone(), why)], ..Wrote::default() }
         }))
     }

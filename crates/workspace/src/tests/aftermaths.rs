@@ -33,7 +33,7 @@ async fn run(fixture: &Fixture, command: impl FnOnce(&Path)) -> (Wrote, Arc<Proc
 async fn run_line(fixture: &Fixture, line: &str, command: impl FnOnce(&Path)) -> (Wrote, Arc<Processes>) {
     let processes = Processes::new(None);
     let aftermath = Arc::new(Aftermath::new(fixture.workspace.clone()));
-    let before = aftermath.before(line, &RunId::new(), "bash: x");
+    let before = aftermath.before(line, &RunId::new(), "bash: x", &processes);
     command(fixture.workspace.root().as_path());
     let wrote = aftermath.after(before, &RunId::new(), "bash: x", &processes).await.unwrap();
     (wrote, processes)
@@ -66,7 +66,7 @@ async fn what_was_kept_for_a_command_goes_with_it() {
     let aftermath = Arc::new(Aftermath::new(fixture.workspace.clone()));
     let processes = Processes::new(None);
     for round in 1..=2 {
-        let before = aftermath.before("x", &RunId::new(), "bash: x");
+        let before = aftermath.before("x", &RunId::new(), "bash: x", &processes);
         // The contents of before are named again, and what is new is added.
         let expected: &[&str] = match round {
             1 => &["00000001.contents", "00000001.json", "held.lock"],
@@ -83,6 +83,127 @@ async fn what_was_kept_for_a_command_goes_with_it() {
     assert!(notes.is_empty() && !kept().is_empty());
     drop(aftermath);
     assert_eq!(folder.list().unwrap(), [""; 0]);
+}
+
+/// The state of a process that was killed: its folder without its locks.
+fn copy_of_the_dead(fixture: &Fixture) -> PathBuf {
+    let all = fixture.workspace.inner.state.child("commands").unwrap();
+    let [name] = all.list().unwrap().try_into().unwrap();
+    let (from, to) = (all.path().as_path().join(name), all.path().as_path().join("dead"));
+    std::fs::create_dir(&to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().flatten() {
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+    to
+}
+
+/// What the next start says, by the name of the file.
+fn told_at_the_next_start(fixture: &Fixture) -> std::collections::BTreeMap<String, String> {
+    let state = super::state(&fixture.folder);
+    let (_, notes) = Workspace::open(fixture.workspace.root().as_path(), &state, None).unwrap();
+    notes.into_iter().map(|note| (fixture.workspace.relative(&note.path), note.detail)).collect()
+}
+
+#[track_caller]
+fn kept_text(detail: &str) -> String {
+    let (_, path) = detail.split_once("is kept in ").unwrap_or_else(|| panic!("{detail}"));
+    std::fs::read_to_string(path).unwrap()
+}
+
+#[tokio::test]
+async fn what_a_person_changed_after_a_kill_stays_and_the_commands_work_goes() {
+    let names = ["a.txt", "b.txt", "gone.txt", "mine.txt", "same.txt"];
+    let fixture = Fixture::new(&names.map(|name| (name, "old\n")));
+    let aftermath = Aftermath::new(fixture.workspace.clone());
+    let mut before = aftermath.before("x", &RunId::new(), "bash: x", &Processes::new(None));
+    before.runs();
+    fixture.write("a.txt", "the command's\n");
+    fixture.write("b.txt", "the command's\n");
+    std::fs::remove_file(fixture.path("gone.txt")).unwrap();
+    let dead = copy_of_the_dead(&fixture);
+    std::fs::write(dead.join("ended"), "\n").unwrap();
+    later_than(&dead.join("ended"));
+    fixture.write("b.txt", "the command's, and mine\n");
+    fixture.write("mine.txt", "mine!\n");
+    let told = told_at_the_next_start(&fixture);
+    assert_eq!(told.keys().collect::<Vec<_>>(), ["a.txt", "b.txt", "gone.txt", "mine.txt"]);
+    assert!(told["a.txt"].contains("`pilcrow undo` gives back"), "{told:?}");
+    assert!(told["gone.txt"].contains("`pilcrow undo` brings it back"), "{told:?}");
+    assert_eq!(["b.txt", "mine.txt"].map(|name| kept_text(&told[name])), ["old\n"; 2]);
+    undo(&fixture).await;
+    let now = names.map(|name| fixture.text(name));
+    assert_eq!(now, ["old\n", "the command's, and mine\n", "old\n", "mine!\n", "old\n"]);
+    assert!(!dead.exists());
+}
+
+#[tokio::test]
+async fn where_nobody_saw_a_command_end_only_what_is_gone_is_taken_back() {
+    let fixture = Fixture::new(&[("a.txt", "old\n"), ("gone.txt", "old\n")]);
+    let aftermath = Aftermath::new(fixture.workspace.clone());
+    let before = aftermath.before("x", &RunId::new(), "bash: x", &Processes::new(None));
+    fixture.write("a.txt", "whose?\n");
+    std::fs::remove_file(fixture.path("gone.txt")).unwrap();
+    copy_of_the_dead(&fixture);
+    let told = told_at_the_next_start(&fixture);
+    assert_eq!(kept_text(&told["a.txt"]), "old\n");
+    undo(&fixture).await;
+    assert_eq!(["a.txt", "gone.txt"].map(|name| fixture.text(name)), ["whose?\n", "old\n"]);
+    drop(before);
+    drop(aftermath);
+    assert_eq!(told_at_the_next_start(&fixture).len(), 0, "it never ran");
+}
+
+#[tokio::test]
+async fn more_files_than_are_kept_are_counted_and_take_no_time() {
+    let fixture = Fixture::new(&[]);
+    for number in 0..5_010 {
+        std::fs::write(fixture.path(&format!("{number:04}")), "old\n").unwrap();
+    }
+    let aftermath = Aftermath::new(fixture.workspace.clone());
+    let _before = aftermath.before("x", &RunId::new(), "bash: x", &Processes::new(None));
+    for number in 0..5_010 {
+        std::fs::remove_file(fixture.path(&format!("{number:04}"))).unwrap();
+    }
+    copy_of_the_dead(&fixture);
+    let told = told_at_the_next_start(&fixture);
+    assert_eq!(told.len(), 5_001);
+    let lost: Vec<&String> = told.values().filter(|detail| detail.contains("too many to keep")).collect();
+    assert_eq!(lost.len(), 1);
+    assert!(lost[0].starts_with("it and 9 more"), "{lost:?}");
+}
+
+#[tokio::test]
+async fn what_did_not_come_into_the_journal_waits_for_the_next_start() {
+    let fixture = Fixture::new(&[("a.txt", "old\n"), ("b.txt", "old\n"), ("c.txt", "old\n")]);
+    let aftermath = Arc::new(Aftermath::new(fixture.workspace.clone()));
+    let processes = Processes::new(None);
+    let before = aftermath.before("x", &RunId::new(), "bash: x", &processes);
+    fixture.write("a.txt", "the command's\n");
+    fixture.write("b.txt", "the command's\n");
+    let journal = fixture.workspace.inner.state.path().join("journal");
+    std::fs::write(&journal, "in the way").unwrap();
+    aftermath.after(before, &RunId::new(), "bash: x", &processes).await.unwrap_err();
+    std::fs::remove_file(&journal).unwrap();
+    let commands = fixture.workspace.inner.state.child("commands").unwrap();
+    let [name] = commands.list().unwrap().try_into().unwrap();
+    later_than(commands.path().join(name).join("00000001.left.json").as_path());
+    fixture.write("b.txt", "mine\n");
+    // The next command has a folder of its own, so that nobody waits for the end of this process.
+    let next = aftermath.before("x", &RunId::new(), "bash: x", &processes);
+    let told = told_at_the_next_start(&fixture);
+    assert_eq!(told.keys().collect::<Vec<_>>(), ["a.txt", "b.txt"]);
+    assert_eq!(kept_text(&told["b.txt"]), "old\n");
+    undo(&fixture).await;
+    assert_eq!(["a.txt", "b.txt", "c.txt"].map(|name| fixture.text(name)), ["old\n", "mine\n", "old\n"]);
+    drop(next);
+    // What was cut off by the end of its call waits as well.
+    let mut next = aftermath.before("x", &RunId::new(), "bash: x", &processes);
+    next.runs();
+    fixture.write("c.txt", "the command's\n");
+    drop((next, aftermath));
+    assert_eq!(told_at_the_next_start(&fixture).keys().collect::<Vec<_>>(), ["c.txt"]);
+    undo(&fixture).await;
+    assert_eq!(fixture.text("c.txt"), "old\n");
 }
 
 #[tokio::test]
@@ -116,7 +237,12 @@ async fn clean_files_come_back_from_git_and_ignored_ones_are_left_alone() {
     git(&root, &["add", "."]);
     git(&root, &["commit", "-qm", "x"]);
     std::fs::write(root.join("b.txt"), "mine, not committed\n").unwrap();
-    let before = Aftermath::new(fixture.workspace.clone()).before("x", &RunId::new(), "bash: x");
+    let before = Aftermath::new(fixture.workspace.clone()).before(
+        "x",
+        &RunId::new(),
+        "bash: x",
+        &Processes::new(None),
+    );
     assert!(before.is_from_git("a.txt") && !before.is_from_git("b.txt"));
     let (wrote, processes) = run(&fixture, |root| {
         std::fs::write(root.join("a.txt"), "new a\n").unwrap();
@@ -280,7 +406,12 @@ async fn what_a_filter_of_git_turns_is_not_taken_from_git() {
     age(&root);
     age(&root.join("sub"));
     git(&root, &["add", "."]);
-    let before = Aftermath::new(fixture.workspace.clone()).before("x", &RunId::new(), "bash: x");
+    let before = Aftermath::new(fixture.workspace.clone()).before(
+        "x",
+        &RunId::new(),
+        "bash: x",
+        &Processes::new(None),
+    );
     assert!(before.is_from_git("b.txt"));
     assert!(!before.is_from_git("a.cfg") && !before.is_from_git("sub/c.x"));
 }
@@ -368,7 +499,12 @@ async fn line_ends_of_windows_come_back() {
     git(&root, &["config", "core.safecrlf", "false"]);
     age(&root);
     git(&root, &["add", "."]);
-    let before = Aftermath::new(fixture.workspace.clone()).before("x", &RunId::new(), "bash: x");
+    let before = Aftermath::new(fixture.workspace.clone()).before(
+        "x",
+        &RunId::new(),
+        "bash: x",
+        &Processes::new(None),
+    );
     assert!(!before.is_from_git("a.txt") && before.is_from_git("b.dat"));
     let (wrote, processes) = run(&fixture, |root| {
         std::fs::write(root.join("a.txt"), "new\n").unwrap();
@@ -395,7 +531,8 @@ async fn a_folder_that_was_moved_goes_back_whole() {
 
 /// Waits until a file made now is later than this one.
 fn later_than(path: &Path) {
-    let made = std::fs::metadata(path).unwrap().created().unwrap();
+    let meta = std::fs::metadata(path).unwrap();
+    let made = meta.created().unwrap().max(meta.modified().unwrap());
     let begun = std::time::Instant::now();
     while crate::aftermath::file_clock() <= made {
         assert!(begun.elapsed() < std::time::Duration::from_secs(20));
