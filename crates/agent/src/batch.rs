@@ -14,7 +14,7 @@ use futures_util::future::join_all;
 use llm::{Content, Message, ToolCall, ToolResultMessage};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
-use workspace::{Decision, Effects, ErrorCode, Writes};
+use workspace::{Effects, ErrorCode, Writes};
 
 use crate::call::{execute, panicked, resolve};
 use crate::cx::ToolCx;
@@ -201,8 +201,8 @@ async fn admit(
         Hooked::GivenUp => return Some(ToolResult::error(ErrorCode::Cancelled, ABORTED)),
     }
     // Stage one of the policy: what a rule denies is refused before anything is done for it. What asks, asks when the plan is known.
-    let verdict = cx.gate.policy()?.judge(effects);
-    (verdict.decision == Decision::Deny).then(|| ToolResult::error(ErrorCode::Denied, verdict.reason))
+    let denied = cx.gate.policy()?.refuse(effects).err()?;
+    Some(ToolResult::error(ErrorCode::Denied, denied.reason))
 }
 
 /// Answers a call that was told of and has not started, since the person has said something else.
