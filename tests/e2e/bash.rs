@@ -64,6 +64,34 @@ fn what_is_dangerous_is_denied_whatever_is_said_with_yes() {
 }
 
 #[test]
+fn what_a_run_is_denied_before_it_begins_is_in_the_audit_log() {
+    let mut sandbox = Sandbox::with(&[("a.txt", "a\n")]);
+    let script = sandbox.beside("script.jsonl");
+    let lines = [
+        json!({ "tool_calls": [
+            { "name": "bash", "arguments": { "command": "true && sudo ls" } },
+            { "name": "write", "arguments": { "path": ".git/x", "content": "x" } },
+        ] }),
+        json!({ "text": "Done." }),
+    ];
+    std::fs::write(&script, lines.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    let model = format!("script:{}", script.display());
+    sandbox.variables.insert("PILCROW_TOOLS_DISCOVERY".to_owned(), "off".to_owned());
+    let ran = sandbox.run(&["run", "go", "--yes", "--model", &model]);
+    assert!(!sandbox.project().join(".git/x").exists(), "{ran:?}");
+    let workspaces = sandbox.home().join("state/workspaces");
+    let folder = std::fs::read_dir(workspaces).unwrap().next().unwrap().unwrap().path();
+    let audit = std::fs::read_to_string(folder.join("audit.jsonl")).unwrap();
+    let lines: Vec<serde_json::Value> = audit.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let denied: Vec<_> = lines.iter().filter(|it| it["decision"] == "deny").collect();
+    let shown = |key: &str| denied.iter().map(|it| it[key].clone()).collect::<Vec<_>>();
+    assert_eq!(shown("capability"), ["exec", "write"], "{audit}");
+    assert_eq!(shown("subject"), [json!(["true && sudo ls"]), json!([".git/x"])], "{audit}");
+    assert_eq!(denied[0]["class"], "permission escalation", "{audit}");
+    assert!(denied[1]["reason"].as_str().unwrap().contains("is protected"), "{audit}");
+}
+
+#[test]
 fn what_a_command_changed_comes_back() {
     let sandbox = Sandbox::with(&[("a.txt", "old a\n"), ("sub/b.txt", "b\n"), ("same.txt", "same\n")]);
     let before = sandbox.tree();

@@ -61,6 +61,8 @@ pub(crate) struct Actor {
     pub had: Option<Had>,
     /// What was lost of the session's file, until it is told.
     pub warnings: Vec<String>,
+    /// Something was done since `agent_settled` was told; whether the last of it was cancelled.
+    pub unsettled: Option<bool>,
     pub current: Arc<Mutex<Option<CancellationToken>>>,
     pub disconnected: CancellationToken,
     pub end: CancellationToken,
@@ -77,13 +79,16 @@ impl Actor {
             match operation {
                 Operation::Prompt { messages, cancel, reply } => {
                     let opening = Opening { messages, takes_steering: true };
-                    reply.send(self.run(opening, cancel).await).ok();
+                    let outcome = self.run(opening, cancel).await;
+                    self.settle(&incoming).await;
+                    reply.send(outcome).ok();
                 }
                 Operation::Continue { cancel, reply } => {
                     let outcome = match self.continuation() {
                         Ok(opening) => Ok(self.run(opening, cancel).await),
                         Err(error) => Err(error),
                     };
+                    self.settle(&incoming).await;
                     reply.send(outcome).ok();
                 }
                 Operation::Messages { reply } => {
@@ -102,15 +107,33 @@ impl Actor {
                     reply.send(self.switch(&entry, summary.as_deref()).await).ok();
                 }
                 Operation::Compact { wishes, reply } => {
-                    reply.send(self.compact(&wishes).await).ok();
+                    let compacted = self.compact(&wishes).await;
+                    self.settle(&incoming).await;
+                    reply.send(compacted).ok();
                 }
                 Operation::Close { reply } => {
                     incoming.close();
+                    self.tell_settled().await;
                     // Whoever goes on with its file may do so from now on.
                     self.transcript = Transcript::new(Vec::new(), None);
                     reply.send(()).ok();
                 }
             }
+            self.settle(&incoming).await;
+        }
+        self.tell_settled().await;
+    }
+
+    /// Tells that nothing remains to do, if something was done and nothing waits. What is queued waits for the person.
+    async fn settle(&mut self, incoming: &mpsc::UnboundedReceiver<Operation>) {
+        if incoming.is_empty() {
+            self.tell_settled().await;
+        }
+    }
+
+    async fn tell_settled(&mut self) {
+        if let Some(aborted) = self.unsettled.take() {
+            self.events.send(Event::AgentSettled { aborted }).await;
         }
     }
 
@@ -249,6 +272,7 @@ impl Actor {
             }
         };
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.unsettled = Some(cx.cancel.is_cancelled());
         Ok(compacted.map_err(store_error)?)
     }
 
@@ -309,8 +333,7 @@ impl Actor {
         if let Err(error) = self.transcript.note(&self.notes) {
             tracing::warn!(%error, "what a call was asked or kept is not in the session's file");
         }
-        let aborted = outcome.reason == TerminationReason::Aborted;
-        self.events.send(Event::AgentSettled { aborted }).await;
+        self.unsettled = Some(outcome.reason == TerminationReason::Aborted);
         outcome
     }
 }

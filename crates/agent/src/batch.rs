@@ -14,9 +14,10 @@ use futures_util::future::join_all;
 use llm::{Content, Message, ToolCall, ToolResultMessage};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
-use workspace::{Decision, Effects, ErrorCode, Writes};
+use workspace::{Effects, ErrorCode, Writes};
 
 use crate::call::{execute, panicked, resolve};
+use crate::compaction::estimate;
 use crate::cx::ToolCx;
 use crate::event::Event;
 use crate::hooks::Before;
@@ -41,6 +42,8 @@ pub(crate) struct Batch {
     pub messages: Vec<Message>,
     /// Every result says that the run may end.
     pub terminate: bool,
+    /// The tokens that its results may still hold, once there is one.
+    room: Option<u64>,
 }
 
 struct Prepared {
@@ -201,8 +204,8 @@ async fn admit(
         Hooked::GivenUp => return Some(ToolResult::error(ErrorCode::Cancelled, ABORTED)),
     }
     // Stage one of the policy: what a rule denies is refused before anything is done for it. What asks, asks when the plan is known.
-    let verdict = cx.gate.policy()?.judge(effects);
-    (verdict.decision == Decision::Deny).then(|| ToolResult::error(ErrorCode::Denied, verdict.reason))
+    let denied = cx.gate.policy()?.refuse(effects).err()?;
+    Some(ToolResult::error(ErrorCode::Denied, denied.reason))
 }
 
 /// Answers a call that was told of and has not started, since the person has said something else.
@@ -325,7 +328,8 @@ async fn answer(
         }
     }
     let content = if result.content.is_empty() { vec![Content::text("")] } else { result.content };
-    let content = limit::fitting(cx, transcript, &call.id, content);
+    let room = batch.room.unwrap_or_else(|| limit::room(cx, transcript));
+    let content = limit::fitting(cx, transcript, &call.id, content, room);
     let message = Message::ToolResult(ToolResultMessage {
         tool_call_id: call.id.clone(),
         tool_name: call.name.clone(),
@@ -335,6 +339,7 @@ async fn answer(
         added_tools: result.added_tools,
         timestamp: llm::now_ms(),
     });
+    batch.room = Some(room.saturating_sub(estimate(&message)));
     transcript.note(&cx.gate.notes)?;
     batch.messages.push(message.clone());
     batch.message_ids.push(transcript.add(cx, message).await?);

@@ -110,7 +110,7 @@ impl SessionBuilder {
         Ok(self)
     }
 
-    /// The working directory, as the session's file shows it.
+    /// The working directory, as the session's file shows it. Where tools work is theirs: each is given its workspace when it is made.
     pub fn cwd(self, cwd: impl Into<String>) -> Self {
         SessionBuilder { cwd: cwd.into(), ..self }
     }
@@ -312,6 +312,7 @@ impl SessionBuilder {
             resumed_from,
             had: Some(had),
             warnings,
+            unsettled: None,
             current: running.clone(),
             disconnected: disconnected.clone(),
             end: end.clone(),

@@ -108,6 +108,11 @@ impl Emitter {
         self.state.send_modify(|state| instructions.clone_into(&mut state.instructions));
     }
 
+    /// The same of the tools of the next request, where they are others.
+    pub fn set_tools(&self, tools: Vec<String>) {
+        self.state.send_modify(|state| state.tools = tools);
+    }
+
     /// Sends an event and waits until every sink has taken it, or `give_up` fires.
     pub async fn emit(&self, event: Event, give_up: &CancellationToken) {
         self.emit_with(event, None, give_up).await;

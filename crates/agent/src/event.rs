@@ -164,7 +164,7 @@ pub enum Event {
     },
     /// How many messages wait in the queues.
     QueueUpdate { steering: usize, follow_up: usize },
-    /// Nothing remains to do.
+    /// Nothing remains to do: nothing else was asked for while a run or a compaction by hand went on. What is queued waits for the next.
     AgentSettled { aborted: bool },
 }
 

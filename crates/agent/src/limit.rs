@@ -2,31 +2,43 @@
 
 use llm::{Content, Message};
 
+use crate::compaction::PICTURE;
 use crate::run::RunCx;
 use crate::transcript::Transcript;
 
-/// A result has room for so many tokens, however full the context is.
+/// The results of one batch have room for so many tokens together, however full the context is.
 const LEAST: u64 = 500;
+/// Stands in the place of a picture.
+const NO_PICTURE: &str = "[a picture is left out: the context has no room for it; ask for it again, by itself or in a new conversation]";
+/// What holds no more characters is not cut: the words that name its file are no shorter.
+const SMALL: usize = 200;
 
-/// The result as it goes into the transcript: no more than a quarter of the model's window, and no more than what is left of it.
+/// How many tokens the results of a batch that begins now may hold together.
+pub(crate) fn room(cx: &RunCx, transcript: &Transcript) -> u64 {
+    crate::compaction::limits(cx).threshold().saturating_sub(transcript.tokens()).max(LEAST)
+}
+
+/// The result as it goes into the transcript: no more than a quarter of the model's window, and no more than the `room` that is left of
+/// its batch's.
 pub(crate) fn fitting(
     cx: &RunCx,
     transcript: &mut Transcript,
     call_id: &str,
     content: Vec<Content>,
+    room: u64,
 ) -> Vec<Content> {
+    let quarter = crate::compaction::limits(cx).window / 4;
+    // One picture may be shown in a small window too.
+    let (content, left) = with_pictures(content, quarter.max(PICTURE).min(room));
+    let most = usize::try_from(quarter.max(LEAST).min(left) * 4).unwrap_or(usize::MAX).max(SMALL);
     let texts = content.iter().map(|block| match block {
-        Content::Text { text, .. } => text.len() as u64,
+        Content::Text { text, .. } => text.len(),
         _ => 0,
     });
     // A character has at least a byte, so this is never too little.
-    let bytes: u64 = texts.sum();
-    if bytes / 4 <= LEAST {
+    if texts.sum::<usize>() <= most {
         return content;
     }
-    let limits = crate::compaction::limits(cx);
-    let room = limits.threshold().saturating_sub(transcript.tokens());
-    let most = usize::try_from((limits.window / 4).min(room).max(LEAST) * 4).unwrap_or(usize::MAX);
     let whole = joined(&content);
     let count = whole.chars().count();
     if count <= most {
@@ -44,6 +56,22 @@ pub(crate) fn fitting(
     let text = shortened(&whole, count, most, &place);
     let others = content.into_iter().filter(|block| !matches!(block, Content::Text { .. }));
     std::iter::once(Content::text(text)).chain(others).collect()
+}
+
+/// The content with those of its pictures that fit, and the tokens that are left.
+fn with_pictures(content: Vec<Content>, most: u64) -> (Vec<Content>, u64) {
+    let mut left = most;
+    let fits = |block: Content| match block {
+        Content::Image { .. } => match left.checked_sub(PICTURE) {
+            Some(rest) => {
+                left = rest;
+                block
+            }
+            None => Content::text(NO_PICTURE),
+        },
+        other => other,
+    };
+    (content.into_iter().map(fits).collect(), left)
 }
 
 fn joined(content: &[Content]) -> String {

@@ -208,6 +208,9 @@ impl RunCx {
             new.clone(),
         );
         self.gate.set_policy(new.policy.clone());
+        if !Arc::ptr_eq(&old.tools, &new.tools) {
+            self.events.set_tools(new.tools.active());
+        }
         if !Arc::ptr_eq(&old.model, &new.model) {
             let info = new.model.info();
             let (provider, model) = (info.provider.clone(), info.id.clone());
@@ -590,6 +593,8 @@ async fn recover(
             cx.emit(Event::RetryStart { attempt: 1, max, delay_ms: 0, error }).await;
             Ok(true)
         }
+        // The person chose another model meanwhile: this one's window says nothing of that one's.
+        Recovery::Compact if !Arc::ptr_eq(&cx.settings.get().model, &cx.current().model) => Ok(true),
         Recovery::Compact => {
             episode.compacted = true;
             compaction::on_overflow(cx, transcript).await

@@ -21,7 +21,8 @@ pub struct SessionState {
     pub model: String,
     /// How much it is asked to think.
     pub thinking_level: Option<ThinkingLevel>,
-    /// The tools the model knew when the newest run began.
+    /// The tools the model knows: those it had when the newest run began, and those it found since. Where they became others between
+    /// turns ([`crate::Session::set_tools`], a reload) no event tells it.
     pub tools: Vec<String>,
     /// The transcript.
     pub messages: Messages,
@@ -97,6 +98,11 @@ impl SessionState {
                 if let Some(partial) = &mut self.partial {
                     partial.fold.apply(update);
                 }
+            }
+            Event::MessageEnd { message: Message::ToolResult(result), .. } => {
+                let new = |name: &&String| !self.tools.contains(name);
+                let new: Vec<String> = result.added_tools.iter().filter(new).cloned().collect();
+                self.tools.extend(new);
             }
             Event::MessageEnd { message: Message::Assistant(_), .. } => {
                 self.streaming = false;

@@ -222,6 +222,51 @@ impl Policy {
         )
     }
 
+    /// Refuses what is denied of `effects`, before anything is done for it; nobody is asked. What is refused is in the audit log.
+    ///
+    /// # Errors
+    /// [`Denied`] with the reason, the first one there is.
+    pub fn refuse(&self, effects: &Effects) -> Result<(), Denied> {
+        let denied = |judged: &Judged| judged.decision == Decision::Deny;
+        let line = effects.exec.as_ref().and_then(line::of);
+        let command =
+            || line.map(str::to_owned).or_else(|| effects.exec.as_ref().map(CommandLine::to_string));
+        let about = |capability, subject: Vec<String>, judged: Judged| {
+            // It is of the command line, whichever of its effects is denied.
+            let class = line.and_then(|line| self.judge_line(line).class);
+            Err(self.deny_class(capability, By::Policy, judged.reason, subject, class))
+        };
+        let all = |capability| Some(self.judge_all(capability)).filter(denied);
+        if effects.reads
+            && let Some(judged) = all(Capability::Read)
+        {
+            return about(Capability::Read, command().into_iter().collect(), judged);
+        }
+        match &effects.writes {
+            Writes::None => {}
+            Writes::Paths(paths) => {
+                for path in paths {
+                    let judged = self.judge_path(Capability::Write, path);
+                    if denied(&judged) {
+                        return about(Capability::Write, vec![self.shown(path)], judged);
+                    }
+                }
+            }
+            Writes::Unknown => {
+                if let Some(judged) = all(Capability::Write) {
+                    return about(Capability::Write, command().into_iter().collect(), judged);
+                }
+            }
+        }
+        if let Some(exec) = &effects.exec {
+            let judged = self.judge_command(exec);
+            if denied(&judged) {
+                return about(Capability::Exec, command().into_iter().collect(), judged);
+            }
+        }
+        Ok(())
+    }
+
     /// What would be decided about showing the text of `path`, without asking anybody.
     pub fn judge_read(&self, path: &AbsPath) -> Verdict {
         let Judged { decision, reason, .. } = self.judge_path(Capability::Read, path);

@@ -3,7 +3,7 @@
 use llm::{Content, Message};
 
 /// Tokens that a picture counts for.
-const PICTURE: u64 = 1_200;
+pub(crate) const PICTURE: u64 = 1_200;
 
 /// About how many tokens a message holds: a quarter of its characters.
 pub(crate) fn estimate(message: &Message) -> u64 {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use llm::{Message, Model, Request, StopReason};
 
-pub(crate) use cut::{cut, estimate};
+pub(crate) use cut::{PICTURE, cut, estimate};
 
 use crate::event::Event;
 use crate::run::{RunCx, RunError};

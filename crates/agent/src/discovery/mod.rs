@@ -178,3 +178,19 @@ impl ToolDocument {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_is_made_by_the_first_search_and_kept() {
+        let tools = Toolset::searched(Arc::default());
+        tools.activate_for("words of a prompt");
+        assert!(tools.definitions().is_empty() && tools.index.get().is_none());
+        tools.find("words", 1);
+        let made = std::ptr::from_ref(tools.index.get().unwrap());
+        tools.find("others", 1);
+        assert_eq!(std::ptr::from_ref(tools.index.get().unwrap()), made);
+    }
+}

@@ -94,8 +94,7 @@ async fn once(random: u64) {
     let id = store.list().unwrap()[0].id.clone();
     let loaded = store.load_to_write(&id).expect("the lock went with its process");
     let said: Vec<String> = loaded.context().iter().map(Message::text).collect();
-    assert!(said.len() + 1 >= (done - 1) * 4, "{} of {done} prompts", said.len());
-    assert!(said.len() >= done.saturating_sub(1) * 4, "what was answered for is there");
+    assert!(said.len() >= done * 4, "what was answered for is there: {} of {done} prompts", said.len());
     for (at, text) in said.iter().enumerate() {
         assert_eq!(*text, expected(at));
     }

@@ -158,6 +158,7 @@ async fn what_is_found_is_told_from_the_next_request_on_and_stays() {
         .build();
     let outcome = session.prompt("go").await;
     assert_eq!((outcome.final_text.as_str(), outcome.error), ("done", None));
+    assert_eq!(session.state().borrow().tools, grown, "the state knows what was found");
     session.close(DEADLINE).await;
     let loaded = store().load(session.id()).unwrap();
     assert_eq!(loaded.activated(), grown[1..]);

@@ -422,6 +422,52 @@ async fn a_result_takes_a_quarter_of_the_window_at_most_and_its_whole_is_in_a_fi
 }
 
 #[tokio::test]
+async fn a_batch_takes_no_more_than_the_room_that_is_left() {
+    let some = tool("some", |_, _| Box::pin(async { ToolResult::text("some words ".repeat(145)) }));
+    let picture = tool("picture", |_, _| {
+        Box::pin(async {
+            let image = Content::Image { data: "AAAA".to_owned(), mime_type: "image/png".to_owned() };
+            ToolResult { content: vec![Content::text("here"), image], ..ToolResult::text("") }
+        })
+    });
+    let tiny = tool("tiny", |_, _| Box::pin(async { ToolResult::text("ok") }));
+    let tools = Registry::new([some, picture, tiny].map(|it| Arc::new(it) as Arc<dyn Tool>)).unwrap();
+    for name in ["some", "picture", "tiny"] {
+        let kept = kept();
+        let many: Vec<Value> = (0..40).map(|at| call(&format!("c{at}"), name, json!({}))).collect();
+        let script = [calls(&many), text("ok")].map(|it| format!("{it}\n")).concat();
+        // 9,000 tokens before it is put into fewer words.
+        let compaction = crate::CompactionLimits { window: 12_000, ..crate::CompactionLimits::default() };
+        let session = Session::builder(Arc::new(ScriptModel::parse("t", &script).unwrap()), tools.clone())
+            .store(kept.store.clone())
+            .limits(Limits { compaction, ..Limits::default() })
+            .build();
+        let outcome = session.prompt("go").await;
+        let results: Vec<&Message> =
+            outcome.messages.iter().filter(|it| matches!(it, Message::ToolResult(_))).collect();
+        assert_eq!(results.len(), 40);
+        let tokens: u64 = results.iter().map(|it| crate::compaction::estimate(it)).sum();
+        // What names the files of what is left out has its place in the reserve.
+        assert!(tokens < 9_000 + 40 * 60, "{name}: {tokens} tokens");
+        let whole = |it: &&&Message| match name {
+            "some" => it.text().len() == 145 * 11,
+            "picture" => it.content().iter().any(|block| matches!(block, Content::Image { .. })),
+            _ => it.text() == "ok",
+        };
+        let whole = results.iter().filter(whole).count();
+        let expected = match name {
+            "some" => 15..=23,
+            "picture" => 4..=7,
+            _ => 40..=40,
+        };
+        assert!(expected.contains(&whole), "{name}: {whole} are whole");
+        let last = results[39].text();
+        assert!(name == "tiny" || last.contains("left out"), "{last}");
+        assert!(session.close(DEADLINE).await);
+    }
+}
+
+#[tokio::test]
 async fn r4_what_is_left_is_told_by_the_model_in_few_words() {
     let kept = kept();
     let (id, entries) = two_prompts(&kept).await;

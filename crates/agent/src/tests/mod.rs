@@ -43,6 +43,8 @@ type Body = dyn for<'a> Fn(Value, &'a ToolCx) -> BoxFuture<'a, ToolResult> + Sen
 struct TestTool {
     definition: ToolDefinition,
     writes: Writes,
+    /// Whether it runs a command.
+    executes: bool,
     mode: ExecutionMode,
     body: Box<Body>,
 }
@@ -52,7 +54,14 @@ impl Tool for TestTool {
         &self.definition
     }
     fn effects(&self, _: &Value) -> Effects {
-        Effects { reads: true, writes: self.writes.clone(), ..Effects::default() }
+        let cwd = || workspace::AbsPath::new("/").unwrap();
+        let exec = self.executes.then(|| workspace::CommandLine {
+            program: "x".into(),
+            args: vec![],
+            env: vec![],
+            cwd: cwd(),
+        });
+        Effects { reads: true, writes: self.writes.clone(), exec }
     }
     fn execution_mode(&self) -> ExecutionMode {
         self.mode
@@ -77,6 +86,7 @@ fn tool(
             }),
         },
         writes: Writes::None,
+        executes: false,
         mode: ExecutionMode::Parallel,
         body: Box::new(body),
     }

@@ -23,6 +23,7 @@ enum Do {
     Interrupts(bool),
     Drains(bool),
     Custom,
+    Thinks(bool),
     Yield(u8),
     Disconnect,
 }
@@ -38,6 +39,7 @@ fn something() -> impl Strategy<Value = Do> {
         1 => any::<bool>().prop_map(Do::Interrupts),
         1 => any::<bool>().prop_map(Do::Drains),
         1 => Just(Do::Custom),
+        1 => any::<bool>().prop_map(Do::Thinks),
         8 => (0_u8..40).prop_map(Do::Yield),
         1 => Just(Do::Disconnect),
     ]
@@ -58,10 +60,16 @@ fn answer(at: usize, kind: u8) -> Value {
     }
 }
 
-/// What every provider asks of a transcript: each call answered once, right after the message that made it.
+/// What every provider asks of a transcript: each call answered once, right after the message that made it; the person begins, and no
+/// answer follows an answer.
 fn check_transcript(messages: &[Message]) {
     let mut open: Vec<String> = Vec::new();
     let mut seen = HashSet::new();
+    assert!(matches!(messages.first(), None | Some(Message::User(_))), "the person begins: {messages:#?}");
+    for pair in messages.windows(2) {
+        let both = pair.iter().all(|it| matches!(it, Message::Assistant(_)));
+        assert!(!both, "an answer follows an answer: {messages:#?}");
+    }
     for message in messages {
         match message {
             Message::ToolResult(result) => {
@@ -130,6 +138,9 @@ async fn carry_out(session: Session, plan: Vec<Do>, task: usize) {
                 prompts
                     .spawn(async move { session.append_custom("kind", json!({ "at": at })).await.unwrap() });
             }
+            Do::Thinks(thinks) => {
+                session.set_thinking_level(thinks.then_some(llm::ThinkingLevel::Low));
+            }
             Do::Yield(times) => {
                 for _ in 0..times {
                     tokio::task::yield_now().await;
@@ -168,6 +179,8 @@ async fn interleaved(plans: Vec<Vec<Do>>, answers: Vec<u8>) {
         .store(store.clone())
         .sink(events.clone())
         .build();
+    // What was before the first event no event tells.
+    let mut fold: SessionState = session.state().borrow().clone();
     let mut tasks = tokio::task::JoinSet::new();
     for (task, plan) in plans.into_iter().enumerate() {
         tasks.spawn(carry_out(session.clone(), plan, task));
@@ -183,15 +196,18 @@ async fn interleaved(plans: Vec<Vec<Do>>, answers: Vec<u8>) {
     check_events(&envelopes);
     for request in model.requests() {
         check_transcript(&request.messages);
+        let last = request.messages.last();
+        assert!(matches!(last, Some(Message::User(_) | Message::ToolResult(_))), "who is answered: {last:?}");
     }
     check_transcript(&llm::transcript::repair(&messages));
-    let mut fold = SessionState::default();
     envelopes.iter().for_each(|it| fold.apply(&it.event));
     let state = session.state().borrow().clone();
     let shown = |it: &SessionState| {
         let SessionState { running, streaming, turns, pending_calls, queued, error, version, .. } =
             it.clone();
-        (running, streaming, turns, pending_calls, queued, error, version, it.partial().is_none())
+        let SessionState { model, thinking_level, tools, plan, compacting, .. } = it.clone();
+        let run = (running, streaming, turns, pending_calls, queued, error, version, it.partial().is_none());
+        (run, (model, thinking_level, tools, plan, compacting))
     };
     assert_eq!(shown(&fold), shown(&state));
     assert!(!state.running && state.queued == (0, 0));

@@ -37,6 +37,90 @@ async fn b88_a_turn_that_failed_while_it_streamed_is_tried_again_without_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn b88_what_failed_stays_in_the_file_and_out_of_the_context() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = AbsPath::new(folder.path().canonicalize().unwrap().join("s")).unwrap();
+    let store = SessionStore::new(StateDir::new(path.clone()));
+    let script = [broken("network"), text("ok")].map(|it| format!("{it}\n")).concat();
+    let model = Arc::new(ScriptModel::parse("t", &script).unwrap());
+    let session = Session::builder(model, Registry::default()).store(store.clone()).build();
+    assert_eq!(session.prompt("go").await.final_text, "ok");
+    assert!(session.close(DEADLINE).await);
+    let loaded = store.load(session.id()).unwrap();
+    let said: Vec<String> = loaded.context().iter().map(Message::text).collect();
+    assert_eq!(said, ["go", "ok"]);
+    let text = workspace::StateDir::new(path).read(&loaded.file).unwrap().unwrap();
+    let lines = String::from_utf8(text).unwrap();
+    let lines: Vec<Value> = lines.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let failed = lines.iter().find(|it| it["message"]["stopReason"] == "error").expect("it stays");
+    let edit = lines.iter().find(|it| it["type"] == "context_edit").expect("it is left out");
+    assert_eq!((&edit["targetId"], &edit["replacement"]), (&failed["id"], &Value::Null), "{lines:#?}");
+}
+
+/// Another model is chosen while the first one's answer fails.
+struct Choosing(Mutex<Option<(Session, Arc<ScriptModel>)>>);
+
+impl crate::Hooks for Choosing {
+    fn finish_turn<'a>(&'a self, _: crate::TurnReport<'a>) -> BoxFuture<'a, crate::Finish> {
+        if let Some((session, model)) = self.0.lock().unwrap().take() {
+            session.set_model(model);
+        }
+        Box::pin(async { crate::Finish::Leave })
+    }
+}
+
+#[tokio::test]
+async fn b91_an_overflow_of_a_model_that_is_no_longer_asked_compacts_nothing() {
+    let hooks = Arc::new(Choosing(Mutex::default()));
+    let script = [text("1"), broken("context_overflow")].map(|it| format!("{it}\n")).concat();
+    let first = Arc::new(ScriptModel::parse("first", &script).unwrap());
+    let other = Arc::new(ScriptModel::parse("other", "{\"text\": \"ok\"}").unwrap());
+    let events = Arc::new(Recorder::default());
+    let session = Session::builder(first.clone(), Registry::default())
+        .sink(events.clone())
+        .limits(Limits {
+            compaction: CompactionLimits { keep: 1, ..CompactionLimits::default() },
+            ..Limits::default()
+        })
+        .hooks(hooks.clone())
+        .build();
+    session.prompt("one").await;
+    *hooks.0.lock().unwrap() = Some((session.clone(), other.clone()));
+    assert_eq!(session.prompt("two").await.final_text, "ok");
+    assert_eq!((first.unused(), other.unused()), (0, 0));
+    let shown = events.shown();
+    assert!(!shown.iter().any(|it| it.starts_with("compaction")), "{shown:?}");
+}
+
+#[tokio::test]
+async fn b87_it_is_settled_when_nothing_waits_and_after_a_compaction() {
+    let waiting = json!({"wait_for_cancel": true});
+    let running = setup(&[text("1"), waiting, text("a summary"), text("2")]).limits(keeping(1)).start();
+    running.prompt(&long("one")).await;
+    let steer_then_compact = async {
+        let mut state = running.session.state();
+        state.wait_for(|it| it.streaming && it.messages.len() == 3).await.unwrap();
+        running.session.steer(Message::user("later")).await;
+        tokio::join!(running.session.compact(""), running.prompt("three"))
+    };
+    let (_, (compacted, _)) = tokio::join!(running.prompt("two"), steer_then_compact);
+    assert!(compacted.unwrap());
+    running.session.close(DEADLINE).await;
+    let expected = [
+        "agent_end NoToolCalls",
+        "settled aborted=false",
+        "agent_end Aborted",
+        "compaction_end",
+        "agent_end NoToolCalls",
+        "settled aborted=false",
+    ];
+    let mut ended = running.events.shown();
+    ended.iter_mut().filter(|it| it.starts_with("compaction_end")).for_each(|it| it.truncate(14));
+    ended.retain(|it| ["settled", "agent_end", "compaction_end"].iter().any(|kind| it.starts_with(kind)));
+    assert_eq!(ended, expected, "not between what was asked for");
+}
+
+#[tokio::test(start_paused = true)]
 async fn b87_b89_after_three_more_attempts_it_is_given_up_and_settled_once() {
     let script: Vec<Value> = (0..4).map(|_| broken("rate_limit")).collect();
     let before = tokio::time::Instant::now();

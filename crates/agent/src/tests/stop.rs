@@ -45,6 +45,50 @@ async fn b54_b55_cancel_reaches_the_running_tool_and_spares_the_model() {
     assert_eq!(running.model.unused(), 1);
 }
 
+/// Cancels its run when the second call is prepared.
+struct CancelsAtSecond {
+    cancel: CancellationToken,
+    of_run: Mutex<CancellationToken>,
+}
+
+impl crate::Hooks for CancelsAtSecond {
+    fn run_begins(&self, cancel: &CancellationToken) {
+        *self.of_run.lock().unwrap() = cancel.clone();
+    }
+    fn before_tool_call<'a>(
+        &'a self,
+        call: &'a llm::ToolCall,
+        _: &'a Value,
+        _: &'a crate::Messages,
+    ) -> BoxFuture<'a, Result<crate::Before, String>> {
+        let of_run = self.of_run.lock().unwrap().clone();
+        Box::pin(async move {
+            if call.id == "b" {
+                self.cancel.cancel();
+                of_run.cancelled().await;
+            }
+            Ok(crate::Before::Proceed)
+        })
+    }
+}
+
+#[tokio::test]
+async fn b54_a_call_that_a_cancel_kept_from_being_prepared_has_no_event_and_no_result() {
+    let first = calls(&["a", "b", "c"].map(|id| call(id, "t", json!({}))));
+    let cancel = CancellationToken::new();
+    let hooks = CancelsAtSecond { cancel: cancel.clone(), of_run: Mutex::default() };
+    let never = tool("t", |_, _| panic!("must not run"));
+    let running = setup(&[first, text("must not be asked")]).tool(never).hooks(hooks).start();
+    let prompt = running.session.prompt_messages(vec![Message::user("go")], cancel);
+    let outcome = tokio::time::timeout(DEADLINE, prompt).await.unwrap();
+    assert_eq!((outcome.reason, running.model.unused()), (TerminationReason::Aborted, 1));
+    let aborted = ("Operation aborted".to_owned(), true);
+    assert_eq!(running.results(&outcome), [aborted.clone(), aborted], "of those that were prepared");
+    let shown = running.shown();
+    let starts: Vec<&String> = shown.iter().filter(|it| it.starts_with("tool_start")).collect();
+    assert_eq!(starts, ["tool_start a", "tool_start b"]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_that_ignores_cancel_is_dropped_after_the_grace() {
     let dropped = Arc::new(AtomicUsize::new(0));

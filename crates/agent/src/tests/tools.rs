@@ -23,10 +23,17 @@ async fn b19_no_tool_runs_and_no_queue_is_read_when_the_model_fails() {
     first["error"] = json!("it broke");
     let running = setup(&[first, text("after")]).tool(echo("t")).start();
     running.session.follow_up(Message::user("later")).await;
-    let outcome = running.prompt("go").await;
+    // It comes while the model answers.
+    let steer = async {
+        running.events.wait_for("start Assistant").await;
+        running.session.steer(Message::user("change")).await;
+    };
+    let (outcome, ()) = tokio::join!(running.prompt("go"), steer);
     assert_eq!(outcome.reason, TerminationReason::Error);
     assert!(!running.shown().iter().any(|it| it.starts_with("tool_start")));
-    assert_eq!(running.model.unused(), 1, "the queue waits for the next run");
+    assert_eq!(running.model.unused(), 1, "the queues wait for the next run");
+    let queued: Vec<String> = running.session.queued().iter().map(Message::text).collect();
+    assert_eq!(queued, ["change", "later"]);
 }
 
 #[tokio::test]
@@ -222,6 +229,22 @@ async fn what_writes_without_saying_where_runs_alone_and_reads_run_together() {
         .await;
     let results: Vec<String> = running.results(&outcome).into_iter().map(|(text, _)| text).collect();
     assert_eq!(results, ["met", "met", "alone", "alone", "alone"]);
+}
+
+#[tokio::test]
+async fn what_runs_a_command_runs_alone_whatever_it_writes() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let executing = TestTool { executes: true, ..guarded("executing", &count) };
+    let first = calls(&[
+        call("r1", "read", json!({})),
+        call("x1", "executing", json!({})),
+        call("x2", "executing", json!({})),
+        call("r2", "read", json!({})),
+    ]);
+    let setup = setup(&[first, text("ok")]).tool(executing).tool(guarded("read", &count));
+    let (outcome, running) = setup.run().await;
+    let results: Vec<String> = running.results(&outcome).into_iter().map(|(text, _)| text).collect();
+    assert_eq!(results, ["alone"; 4]);
 }
 
 #[tokio::test]

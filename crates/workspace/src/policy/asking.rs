@@ -266,8 +266,19 @@ impl Policy {
         reason: String,
         subject: Vec<String>,
     ) -> Denied {
+        self.deny_class(capability, by, reason, subject, None)
+    }
+
+    /// The same of a command line that was found to do something.
+    pub(super) fn deny_class(
+        &self,
+        capability: Capability,
+        by: By,
+        reason: String,
+        subject: Vec<String>,
+        class: Option<Classified>,
+    ) -> Denied {
         let (capability, decision, answer) = (capability.name(), "deny", None);
-        let class = None;
         self.audit.record(Decided { capability, decision, by, answer, reason: &reason, subject, class });
         Denied { code: ErrorCode::Denied, reason, nobody_to_ask: false }
     }

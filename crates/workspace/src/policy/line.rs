@@ -24,7 +24,7 @@ const TEMPORARY: &[&str] = &["/tmp", "/var/tmp", "/private/tmp"];
 /// What a command line came to.
 pub(super) struct Line {
     pub judged: Judged,
-    class: Option<Classified>,
+    pub class: Option<Classified>,
     /// What the person should know before they answer.
     notes: Vec<String>,
 }

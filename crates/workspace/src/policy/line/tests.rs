@@ -316,3 +316,32 @@ async fn what_has_a_class_is_in_the_audit_log() {
     assert_eq!(audit(&fixture)[2]["reason"], "exec: the rule `allow exec` (config.toml:1)");
     assert!(audit(&fixture)[2].get("class").is_none());
 }
+
+#[test]
+fn what_is_refused_before_it_begins_is_in_the_audit_log() {
+    let fixture = Fixture::new(&[]);
+    let runs = |line: &str| Effects {
+        reads: true,
+        writes: Writes::Unknown,
+        exec: Some(command(&fixture, "bash", &["-c", line])),
+    };
+    let usual = policy(&fixture, |_| {});
+    usual.refuse(&runs("ls")).unwrap();
+    assert!(usual.refuse(&runs("sudo ls")).unwrap_err().reason.contains("permission escalation"));
+    let writes = Writes::Paths(vec![fixture.path("a.txt"), fixture.path(".git/x")]);
+    usual.refuse(&Effects { writes, ..Effects::default() }).unwrap_err();
+    policy(&fixture, |it| it.mode = Mode::Strict).refuse(&runs("npm publish")).unwrap_err();
+    let lines = audit(&fixture);
+    let brief = |line: &serde_json::Value| {
+        format!("{} {} {} {}", line["capability"], line["decision"], line["subject"], line["class"])
+    };
+    let briefs: Vec<String> = lines.iter().map(brief).collect();
+    assert_eq!(
+        briefs,
+        [
+            r#""exec" "deny" ["sudo ls"] "permission escalation""#,
+            r#""write" "deny" [".git/x"] null"#,
+            r#""write" "deny" ["npm publish"] "package publish""#,
+        ]
+    );
+}
