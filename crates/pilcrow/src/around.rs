@@ -199,7 +199,7 @@ impl Around {
         if any(&["tools.discovery"]) {
             change.searches = Some(config.searches_tools());
         }
-        if any(&["run.turn_limit", "model.context_window"]) {
+        if any(&["run.turn_limit", "model.context_window", "tools.parallel"]) {
             change.limits = Some(limits(config));
         }
         if any(&["edit.", "run.on_unsaved"]) {

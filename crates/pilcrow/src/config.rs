@@ -301,6 +301,11 @@ impl Config {
         self.set("tools.discovery").text() == "on"
     }
 
+    /// `tools.parallel`: whether calls of one answer run at once where they can.
+    pub fn runs_tools_at_once(&self) -> bool {
+        self.set("tools.parallel").text() == "on"
+    }
+
     /// `tools.enable`: which tools are there though they are off by themselves.
     pub fn enabled_tools(&self) -> Vec<String> {
         self.set("tools.enable").list().to_vec()

@@ -377,6 +377,7 @@ pub fn limits(config: &Config) -> Limits {
     let usual = Limits::default();
     Limits {
         turns: u32::try_from(config.turn_limit()).unwrap_or(u32::MAX),
+        sequential_tools: !config.runs_tools_at_once(),
         compaction: CompactionLimits { window: config.context_window(), ..usual.compaction },
         ..usual
     }

@@ -276,6 +276,14 @@ pub const KEYS: &[Key] = &[
         doc: "Whether a model is told of few tools at first and finds the others by `search_tools`, or of all of them at once.",
     },
     Key {
+        name: "tools.parallel",
+        class: Class::Free,
+        kind: Kind::Choice(&["on", "off"]),
+        default: Some("\"on\""),
+        variable: Some("PILCROW_TOOLS_PARALLEL"),
+        doc: "Whether calls of one answer that do not get in each other's way run at once, or all of them one after the other.",
+    },
+    Key {
         name: "tools.enable",
         class: Class::Personal,
         kind: Kind::Texts,
