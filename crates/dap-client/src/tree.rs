@@ -137,8 +137,8 @@ impl Sessions {
         self.tree(&root).into_iter().find(|it| !it.adapter_launches_only()).unwrap_or(root)
     }
 
-    /// Waits until `session`, or another of its tree anew, is stopped, or the program is over, or the
-    /// deadline passes; the session that this is about.
+    /// Waits until `session`, or another of its tree anew, is stopped, or the program is over, or a person takes
+    /// control of one, or the deadline passes; the session that this is about.
     ///
     /// # Errors
     /// [`DapError::Cancelled`].
@@ -152,8 +152,23 @@ impl Sessions {
                 if let Some(found) = self.is_settled(&root, session, &before) {
                     return found;
                 }
-                if bell.changed().await.is_err() {
-                    return Arc::clone(session);
+                let live = self.tree(&root).into_iter().filter(|it| !is_over(it));
+                // The session itself is among them where nothing else is.
+                let live = live.chain([Arc::clone(session)]);
+                let taken = live.map(|it| {
+                    Box::pin(async move {
+                        it.taken().await;
+                        it
+                    })
+                });
+                let taken = futures_util::future::select_all(taken);
+                // Both are states, looked at anew: dropping a wait loses nothing.
+                tokio::select! {
+                    biased;
+                    rung = bell.changed() => if rung.is_err() {
+                        return Arc::clone(session);
+                    },
+                    (of, ..) = taken => return of,
                 }
             }
         };

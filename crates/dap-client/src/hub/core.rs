@@ -68,6 +68,8 @@ pub struct Hub {
     overheard: HashMap<String, i64>,
     /// Requests of the adapter that wait for a client.
     asked: Vec<Asked>,
+    /// The last number of those, counted downwards.
+    asks: i64,
     /// What an editor is given to join the child sessions that are not over.
     children: Vec<Value>,
     over: bool,
@@ -133,6 +135,7 @@ impl Hub {
             shared: Shared::default(),
             overheard: HashMap::new(),
             asked: Vec::new(),
+            asks: 0,
             children: Vec::new(),
             over: false,
             doubtful: false,
@@ -191,6 +194,7 @@ impl Hub {
             Input::ChildOver { configuration } => self.children.retain(|it| *it != configuration),
             Input::Relaunching => self.relaunching = true,
             Input::Relaunched { configuration } => self.relaunched(configuration),
+            Input::Late { number } if number < 0 => self.unanswered(number),
             Input::Late { number } => self.late(number),
         }
         std::mem::take(&mut self.out)

@@ -164,7 +164,7 @@ pub enum Input {
     },
     /// A request has had its time.
     Late {
-        /// Its number at the adapter.
+        /// As [`Output::Deadline`] gave it.
         number: i64,
     },
 }
@@ -188,7 +188,7 @@ pub enum Output {
     },
     /// [`Input::Late`] is wanted when a request has had its time.
     Deadline {
-        /// Its number at the adapter.
+        /// Its number at the adapter; below 0 that of one which the adapter asked of a client.
         number: i64,
         /// Which is this long.
         after: Duration,

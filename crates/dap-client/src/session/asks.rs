@@ -342,8 +342,8 @@ impl Session {
         threads.first().map(|thread| thread.id).ok_or_else(none)
     }
 
-    /// The frames of a thread, top first: at most `levels` of them, and how many there are where it is
-    /// said.
+    /// The frames of a thread, top first: at most `levels` of them from `start` on, and how many there are where
+    /// that is known.
     ///
     /// # Errors
     /// [`DapError`].
@@ -356,14 +356,21 @@ impl Session {
     ) -> Result<(Vec<Frame>, Option<u64>), DapError> {
         let thread = self.thread("stack", thread, clock).await?;
         let epoch = self.inner.core().machine.epoch();
-        let arguments = json!({ "threadId": thread, "startFrame": start, "levels": levels });
+        // Without this, an adapter may not know where to begin (DAP §Capabilities).
+        let pages = self.can("supportsDelayedStackTraceLoading");
+        let (from, most) = if pages { (start, levels) } else { (0, start.saturating_add(levels)) };
+        let arguments = json!({ "threadId": thread, "startFrame": from, "levels": most });
         let body = self.ask("stackTrace", arguments, Need::Stopped, clock).await?;
         let mut core = self.inner.core();
         current(&core.machine, epoch, "stack")?;
         let mut frames = Vec::new();
-        let told = body["stackFrames"].as_array().into_iter().flatten();
+        let told = body["stackFrames"].as_array().map(Vec::as_slice).unwrap_or_default();
         // Some adapters give all whatever was asked for.
-        for it in told.take(usize::try_from(levels).unwrap_or(usize::MAX)) {
+        let is_all = told.len() as u64 > most;
+        let total = body["totalFrames"].as_u64().or(is_all.then_some(told.len() as u64));
+        let skip = if is_all || !pages { start } else { 0 };
+        let as_size = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
+        for it in told.iter().skip(as_size(skip)).take(as_size(levels)) {
             let name = it["name"].as_str().unwrap_or("?").to_owned();
             let source = &it["source"];
             let on_disk = source["sourceReference"].as_i64().unwrap_or(0) == 0;
@@ -391,7 +398,7 @@ impl Session {
                 subtle: subtle(&it["presentationHint"]) || subtle(&source["presentationHint"]),
             });
         }
-        Ok((frames, body["totalFrames"].as_u64()))
+        Ok((frames, total))
     }
 
     /// The groups of variables of a frame.

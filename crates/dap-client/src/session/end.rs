@@ -14,10 +14,13 @@ use tokio_util::sync::CancellationToken;
 use workspace::Process;
 
 use super::{Clock, LAST_WORDS, Session};
+use crate::error::DapError;
 use crate::output::Category;
 use crate::state::{End, Ending, Input, State};
 use crate::transport::with_tail;
 
+/// The capability of ending the program with the session, or not (DAP §DisconnectArguments).
+const ENDS: &str = "supportTerminateDebuggee";
 /// How long an adapter may take to say goodbye, and to end after that.
 const GOODBYE: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_millis(300);
@@ -30,6 +33,23 @@ impl Session {
     /// Ends it, and its program.
     pub async fn terminate(&self, clock: &Clock) {
         self.leave(true, clock).await;
+    }
+
+    /// Whether [`Self::terminate`] can end a program that was not launched here.
+    ///
+    /// # Errors
+    /// [`DapError::Unsupported`].
+    pub fn can_end(&self) -> Result<(), DapError> {
+        if self.can(ENDS) || self.can("supportsTerminateRequest") {
+            return Ok(());
+        }
+        let nearest = "`disconnect` leaves it, and it runs on".to_owned();
+        Err(self.lacks("end what it did not launch", Some(nearest)))
+    }
+
+    /// Whether what it debugs runs because of us: it, or the root of its tree, was launched.
+    pub fn is_ours(&self) -> bool {
+        self.ours
     }
 
     /// Leaves a program that was attached to; one that was launched ends with its session.
@@ -65,12 +85,16 @@ impl Session {
             let patience = if leaves { LET_GO } else { GOODBYE };
             let limited =
                 |time| Clock { until: clock.until.min(Instant::now() + time), cancel: clock.cancel.clone() };
-            let asks = self.launched || self.is_theirs();
+            let has = self.can(ENDS);
+            let asks = self.launched || self.is_theirs() || !has;
             if end && asks && self.can("supportsTerminateRequest") {
                 self.goodbye("terminate", json!({}), &limited(GOODBYE)).await;
             }
-            let arguments =
-                if end || !self.launched { json!({ "terminateDebuggee": end }) } else { json!({}) };
+            let arguments = match end {
+                true if has => json!({ "terminateDebuggee": true }),
+                false if !self.launched => json!({ "terminateDebuggee": false }),
+                _ => json!({}),
+            };
             self.goodbye("disconnect", arguments, &limited(patience)).await;
             self.inner.take(Input::Terminated);
             self.inner.finished.cancel();

@@ -94,7 +94,7 @@ impl Session {
     }
 
     /// Ends when a person takes control, or has since this side last ran on or looked. Cancel-safe.
-    pub(super) async fn taken(&self) {
+    pub(crate) async fn taken(&self) {
         let (seen, mut shared) = (self.seen.load(Ordering::Relaxed), self.hub.shared());
         if shared.wait_for(|shared| shared.taken > seen).await.is_err() {
             // The hub is over, which the state tells.

@@ -326,7 +326,11 @@ async fn d2_the_person_takes_control_during_the_agents_wait() {
         let session = Arc::clone(&session);
         tokio::spawn(async move { session.settled(&clock()).await })
     };
+    let (of, sessions) = (Arc::clone(&session), Arc::clone(&bench.sessions));
+    let of_tree = tokio::spawn(async move { sessions.settled(&of, &clock()).await.map(|it| it.state()) });
     assert!(person.ask("continue", json!({"threadId": 1})).await.success());
+    let tree = tokio::time::timeout(Duration::from_secs(20), of_tree).await.unwrap().unwrap().unwrap();
+    assert_eq!(tree, State::Running, "a wait for any of the tree ends too");
     let state = tokio::time::timeout(Duration::from_secs(20), wait).await.unwrap().unwrap().unwrap();
     assert_eq!(state, State::Running, "the wait ends at once, with the state as it is");
     assert!(session.control_taken());

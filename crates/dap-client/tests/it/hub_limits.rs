@@ -218,6 +218,63 @@ fn a_request_that_the_adapter_never_answers_has_a_deadline() {
     }
 }
 
+/// A person's editor that says nothing does not hold up what the adapter asked for: the agent is asked then.
+#[test]
+fn what_a_persons_editor_does_not_answer_is_asked_of_the_next() {
+    let mut bench = Bench::new();
+    bench.ask(AGENT, "initialize", json!({}));
+    bench.adapter_is_there();
+    bench.ask(PERSON, "initialize", json!({ "supportsRunInTerminalRequest": true }));
+    bench.ask(PERSON, "attach", json!({}));
+    bench.ask(PERSON, "configurationDone", json!({}));
+    let mut asks = Envelope::request("runInTerminal", json!({ "args": ["x"], "cwd": "/" }));
+    asks.set("seq", &json!(70));
+    let outputs = bench.hub.take(Input::Adapter(asks));
+    let asked = |of: u64, outputs: &[Output]| {
+        let of = |it: &&Output| matches!(it, Output::Client { client, message } if *client == of && message.name == "runInTerminal");
+        outputs.iter().filter(of).count()
+    };
+    assert_eq!((asked(PERSON, &outputs), asked(AGENT, &outputs)), (1, 0), "{outputs:?}");
+    let due = outputs.iter().find_map(|it| match it {
+        Output::Deadline { number, .. } => Some(*number),
+        _ => None,
+    });
+    let number = due.expect("it has a deadline");
+    let outputs = bench.hub.take(Input::Late { number });
+    assert_eq!((asked(PERSON, &outputs), asked(AGENT, &outputs)), (0, 1), "{outputs:?}");
+    assert!(bench.hub.take(Input::Late { number }).is_empty(), "once");
+}
+
+/// The adapter knows a request by another number than who sent it.
+#[test]
+fn what_a_client_cancels_is_named_to_the_adapter_by_its_number_there() {
+    let mut bench = Bench::new();
+    bench.ask(AGENT, "initialize", json!({}));
+    let mut answer = Envelope::answer("initialize", json!({ "supportsCancelRequest": true }));
+    answer.set("request_seq", &json!(1));
+    bench.hub.take(Input::Adapter(answer));
+    bench.hub.take(Input::Adapter(Envelope::event("initialized", json!({}))));
+    bench.ask(PERSON, "initialize", json!({}));
+    bench.ask(PERSON, "attach", json!({}));
+    bench.ask(PERSON, "configurationDone", json!({}));
+    let mut send = |command: &str, arguments: Value| {
+        bench.seq += 1;
+        let mut message = Envelope::request(command, arguments);
+        message.set("seq", &json!(bench.seq));
+        let outputs = bench.hub.take(Input::Client { client: PERSON, message });
+        let sent = outputs.into_iter().find_map(|it| match it {
+            Output::Adapter(message) if message.name == command => Some(message),
+            _ => None,
+        });
+        (bench.seq, sent.unwrap_or_else(|| panic!("{command} does not reach the adapter")))
+    };
+    let (own, sent) = send("evaluate", json!({ "expression": "n" }));
+    let number = sent.value("seq");
+    assert_ne!(number, json!(own), "the two number otherwise");
+    let (_, cancel) = send("cancel", json!({ "requestId": own }));
+    assert_eq!(cancel.content(), json!({ "requestId": number }));
+}
+
 /// Breakpoints of one client in one source.
 fn set(line: i64) -> Value {
     json!({ "source": { "path": "/p/a" }, "breakpoints": [{ "line": line }] })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use dap_client::{
     Breakpoints, DapError, End, Ending, LaunchPlan, Need, Page, SourceBreakpoint, State, Target,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use testing::debug_adapter::{Script, Step};
 use workspace::{ErrorCode, RunId};
 
@@ -231,6 +231,62 @@ async fn left(bench: &Bench, session: &dap_client::Session) {
     let sent: Vec<_> = record.iter().filter(|it| it["command"] == "disconnect").collect();
     assert_eq!(sent[0]["arguments"], json!({"terminateDebuggee": false}));
     assert!(!bench.got().contains(&"terminate".to_owned()));
+}
+
+/// An adapter that cannot is not asked to end what it was attached to, which is refused in words.
+#[tokio::test]
+async fn what_was_attached_to_is_ended_only_by_an_adapter_that_can() {
+    for (capability, sent) in [
+        ("supportTerminateDebuggee", ("disconnect", json!({"terminateDebuggee": true}))),
+        ("supportsTerminateRequest", ("terminate", json!({}))),
+        ("supportsNothing", ("disconnect", json!({}))),
+    ] {
+        let mut script = stops_at_start();
+        script.capabilities[capability] = json!(true);
+        let bench = Bench::new(script);
+        let plan = LaunchPlan { request: "attach", ..bench.plan(|_| ()) };
+        let session = bench.start_plan(&plan, &clock()).await.unwrap();
+        settled(&session).await;
+        let can = session.can_end();
+        assert_eq!(can.is_ok(), capability != "supportsNothing", "{capability}");
+        if let Err(error) = can {
+            let said = "scripted cannot end what it did not launch; `disconnect` leaves it, and it runs on";
+            assert_eq!(error.to_string(), said);
+        }
+        session.terminate(&clock()).await;
+        let record = bench.record();
+        let first = record.iter().find(|it| it["command"] == sent.0).unwrap();
+        assert_eq!(first["arguments"], sent.1, "{capability}");
+    }
+}
+
+/// What an adapter gives of a stack is what was asked for, whether it pages, gives all or ignores the beginning.
+#[tokio::test]
+async fn a_stack_is_read_in_parts_however_much_the_adapter_gives() {
+    let frames = |from: u64, to: u64| -> Vec<Value> {
+        (from..to).map(|it| json!({"id": it + 1, "name": format!("f{it}"), "line": 1, "column": 1})).collect()
+    };
+    for (pages, given, asked, total) in [
+        (true, frames(2, 4), json!([2, 2]), None),
+        // All, though it said that it pages.
+        (true, frames(0, 9), json!([2, 2]), Some(9)),
+        // Without a beginning.
+        (false, frames(0, 4), json!([0, 4]), None),
+        (false, frames(0, 9), json!([0, 4]), Some(9)),
+    ] {
+        let mut script = stops_at_start().on("stackTrace", [Step::Body(json!({"stackFrames": given}))]);
+        script.capabilities["supportsDelayedStackTraceLoading"] = json!(pages);
+        let bench = Bench::new(script);
+        let session = bench.start().await;
+        settled(&session).await;
+        let (frames, all) = session.stack(None, 2, 2, &clock()).await.unwrap();
+        let names: Vec<_> = frames.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!((names, all), (vec!["f2", "f3"], total), "{given:?}");
+        let record = bench.record();
+        let sent = record.iter().find(|it| it["command"] == "stackTrace").unwrap();
+        assert_eq!(json!([sent["arguments"]["startFrame"], sent["arguments"]["levels"]]), asked);
+        session.terminate(&clock()).await;
+    }
 }
 
 #[tokio::test]

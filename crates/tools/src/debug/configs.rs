@@ -108,21 +108,11 @@ impl Debug {
         }
         let mut chosen = Vec::new();
         for name in &names {
-            let found = configs.configurations.iter().find(|it| it["name"] == name.as_str());
-            chosen.push(found.ok_or_else(|| {
-                let known: Vec<&str> =
-                    configs.configurations.iter().filter_map(|it| it["name"].as_str()).collect();
-                let message =
-                    format!("there is no configuration `{name}` in {FILE}; there are: {}", known.join(", "));
-                Failure::new(ErrorCode::NotFound, message)
-            })?);
+            chosen.push(configs.named(name)?);
         }
         let mut last: Option<Arc<Session>> = None;
         // None is started unless all are there.
-        for (name, config) in names.iter().zip(chosen) {
-            if let Some(task) = task(config) {
-                said.push_str(&format!("{name} has the preLaunchTask `{task}`, which was not run\n"));
-            }
+        for config in chosen {
             if let Some(before) = last.take() {
                 said.push_str(&format!("{}: {} is {}\n", before.id, before.title, before.state().name()));
             }
@@ -142,9 +132,49 @@ impl Debug {
         clock: &Clock,
         said: &mut String,
     ) -> Result<Arc<Session>, Failure> {
-        let built = self.built(config, args, cx, clock).await?;
-        let (plan, over) = self.config_plan(built.as_ref().unwrap_or(config), args, cx, said).await?;
+        let (plan, over) = self.built_plan(config, args, cx, clock, said).await?;
         self.begin(&plan, over, cx, clock).await
+    }
+
+    /// What the one configuration that is named would launch, as [`Self::config_plan`] has it.
+    pub(super) async fn one_config(
+        &self,
+        name: &str,
+        args: &Arguments,
+        cx: &ToolCx,
+        clock: &Clock,
+        said: &mut String,
+    ) -> Result<(LaunchPlan, Option<Value>), Failure> {
+        let configs = read(&self.kit)?.unwrap_or_default();
+        let refuse = |why: String| {
+            let message = format!("`{}` runs one program once: {why}", args.action);
+            Err(Failure::new(ErrorCode::InvalidArguments, message))
+        };
+        if let Some(compound) = configs.compounds.iter().find(|it| it.name == name) {
+            return refuse(format!("`{name}` starts several; name one of {}", compound.of.join(", ")));
+        }
+        let config = configs.named(name)?;
+        if config["request"] == "attach" {
+            return refuse(format!("`{name}` attaches to one; name a configuration that launches"));
+        }
+        self.built_plan(config, args, cx, clock, said).await
+    }
+
+    /// What a configuration would start, once what it builds is built.
+    async fn built_plan(
+        &self,
+        config: &Value,
+        args: &Arguments,
+        cx: &ToolCx,
+        clock: &Clock,
+        said: &mut String,
+    ) -> Result<(LaunchPlan, Option<Value>), Failure> {
+        if let Some(task) = task(config) {
+            let name = config["name"].as_str().unwrap_or_default();
+            said.push_str(&format!("{name} has the preLaunchTask `{task}`, which was not run\n"));
+        }
+        let built = self.built(config, args, cx, clock).await?;
+        self.config_plan(built.as_ref().unwrap_or(config), args, cx, said).await
     }
 
     /// A configuration of CodeLLDB with the program that its `cargo` builds; `None` where it has none.
@@ -169,7 +199,8 @@ impl Debug {
         Ok(Some(extensions::with_program(config, &build.program(&ran.stdout)?)))
     }
 
-    /// What a configuration would start, and what an attachment lays over the adapter's own arguments.
+    /// What a configuration would start, with what is given beside it laid over; and what is laid over the
+    /// adapter's own arguments: all by an attachment, else what was given.
     async fn config_plan(
         &self,
         config: &Value,
@@ -178,6 +209,8 @@ impl Debug {
         said: &mut String,
     ) -> Result<(LaunchPlan, Option<Value>), Failure> {
         let mut config = filled(&self.kit, config, args)?;
+        let given_over = super::launch::json_text(args.arguments.as_deref())?;
+        lay_over(&self.kit, &mut config, args, given_over.as_ref())?;
         let kind = config["type"].as_str().unwrap_or_default().to_owned();
         let kind = kind.as_str();
         let adapter = match &args.adapter {
@@ -232,9 +265,14 @@ impl Debug {
             Some(file) => self.env_file(&file, cx)?,
             None => Vec::new(),
         };
-        let (given, unset) = variables(&config);
-        env.retain(|(name, _)| !given.iter().any(|(it, _)| it == name));
-        env.extend(given);
+        let (given, mut unset) = variables(&config);
+        let mut beside: Vec<(String, String)> = args.env.clone().unwrap_or_default().into_iter().collect();
+        beside.sort();
+        unset.retain(|name| !beside.iter().any(|(it, _)| it == name));
+        for given in [given, beside] {
+            env.retain(|(name, _)| !given.iter().any(|(it, _)| it == name));
+            env.extend(given);
+        }
         if !unset.is_empty() {
             said.push_str(&format!("not taken away, though `env` says null: {}\n", unset.join(", ")));
         }
@@ -302,8 +340,58 @@ impl Debug {
         if plan.program.is_none() && !attaches {
             plan.program = Some(CommandLine { program: PathBuf::from(kind), args: Vec::new(), env, cwd });
         }
-        Ok((plan, attaches.then_some(over)))
+        Ok((plan, if attaches { Some(over) } else { given_over }))
     }
+}
+
+impl Configs {
+    fn named(&self, name: &str) -> Result<&Value, Failure> {
+        self.configurations.iter().find(|it| it["name"] == name).ok_or_else(|| {
+            let known: Vec<&str> = self.configurations.iter().filter_map(|it| it["name"].as_str()).collect();
+            let message =
+                format!("there is no configuration `{name}` in {FILE}; there are: {}", known.join(", "));
+            Failure::new(ErrorCode::NotFound, message)
+        })
+    }
+}
+
+/// Lays what is given beside a configuration over it, but for the variables, which may come from several places.
+fn lay_over(
+    kit: &Kit,
+    config: &mut Value,
+    args: &Arguments,
+    arguments: Option<&Value>,
+) -> Result<(), Failure> {
+    let mut over = Map::new();
+    let mut put = |name: &str, value: Option<Value>| over.extend(value.map(|value| (name.to_owned(), value)));
+    let path = |path: &Option<String>| -> Result<Option<Value>, Failure> {
+        let path = path.as_ref().map(|it| kit.workspace.resolve(it)).transpose()?;
+        Ok(path.map(|it| json!(it.to_string())))
+    };
+    put("args", (!args.args.is_empty()).then(|| json!(args.args)));
+    put("cwd", path(&args.cwd)?);
+    put("program", path(&args.program)?);
+    put("module", args.module.as_ref().map(|it| json!(it)));
+    // One of the two says what runs.
+    match (&args.program, &args.module) {
+        (Some(_), None) => put("module", Some(Value::Null)),
+        (None, Some(_)) => put("program", Some(Value::Null)),
+        _ => {}
+    }
+    put("processId", args.pid.map(|it| json!(it)));
+    for (name, value) in
+        [("host", args.host.as_ref().map(|it| json!(it))), ("port", args.port.map(|it| json!(it)))]
+    {
+        match config["connect"].as_object_mut() {
+            Some(connect) => connect.extend(value.map(|value| (name.to_owned(), value))),
+            None => put(name, value),
+        }
+    }
+    super::look::merge(config, Value::Object(over));
+    if let Some(arguments) = arguments {
+        dap_client::merge(config, arguments.clone());
+    }
+    Ok(())
 }
 
 impl Debug {

@@ -24,6 +24,7 @@ impl Debug {
         cx: &ToolCx,
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
+        Self::no_stop_needed(args)?;
         if args.config.is_some() {
             return self.launch_config(args, cx, clock).await;
         }
@@ -31,6 +32,19 @@ impl Debug {
         let plan = self.plan(spec).await?;
         let session = self.begin(&plan, json_text(args.arguments.as_deref())?, cx, clock).await?;
         self.snapshot(&session, cx, clock).await
+    }
+
+    /// Breakpoints of a kind that names something of a stopped program are not for one that is to be started.
+    pub(super) fn no_stop_needed(args: &Arguments) -> Result<(), Failure> {
+        let given =
+            [("memory_reference", &args.memory_reference), ("data_id", &args.data_id), ("name", &args.name)];
+        let Some((given, _)) = given.iter().find(|(_, it)| it.is_some()) else { return Ok(()) };
+        let action = &args.action;
+        let message = format!(
+            "`{action}` takes no `{given}`: it names something of a program that is stopped; stop it first, with \
+             `breakpoints` or `stop_on_entry`, then set it by the action `breakpoints` with `{given}`"
+        );
+        Err(Failure::new(ErrorCode::InvalidArguments, message))
     }
 
     /// What the arguments ask for.

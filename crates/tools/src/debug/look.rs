@@ -44,15 +44,20 @@ impl Debug {
         clock: &Clock,
     ) -> Result<ToolResult, Failure> {
         let (start, count) = page(args);
-        let (frames, total) = session.stack(args.thread, start, count, clock).await?;
+        // One more says whether there are more, where the adapter does not.
+        let (mut frames, total) = session.stack(args.thread, start, count + 1, clock).await?;
+        let more = frames.len() as u64 > count;
+        frames.truncate(usize::try_from(count).unwrap_or(usize::MAX));
         let mut text: String =
             frames.iter().map(|it| format!("frame {}: {}\n", it.id, label(&self.kit, it))).collect();
         let shown = start + frames.len() as u64;
-        if total.is_some_and(|total| total > shown) {
-            text.push_str(&format!("{} in all; go on with `start: {shown}`\n", total.unwrap_or(0)));
+        match total.filter(|total| *total > shown) {
+            Some(total) => text.push_str(&format!("{total} in all; go on with `start: {shown}`\n")),
+            None if more => text.push_str(&format!("there are more; go on with `start: {shown}`\n")),
+            None => {}
         }
         let list: Vec<Value> = frames.iter().map(|it| frame_data(&self.kit, it)).collect();
-        Ok(ToolResult::text(text).with_details(json!({ "frames": list, "total": total })))
+        Ok(ToolResult::text(text).with_details(json!({ "frames": list, "total": total, "more": more })))
     }
 
     pub(super) async fn scopes(

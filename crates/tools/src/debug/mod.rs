@@ -371,6 +371,9 @@ impl Debug {
             "terminate" => {
                 if session.is_theirs() {
                     cx.permit_debug(&format!("end the person's session {}", session.title)).await?;
+                } else if !session.is_ours() && !matches!(session.state(), State::Terminated(_)) {
+                    session.can_end()?;
+                    cx.permit_debug(&format!("end what it was attached to, {}", session.title)).await?;
                 }
                 self.kit.debug.terminate(&session, &clock).await;
                 self.snapshot(&session, cx, &clock).await

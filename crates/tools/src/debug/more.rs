@@ -45,11 +45,6 @@ impl Debug {
         for it in debug.tree(&root).iter().filter(|it| !matches!(it.state(), State::Terminated(_))) {
             it.in_control("restart")?;
         }
-        // One that only launches (js-debug 1.105) answers no restart while its program is stopped.
-        let alone = !root.adapter_launches_only() && !matches!(root.state(), State::Terminated(_));
-        if root.launched && alone && root.restart(clock).await? {
-            return self.snapshot(&root, cx, clock).await;
-        }
         if !root.launched {
             let nearest = "`attach` again";
             let message = format!("{} cannot restart what it did not launch; {nearest}", root.adapter.name);
@@ -60,6 +55,11 @@ impl Debug {
             again.ok_or_else(|| Failure::new(ErrorCode::Unsupported, "it is not ours to start"))?;
         if let Some(program) = &plan.program {
             cx.permit_run(&plan.adapter.name, program).await?;
+        }
+        // One that only launches (js-debug 1.105) answers no restart while its program is stopped.
+        let alone = !root.adapter_launches_only() && !matches!(root.state(), State::Terminated(_));
+        if alone && root.restart(clock).await? {
+            return self.snapshot(&root, cx, clock).await;
         }
         let runs = Arc::new(super::launch::Terminal(cx.asker()));
         let fresh = debug.relaunch(&root, runs, clock).await?;

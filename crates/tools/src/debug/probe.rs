@@ -102,12 +102,19 @@ impl Debug {
         if args.points.is_empty() {
             return Err(needs("probe", "points"));
         }
-        let mut plan = self.plan(self.spec(args)?).await?;
+        Self::no_stop_needed(args)?;
+        let mut said = String::new();
+        let (mut plan, over) = match &args.config {
+            Some(name) => self.one_config(name, args, cx, clock, &mut said).await?,
+            None => {
+                let over = super::launch::json_text(args.arguments.as_deref())?;
+                (self.plan(self.spec(args)?).await?, over)
+            }
+        };
         super::launch::agreed(&self.kit, &plan.breakpoints, &plan.adapter, cx).await?;
         let points = self.points(args, &plan.adapter, cx).await?;
         // It runs to its end: nothing but the points is of interest.
         plan.breakpoints.exceptions = Some(Vec::new());
-        let over = super::launch::json_text(args.arguments.as_deref())?;
         let braces = points.iter().flat_map(|it| &it.expressions).any(|it| it.contains(['{', '}', '%']));
         let (mut logged, marks) = (None, Marks::new());
         if !braces && !plan.adapter.quirks.logs_in_program {
@@ -136,7 +143,7 @@ impl Debug {
             Some(end) => super::snapshot::ended(&end, &session.adapter),
             None => format!("it is {}, as {}; `terminate` it", state.name(), root.id),
         };
-        Ok(self.told(&points, &table, &ended, how, &root))
+        Ok(super::more::before(&said, self.told(&points, &table, &ended, how, &root)))
     }
 
     /// The points, those of one line together, after the person was asked about what does more than look.

@@ -121,7 +121,8 @@ impl Debug {
                 );
             }
             other => {
-                text.push_str(&format!(" is {}; `pause` it, or wait longer with `snapshot`\n", other.name()));
+                let pause = if session.in_control("pause").is_ok() { "`pause` it, or " } else { "" };
+                text.push_str(&format!(" is {}; {pause}wait longer with `snapshot`\n", other.name()));
             }
         }
         let over = matches!(&state, State::Terminated(end) if end.asked.is_none() && end.failure.is_none());
@@ -281,8 +282,10 @@ impl Debug {
             .max(frames.len());
         let rest = all - listed.len().min(SHOWN_FRAMES);
         if rest > 0 {
+            // As many as were asked for, and nobody says how many there are.
+            let least = if total.is_none() && frames.len() as u64 >= FRAMES { "at least " } else { "" };
             text.push_str(&format!(
-                "  {} more, not the person's or deeper; `stack` shows them\n",
+                "  {least}{} more, not the person's or deeper; `stack` shows them\n",
                 counted(rest, "frame")
             ));
         }

@@ -1,6 +1,7 @@
 //! What the adapter asks of the clients, and the hub of persons' editors: each is asked of one who can.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -11,7 +12,12 @@ use super::super::message::Envelope;
 use super::super::{ClientId, Output, Who};
 use super::{Hub, raw_of};
 
+/// How long a person's editor may take for an answer.
+const ANSWER: Duration = Duration::from_secs(20);
+
 pub(super) struct Asked {
+    /// Below 0, unlike those of requests to the adapter.
+    pub(super) number: i64,
     pub(super) adapter_seq: Box<RawValue>,
     pub(super) message: Envelope,
     pub(super) client: ClientId,
@@ -48,11 +54,25 @@ impl Hub {
             return self.send_answer(answer);
         };
         tried.insert(client);
+        self.asks -= 1;
+        let number = self.asks;
+        if self.members.get(&client).is_some_and(|it| it.who == Who::Person) {
+            self.out.push(Output::Deadline { number, after: ANSWER });
+        }
         let mut own = message.clone();
         let coordinates = self.members.get(&client).map_or(Coordinates::ADAPTER, |it| it.facts.coordinates);
         coordinates.to_client(&mut own);
         let client_seq = self.tell(client, own);
-        self.asked.push(Asked { adapter_seq, message, client, client_seq, tried });
+        self.asked.push(Asked { number, adapter_seq, message, client, client_seq, tried });
+    }
+
+    /// A person's editor did not answer in time: the next is asked.
+    pub(super) fn unanswered(&mut self, number: i64) {
+        if let Some(at) = self.asked.iter().position(|it| it.number == number) {
+            let Asked { adapter_seq, message, client, tried, .. } = self.asked.remove(at);
+            self.log(format!("client {client} did not answer `{}` in time", message.name));
+            self.ask_next(adapter_seq, message, tried);
+        }
     }
 
     pub(super) fn reply(&mut self, client: ClientId, message: &Envelope) {

@@ -65,9 +65,9 @@ impl Hub {
         }
     }
 
-    /// Whether the answer to a request is waited for.
+    /// Whether the answer to a request is waited for: the adapter's, or a client's.
     pub(crate) fn waits_for(&self, number: i64) -> bool {
-        self.pending.contains_key(&number)
+        self.pending.contains_key(&number) || self.asked.iter().any(|it| it.number == number)
     }
 
     /// The adapter did not answer in time. Where a person ends the program it is asked to disconnect, then ended.
