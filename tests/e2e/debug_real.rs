@@ -589,7 +589,21 @@ fn bash_dap() {
         end: &["ended with exit code 3", "total 6"],
         restarts: false,
     };
-    flow.run(&Sandbox::with(&[("s.sh", BASH)]));
+    let sandbox = Sandbox::with(&[("s.sh", BASH)]);
+    flow.run(&sandbox);
+    // What it has not is refused in words, with the nearest.
+    let mut batch = Batch::start(&sandbox);
+    let start = |more: &str, value: Value| {
+        let mut start = json!({"action": "launch", "program": "s.sh"});
+        start[more] = value;
+        start
+    };
+    let log = start("breakpoints", json!([{"file": "s.sh", "line": 4, "log": "sum {$sum}"}]));
+    let said = batch.call("debug", &log).fails("unsupported");
+    assert!(said.contains("bash-dap cannot write log messages; set a plain breakpoint"), "{said}");
+    let said = batch.call("debug", &start("exceptions", json!(["error"]))).fails("unsupported");
+    assert!(said.contains("bash-dap cannot stop at exceptions `error`; there are: "), "{said}");
+    assert!(batch.end().0.success());
 }
 
 #[test]

@@ -489,6 +489,54 @@ fn a_client_that_sends_what_nvim_dap_sends() {
     }
 }
 
+/// D2: the person takes control while the agent waits, which then waits no more.
+#[test]
+fn the_agents_wait_ends_when_the_person_takes_control() {
+    let sandbox = stopping();
+    let path = sandbox.project().canonicalize().expect("the project").join("a.txt");
+    let mut script = stops(&path.to_string_lossy());
+    // It runs on, and stops at nothing.
+    script["commands"]["continue"] = json!([[{"body": {}}]]);
+    script["commands"]["pause"] = json!([[{"body": {}}]]);
+    follows(&sandbox, &json!({"supportsConfigurationDoneRequest": true}), &script);
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    let mut person = Scripted::start(&sandbox, "debug-1");
+    assert_eq!(person.ask("initialize", json!({"adapterID": "x"}))["success"], true);
+    person.ask("attach", json!({}));
+    person.ask("configurationDone", json!({}));
+    person.wait("event", "stopped");
+    let begun = std::time::Instant::now();
+    let waits = json!({"name": "debug", "arguments": {"action": "continue", "timeout": 120}});
+    assert!(batch.send(&waits.to_string()));
+    person.wait("event", "continued");
+    assert_eq!(person.ask("pause", json!({"threadId": 1}))["success"], true);
+    let answer = batch.answer(std::time::Duration::from_secs(100)).expect("an answer");
+    let said = answer.ok();
+    assert!(said.contains("is running; wait longer") && said.contains("control_taken_by_user"), "{said}");
+    assert_eq!(answer.value["details"]["controller"], "person");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert!(batch.end().0.success());
+}
+
+#[test]
+fn the_agent_is_told_that_the_person_ended_the_program() {
+    let sandbox = stopping();
+    let mut batch = Batch::start(&sandbox);
+    batch.call("debug", &launch()).ok();
+    let mut person = Scripted::start(&sandbox, "debug-1");
+    assert_eq!(person.ask("initialize", json!({"adapterID": "x"}))["success"], true);
+    person.ask("attach", json!({}));
+    person.ask("configurationDone", json!({}));
+    person.wait("event", "stopped");
+    assert_eq!(person.ask("terminate", json!({}))["success"], true);
+    let answer = batch.call("debug", &json!({"action": "snapshot"}));
+    let said = answer.ok();
+    assert!(said.contains("ended: it was terminated\nterminated_by_user: the person ended it"), "{said}");
+    assert_eq!(answer.value["details"]["ended_by"], "terminated_by_user");
+    assert!(batch.end().0.success());
+}
+
 #[test]
 fn ctrl_c_leaves_a_joined_session_to_the_person() {
     let sandbox = stopping();

@@ -12,6 +12,7 @@ mod context;
 mod conversations;
 mod crash;
 mod debug;
+mod debug_asks;
 mod debug_ends;
 mod debug_odd;
 mod debug_points;
