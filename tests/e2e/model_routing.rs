@@ -177,7 +177,7 @@ fn roles_are_chosen_by_name_by_path_and_give_way_to_their_fallbacks() {
         // What was edited last counts where nothing is named.
         let shown = sandbox.run(&["read", "docs/b.md"]).expect(0).stdout;
         let head = shown.lines().next().expect("a head");
-        sandbox.run_with_input(&["edit", "--yes"], &format!("{head}\nPUT 1:\n+three\n")).expect(0);
+        sandbox.run_with_input(&["edit"], &format!("{head}\nPUT 1:\n+three\n")).expect(0);
         let before = server.received().len();
         run(sandbox, &["run", "go on"], &[]).expect(0);
         assert_eq!(models(server)[before..], ["words", "spare"]);

@@ -414,7 +414,7 @@ mod tests {
         assert_eq!(ring.usable(begun), begun, "what was left alone is in no list any more");
         state.write_atomic(turns::FILE, b"{").unwrap();
         assert_eq!((begins(2) + 1) % 2, begins(2), "what is damaged begins anew");
-        let newer = br#"{"format": 2}"#;
+        let newer = br#"{"format": 2, "providers": []}"#;
         state.write_atomic(turns::FILE, newer).unwrap();
         assert!(begins(2) < 2);
         assert_eq!(state.read(turns::FILE).unwrap().unwrap(), newer, "what a newer program wrote stays");

@@ -18,6 +18,12 @@ struct Stored {
     providers: BTreeMap<String, Kept>,
 }
 
+/// What every format has.
+#[derive(Deserialize)]
+struct Format {
+    format: u64,
+}
+
 /// What is kept of one provider.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Kept {
@@ -41,10 +47,10 @@ pub fn change<T>(
         let Some(_lock) = state.try_lock(LOCK)? else { return Ok(None) };
         let bytes = state.read(FILE)?.unwrap_or_default();
         // One that is damaged is no loss.
-        let mut stored = serde_json::from_slice::<Stored>(&bytes).unwrap_or_default();
-        if stored.format > FORMAT {
+        if serde_json::from_slice::<Format>(&bytes).is_ok_and(|it| it.format > FORMAT) {
             return Ok(None);
         }
+        let mut stored = serde_json::from_slice::<Stored>(&bytes).unwrap_or_default();
         let kept = stored.providers.entry(provider.to_owned()).or_default();
         if kept.keys != keys || kept.next >= keys {
             *kept = Kept { keys, ..Kept::default() };
