@@ -5,8 +5,9 @@ use std::io::{BufRead as _, BufReader};
 
 use serde_json::{Value, json};
 use testing::model::{ModelServer, Received, Reply};
-use tests::Sandbox;
+use tests::editor::uri;
 use tests::sandbox::{DEADLINE, Ran, finish};
+use tests::{Editor, Sandbox};
 
 /// A server that answers each request by what it holds, beside a sandbox with these settings and models, in which `{server}` is
 /// its address.
@@ -60,7 +61,7 @@ fn a_key_that_is_refused_gives_way_to_another() {
     };
     with(settings, MINE, mind, |sandbox, server| {
         let variables = [("FIRST", "key-one-11111"), ("SECOND", "key-two-22222")];
-        // Whichever it begins with.
+        // Whichever it begins with; the next runs know that it was refused.
         for _ in 0..4 {
             let ran = run(sandbox, &["run", "hi", "--yes"], &variables).expect(0);
             assert_eq!(ran.stdout.trim(), "answered");
@@ -68,6 +69,7 @@ fn a_key_that_is_refused_gives_way_to_another() {
         }
         let used = keys(server);
         assert_eq!(used.iter().filter(|key| *key == "key-two-22222").count(), 4, "{used:?}");
+        assert!(used.len() <= 5, "{used:?}");
         let ran = run(sandbox, &["run", "hi", "--yes"], &variables[..1]).expect(2);
         assert!(ran.all().contains("SECOND is not set"), "{ran:?}");
         let shown = sandbox.run(&["config", "show"]).expect(0).stdout;
@@ -172,6 +174,37 @@ fn roles_are_chosen_by_name_by_path_and_give_way_to_their_fallbacks() {
             assert_eq!(ran.stdout.trim(), format!("I am {}.", asked[asked.len() - 1]));
             assert!(ran.stderr.contains(notes), "{ran:?}");
         }
+        // What was edited last counts where nothing is named.
+        let shown = sandbox.run(&["read", "docs/b.md"]).expect(0).stdout;
+        let head = shown.lines().next().expect("a head");
+        sandbox.run_with_input(&["edit"], &format!("{head}\nPUT 1:\n+three\n")).expect(0);
+        let before = server.received().len();
+        run(sandbox, &["run", "go on"], &[]).expect(0);
+        assert_eq!(models(server)[before..], ["words", "spare"]);
+    });
+}
+
+#[test]
+fn in_an_editor_the_files_that_a_request_names_choose_the_role_before_its_own() {
+    let settings = "[model]\ndefault = 'mine/usual'\n[roles.docs]\nmodel = 'mine/words'\n\
+                    [[roles.paths]]\nglob = 'docs/**'\nrole = 'docs'\n";
+    let mind = |_: &Received| Reply::text("Read.");
+    with(settings, MINE, mind, |sandbox, server| {
+        let mut editor = Editor::start(sandbox);
+        let (other, docs) = (uri(sandbox, "a.txt"), uri(sandbox, "docs/b.md"));
+        editor.open(&other, "plaintext", "one\n");
+        editor.open(&docs, "markdown", "two\n");
+        for (text, at, expected) in [
+            ("look at docs/b.md", &other, "words"),
+            ("look at a.txt", &docs, "usual"),
+            ("look here", &docs, "words"),
+            ("look here", &other, "usual"),
+        ] {
+            let session = editor.run("pilcrow.prompt", json!({"text": text, "uri": at}));
+            assert_eq!(editor.ended(&session), "done");
+            assert_eq!(models(server).last().map(String::as_str), Some(expected), "{text}");
+        }
+        editor.shut_down();
     });
 }
 
@@ -327,7 +360,7 @@ fn a_socks_proxy_is_gone_through() {
 fn a_model_is_found_by_its_key_and_on_this_machine() {
     let models_file = "[providers.ollama]\nbase_url = '{server}'\n[providers.lmstudio]\nbase_url = 'http://127.0.0.1:1/v1'\n\
                        [providers.llamacpp]\nbase_url = 'http://127.0.0.1:1/v1'\n[providers.anthropic]\nbase_url = '{server}'\n\
-                       protocol = 'openai-completions'\n";
+                       protocol = 'openai-completions'\n[providers.groq]\nbase_url = '{server}'\n";
     let mind = |received: &Received| match received.target.as_str() {
         "GET /v1/models" => Reply::status(200)
             .header("content-type", "application/json")
@@ -346,6 +379,9 @@ fn a_model_is_found_by_its_key_and_on_this_machine() {
             "{:?}",
             models(server)
         );
+        let ran = run(sandbox, &["run", "hi"], &[on, ("GROQ_API_KEY", "gsk-1234567")]).expect(0);
+        assert!(ran.stdout.contains("found"), "{ran:?}");
+        assert_eq!(models(server).last().map(String::as_str), Some("openai/gpt-oss-120b"));
         let ran = run(sandbox, &["run", "hi"], &[("ANTHROPIC_API_KEY", "sk-ant-1234567")]).expect(1);
         assert!(ran.all().contains("No model is configured"), "{ran:?}");
         let shown = run(sandbox, &["models", "list"], &[]).expect(0).stdout;

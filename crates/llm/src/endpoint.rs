@@ -186,6 +186,8 @@ pub struct Compat {
     /// `anthropic-messages`: whether arguments are asked for as they are made and not when they are whole
     /// (`eager_input_streaming`).
     pub eager_input_streaming: bool,
+    /// Whether the model can be made to call a tool (`tool_choice`); a request that asks for more is refused before it is sent.
+    pub tool_choice: ForcedTools,
     /// The most tools that a request may have; a request with more is refused before it is sent.
     pub most_tools: Option<usize>,
     /// The most characters of a tool's description; longer ones are cut, and stand whole in the instructions.
@@ -193,6 +195,18 @@ pub struct Compat {
     /// `azure-openai-responses`: the deployment that serves a model, by the model's id; one that is not here is deployed
     /// under its own name.
     pub deployments: BTreeMap<String, String>,
+}
+
+/// How far a model can be made to call a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ForcedTools {
+    /// It calls what it likes.
+    Auto,
+    /// Some tool.
+    Any,
+    /// The one that is named.
+    Named,
 }
 
 /// The field that limits the output.
@@ -230,6 +244,7 @@ impl Default for Compat {
             reasoning_content: false,
             strict_tools: false,
             eager_input_streaming: false,
+            tool_choice: ForcedTools::Named,
             most_tools: None,
             longest_description: None,
             thinking_field: ThinkingField::ReasoningEffort,

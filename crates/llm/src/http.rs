@@ -18,7 +18,7 @@ use crate::message::ErrorKind;
 use crate::model::Tap;
 use crate::overflow;
 use crate::partial_json::parse_repaired;
-use crate::protocol::{Decoder, HttpRequest};
+use crate::protocol::{Decoder, HttpRequest, error_words};
 use crate::retry::{RetryHeaders, RetryPolicy, asked_delay, delay, is_retryable, is_used_up};
 use crate::sniff::{self, Form};
 use crate::stream::{StreamEvent, StreamWriter};
@@ -108,6 +108,14 @@ struct Refused {
     headers: RetryHeaders,
 }
 
+/// A request that is answered.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    request: &'a HttpRequest,
+    /// The answer's.
+    id: Option<&'a str>,
+}
+
 impl Edge {
     pub fn new(provider: &str, clocks: Clocks, retry: RetryPolicy, texts: BTreeMap<u16, String>) -> Edge {
         Edge { provider: provider.to_owned(), keys: None, clocks, retry, texts, client: OnceLock::new() }
@@ -192,10 +200,12 @@ impl Edge {
             }
         };
         writer.push(StreamEvent::Start);
-        let outcome = self.answer(&request, response, first_byte, decoder.as_mut(), &writer).await;
-        let cut = outcome.err().map(|(kind, error)| (kind, self.without_key(&request, error)));
+        let id = request_id(&response);
+        let asked = Asked { request: &request, id: id.as_deref() };
+        let outcome = self.answer(asked, response, first_byte, decoder.as_mut(), &writer).await;
+        let cut = outcome.err().map(|(kind, error)| (kind, self.without_key(asked.request, error)));
         for event in decoder.finish(cut) {
-            writer.push(self.event_without_key(&request, event));
+            writer.push(self.told(asked, event));
         }
     }
 
@@ -204,11 +214,15 @@ impl Edge {
         key.chain(&request.secrets).fold(error, |error, secret| secret.redact(&error))
     }
 
-    /// What a server says of a failure inside its answer may quote the key as well.
-    fn event_without_key(&self, request: &HttpRequest, event: StreamEvent) -> StreamEvent {
+    /// What a server says of a failure inside its answer may quote the key as well, and its id stands before the answer.
+    fn told(&self, asked: Asked<'_>, event: StreamEvent) -> StreamEvent {
         let StreamEvent::Error { mut message } = event else { return event };
         if let Some(error) = message.error_message.clone() {
-            Arc::make_mut(&mut message).error_message = Some(self.without_key(request, error));
+            let mut error = self.without_key(asked.request, error);
+            if let Some(id) = asked.id.filter(|id| !error.contains(id)) {
+                error.push_str(&format!(" (request id {id})"));
+            }
+            Arc::make_mut(&mut message).error_message = Some(error);
         }
         StreamEvent::Error { message }
     }
@@ -292,15 +306,14 @@ impl Edge {
         let status = response.status();
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let mut headers = RetryHeaders::read(header, jiff::Timestamp::now());
-        let request_id = ["x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "cf-ray"]
-            .iter()
-            .find_map(|name| header(name));
-        let request_id = request_id.map(|id| format!(" (request id {id})")).unwrap_or_default();
+        let request_id = request_id(&response);
         // Before it is shortened: a part of a key would not be found.
         let body = self.without_key(request, read_some(response).await);
         headers.after = headers.after.or_else(|| asked_delay(&body));
-        let text = serde_json::from_str::<Value>(&body).ok().and_then(|body| error_message(&body));
-        let text = text.unwrap_or_else(|| excerpt(&body));
+        let parsed = serde_json::from_str::<Value>(&body).unwrap_or_default();
+        let text = error_message(&parsed, status.as_u16()).unwrap_or_else(|| excerpt(&body));
+        let request_id = request_id.or_else(|| parsed["request_id"].as_str().map(str::to_owned));
+        let request_id = request_id.map(|id| format!(" (request id {id})")).unwrap_or_default();
         let own = self.texts.get(&status.as_u16()).map(|text| format!("; {text}"));
         let hint = match status {
             _ if own.is_some() => own.as_deref().unwrap_or_default(),
@@ -335,7 +348,7 @@ impl Edge {
     /// Reads the answer in the form that it has; an error says why it is none, or why the bytes stopped.
     async fn answer(
         &self,
-        request: &HttpRequest,
+        asked: Asked<'_>,
         response: Response,
         first_byte: Instant,
         decoder: &mut dyn Decoder,
@@ -358,8 +371,8 @@ impl Edge {
             }
         }
         match sniff::form(&content_type, &head) {
-            Form::Events => self.events(request, body, head, decoder, writer).await,
-            Form::Whole => self.whole(request, body, head, decoder, writer).await,
+            Form::Events => self.events(asked, body, head, decoder, writer).await,
+            Form::Whole => self.whole(asked, body, head, decoder, writer).await,
             Form::Page => {
                 let read = async {
                     // What came before it broke says enough.
@@ -374,7 +387,7 @@ impl Edge {
                 }
                 // Before it is shortened: a part of a key would not be found.
                 let excerpt =
-                    excerpt(&self.without_key(request, String::from_utf8_lossy(&head).into_owned()));
+                    excerpt(&self.without_key(asked.request, String::from_utf8_lossy(&head).into_owned()));
                 let provider = &self.provider;
                 Err((
                     ErrorKind::Protocol,
@@ -400,7 +413,7 @@ impl Edge {
     /// Feeds the stream, which begins with `head`, to the decoder until it has ended.
     async fn events(
         &self,
-        request: &HttpRequest,
+        asked: Asked<'_>,
         mut body: Body,
         head: Vec<u8>,
         decoder: &mut dyn Decoder,
@@ -410,7 +423,7 @@ impl Edge {
         let mut next = head;
         loop {
             for event in decoder.feed(&next) {
-                writer.push(self.event_without_key(request, event));
+                writer.push(self.told(asked, event));
             }
             if decoder.ended() {
                 return Ok(());
@@ -425,14 +438,14 @@ impl Edge {
         if sniff::has_events(&start) || said.trim().is_empty() || said.contains('\u{fffd}') {
             return Ok(());
         }
-        let excerpt = excerpt(&self.without_key(request, said));
+        let excerpt = excerpt(&self.without_key(asked.request, said));
         Err((ErrorKind::Protocol, format!("{} sent no event stream: {excerpt}", self.provider)))
     }
 
     /// Reads an answer that is one JSON text, from a server that does not stream.
     async fn whole(
         &self,
-        request: &HttpRequest,
+        asked: Asked<'_>,
         mut body: Body,
         head: Vec<u8>,
         decoder: &mut dyn Decoder,
@@ -451,13 +464,13 @@ impl Edge {
         match parse_repaired(text.trim_start_matches('\u{feff}')) {
             Ok(answer) => {
                 for event in decoder.feed_whole(&answer) {
-                    writer.push(self.event_without_key(request, event));
+                    writer.push(self.told(asked, event));
                 }
                 Ok(())
             }
             Err(error) => {
                 // What only begins as JSON does has words of its own.
-                let said = excerpt(&self.without_key(request, text.into_owned()));
+                let said = excerpt(&self.without_key(asked.request, text.into_owned()));
                 let error = format!("{} sent JSON that cannot be read ({error}): {said}", self.provider);
                 Err((ErrorKind::Protocol, error))
             }
@@ -618,11 +631,24 @@ async fn read_some(mut response: Response) -> String {
     String::from_utf8_lossy(&body).into_owned()
 }
 
-fn error_message(body: &Value) -> Option<String> {
+fn error_message(body: &Value, status: u16) -> Option<String> {
     // Google puts an error into a list of one.
     let body = if body.is_array() { &body[0] } else { body };
-    let candidates = [&body["error"]["message"], &body["error"], &body["message"], &body["detail"]];
-    candidates.iter().find_map(|it| it.as_str()).map(|text| shorten(text.trim(), 2000))
+    let text = if body["error"]["message"].is_string() {
+        error_words(&body["error"], Some(status))
+    } else if body["message"].is_string() && body["error"].as_str().is_none() {
+        error_words(body, Some(status))
+    } else {
+        [&body["error"], &body["detail"]].iter().find_map(|it| it.as_str())?.to_owned()
+    };
+    Some(shorten(text.trim(), 2000))
+}
+
+/// By what the provider finds the request again, where it says so.
+fn request_id(response: &Response) -> Option<String> {
+    let names = ["x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "cf-ray"];
+    let mut found = names.iter().filter_map(|name| response.headers().get(*name)?.to_str().ok());
+    found.find(|id| !id.is_empty()).map(str::to_owned)
 }
 
 /// A body as one short line, without its tags if it is a web page.
@@ -683,7 +709,9 @@ mod tests {
             ("https://localhost.example.com/v1", 2),
             ("not a url", 2),
         ] {
-            assert_eq!(Clocks::for_url(url).first_byte, Duration::from_secs(minutes * 60), "{url}");
+            let Clocks { connect, first_byte, idle } = Clocks::for_url(url);
+            assert_eq!(first_byte, Duration::from_secs(minutes * 60), "{url}");
+            assert_eq!([connect, idle].map(|clock| clock.as_secs()), [30, 120], "{url}");
         }
     }
 
@@ -723,12 +751,14 @@ mod tests {
         let mut decoder = protocol.decoder(&endpoint, crate::AssistantMessage::empty("a", "p", "m"));
         let events = decoder.feed_whole(&serde_json::json!({ "error": { "message": "bad key sk-secret" } }));
         let event = events.into_iter().next_back().unwrap();
-        let StreamEvent::Error { message } = edge.event_without_key(&request, event) else {
-            panic!("it is an error");
-        };
+        let asked = Asked { request: &request, id: Some("req_1") };
+        let StreamEvent::Error { message } = edge.told(asked, event) else { panic!("it is an error") };
         let error = message.error_message.clone().unwrap();
-        assert!(error.ends_with("bad key [redacted:api-key]"), "{error}");
-        assert_eq!(edge.event_without_key(&request, StreamEvent::Start), StreamEvent::Start);
+        assert!(error.ends_with("bad key [redacted:api-key] (request id req_1)"), "{error}");
+        let again = edge.told(asked, StreamEvent::Error { message });
+        let StreamEvent::Error { message } = again else { panic!("it is an error") };
+        assert_eq!(message.error_message.as_ref(), Some(&error), "one id is told once");
+        assert_eq!(edge.told(asked, StreamEvent::Start), StreamEvent::Start);
     }
 
     #[test]
@@ -772,9 +802,9 @@ mod tests {
             r#"{"detail": " no "}"#,
         ] {
             let body = serde_json::from_str(body).unwrap();
-            assert_eq!(error_message(&body).as_deref(), Some("no"), "{body}");
+            assert_eq!(error_message(&body, 400).as_deref(), Some("no"), "{body}");
         }
-        assert_eq!(error_message(&serde_json::json!([])), None);
+        assert_eq!(error_message(&serde_json::json!([]), 400), None);
     }
 
     #[test]

@@ -28,7 +28,7 @@ mod http;
 mod retry;
 
 pub use discover::local_models;
-pub use endpoint::{Auth, Compat, Effort, Endpoint, MaxTokensField, Thinking, ThinkingField};
+pub use endpoint::{Auth, Compat, Effort, Endpoint, ForcedTools, MaxTokensField, Thinking, ThinkingField};
 pub use fold::MessageFold;
 pub use http::Clocks;
 pub use keys::{Keys, Refusal, RefusedFor};

@@ -20,6 +20,12 @@ impl ApiKey {
         (!key.is_empty()).then(|| ApiKey(key.to_owned()))
     }
 
+    /// Whether `given` is this key, found out in a time that does not tell how much of it is.
+    pub fn is(&self, given: &str) -> bool {
+        let differing = given.bytes().zip(self.0.bytes()).fold(0, |differing, (a, b)| differing | (a ^ b));
+        given.len() == self.0.len() && differing == 0
+    }
+
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
@@ -57,6 +63,10 @@ mod tests {
         let key = ApiKey::new(" sk-123 \n").unwrap();
         assert_eq!(format!("{key:?} {:?}", Some(&key)), "ApiKey(..) Some(ApiKey(..))");
         assert_eq!(key.reveal(), "sk-123");
+        assert_eq!(
+            ["sk-123", "sk-124", "sk-12", "sk-1234", ""].map(|it| key.is(it)),
+            [true, false, false, false, false]
+        );
         assert_eq!(key.redact("bad key sk-123"), "bad key [redacted:api-key]");
         let key = ApiKey::new("a+b/C=").unwrap();
         assert_eq!(key.redact("a%2Bb%2FC%3D a%2bb%2fC%3d a+b/C="), [REDACTED; 3].join(" "));

@@ -125,7 +125,7 @@ impl Worker {
             Some(_) => None,
             None => models::find_local(&project.config, person_file).await,
         };
-        let files = models::files_about(&request.prompt, project, &request.folder);
+        let files = models::files_about(&request.prompt, project, &request.folder, None);
         let asking = models::Asking {
             project,
             config: &project.config,

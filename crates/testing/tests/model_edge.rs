@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use std::sync::Arc;
 
 use llm::protocol::openai_completions::OpenAiCompletions;
+use llm::protocol::{Decoder, EncodeError, HttpRequest, Protocol, Protocols};
 use llm::{
-    ApiKey, AssistantMessage, Clocks, Endpoint, ErrorKind, Message, Model, RemoteModel, Request, RetryPolicy,
-    StopReason, StreamEvent,
+    ApiKey, AssistantMessage, Auth, Clocks, Endpoint, ErrorKind, Message, Model, RemoteModel, Request,
+    RetryPolicy, StopReason, StreamEvent,
 };
 use serde_json::json;
 use testing::model::{ModelServer, Reply, Step};
@@ -167,6 +168,48 @@ async fn error_answers_say_status_message_request_id_and_what_to_do() {
         error,
         "scripted answered 401 Unauthorized: bad key [redacted:api-key] (request id req_7); check the API key"
     );
+    for (status, body, expected) in [
+        (
+            400,
+            json!({"error": {"message": "no", "type": "invalid_request_error", "code": "model_not_found"}}),
+            "400 Bad Request: model_not_found, invalid_request_error: no",
+        ),
+        (
+            429,
+            json!({"error": {"message": "Resource exhausted", "code": 429, "status": "RESOURCE_EXHAUSTED"}}),
+            "429 Too Many Requests: RESOURCE_EXHAUSTED: Resource exhausted",
+        ),
+        (
+            400,
+            json!({"type": "error", "error": {"type": "invalid_request_error", "message": "no"}, "request_id": "req_9"}),
+            "400 Bad Request: invalid_request_error: no (request id req_9)",
+        ),
+        (
+            422,
+            json!({"object": "error", "message": "no", "type": "invalid_request_error", "code": 1300}),
+            "422 Unprocessable Entity: 1300, invalid_request_error: no",
+        ),
+        (
+            502,
+            json!({"error": {"message": "Provider returned error", "code": 502, "metadata": {"raw": "it sleeps"}}}),
+            "502 Bad Gateway: Provider returned error: it sleeps",
+        ),
+    ] {
+        let (_, error, _) = failing(Reply::status(status).body(body.to_string())).await;
+        assert_eq!(error, format!("scripted answered {expected}"));
+    }
+    let inside = json!({"error": {"message": "it sleeps", "type": "server_error"}});
+    let stream = [half(), format!("data: {inside}\n\n").into_bytes()].concat();
+    for (reply, expected) in [
+        (
+            Reply::stream(stream, usize::MAX),
+            "the provider reported an error: server_error: it sleeps (request id req_8)",
+        ),
+        (Reply::stream(half(), usize::MAX), "the stream ended without finish_reason (request id req_8)"),
+    ] {
+        let (_, error, text) = failing(reply.header("x-request-id", "req_8")).await;
+        assert_eq!((error.as_str(), text.as_str()), (expected, "half"));
+    }
     let page = "<html><head><title>502 Bad Gateway</title></head><body>proxy</body></html>";
     let (kind, error, _) = failing(Reply::status(502).header("content-type", "text/html").body(page)).await;
     assert_eq!(
@@ -299,4 +342,82 @@ async fn a_server_that_is_not_there_is_named() {
     let error = message.error_message.unwrap();
     assert!(error.starts_with(&format!("cannot reach scripted at {gone}/chat/completions")), "{error}");
     assert!(error.ends_with("is the server running?"), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_configured_of_a_provider_is_on_the_wire_and_in_its_errors() {
+    let (_, server) = answer(vec![Reply::text("ok")], |endpoint| {
+        endpoint.auth = Some(Auth { header: "X-Odd-Key".to_owned(), prefix: "Token ".to_owned() });
+        endpoint.headers = vec![("X-Team".to_owned(), "tools".to_owned())];
+    })
+    .await;
+    let headers = server.received()[0].headers.clone();
+    let of = |name: &str| headers.iter().find(|(it, _)| it == name).map(|(_, value)| value.clone());
+    assert_eq!(of("x-odd-key"), Some(format!("Token {KEY}")));
+    assert_eq!((of("x-team").as_deref(), of("authorization")), (Some("tools"), None));
+    for (status, expected) in
+        [(402, "402 Payment Required: out; buy more at example.com"), (400, "400 Bad Request: out")]
+    {
+        let reply = Reply::status(status).body("{\"error\": {\"message\": \"out\"}}");
+        let text = (402, "buy more at example.com".to_owned());
+        let (outcome, _) = answer(vec![reply], |endpoint| endpoint.texts = [text.clone()].into()).await;
+        assert_eq!(outcome.message.error_message, Some(format!("scripted answered {expected}")));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_connection_is_waited_for_as_long_as_its_clock_says() {
+    let listening = tokio::net::TcpSocket::new_v4().unwrap();
+    listening.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listening = listening.listen(1).unwrap();
+    let address = listening.local_addr().unwrap();
+    // What nobody accepts fills its queue; then nothing is answered any more.
+    let mut waiting = Vec::new();
+    while let Ok(connected) =
+        tokio::time::timeout(Duration::from_millis(500), tokio::net::TcpStream::connect(address)).await
+    {
+        waiting.push(connected.unwrap());
+        assert!(waiting.len() < 1000, "the queue is never full");
+    }
+    let long = Duration::from_secs(60);
+    let mut endpoint = endpoint(&format!("http://{address}/v1"));
+    endpoint.clocks = Some(Clocks { connect: Duration::from_millis(300), first_byte: long, idle: long });
+    endpoint.retry.max_retries = 0;
+    let before = Instant::now();
+    let message =
+        ask(&RemoteModel::new(Arc::new(OpenAiCompletions), endpoint), CancellationToken::new()).await.message;
+    assert_eq!(message.error_kind, Some(ErrorKind::Network), "it was not reached");
+    assert!(message.error_message.unwrap().starts_with("cannot reach scripted"));
+    assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
+}
+
+/// What a program that embeds the crate adds: another address, and the same stream.
+struct Foreign;
+
+impl Protocol for Foreign {
+    fn name(&self) -> &str {
+        "foreign"
+    }
+    fn encode(&self, endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
+        let mut http = OpenAiCompletions.encode(endpoint, request)?;
+        http.url = format!("{}/foreign", endpoint.base_url);
+        http.body = json!({"said": request.messages.len()});
+        Ok(http)
+    }
+    fn decoder(&self, endpoint: &Endpoint, empty: AssistantMessage) -> Box<dyn Decoder> {
+        OpenAiCompletions.decoder(endpoint, empty)
+    }
+}
+
+#[tokio::test]
+async fn a_protocol_of_another_program_is_spoken() {
+    let mut protocols = Protocols::default();
+    protocols.register(Arc::new(Foreign));
+    assert!(protocols.names().any(|name| name == "foreign"));
+    let server = ModelServer::start([Reply::text("from afar")]).await.unwrap();
+    let model = RemoteModel::new(protocols.get("foreign").unwrap(), endpoint(&server.base_url()));
+    let message = ask(&model, CancellationToken::new()).await.message;
+    assert_eq!((message.text().as_str(), message.api.as_str()), ("from afar", "foreign"));
+    let received = &server.received()[0];
+    assert_eq!((received.target.as_str(), &received.body), ("POST /v1/foreign", &json!({"said": 1})));
 }

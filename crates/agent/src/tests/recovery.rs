@@ -235,6 +235,44 @@ async fn the_context_is_put_into_fewer_words_before_it_is_too_large() {
     assert!(!state.compacting);
 }
 
+#[tokio::test]
+async fn another_model_puts_the_context_into_fewer_words_and_the_own_where_it_fails() {
+    let of = |name: &str, script: &[Value]| {
+        let script: String = script.iter().map(|line| format!("{line}\n")).collect();
+        Arc::new(llm::ScriptModel::parse(name, &script).unwrap())
+    };
+    let own = [text("1"), text("2"), text("3")];
+    for (small, more, expected) in [
+        (text("in few words"), vec![text("ok")], "in few words"),
+        (
+            json!({"text": "half", "error": "it broke", "error_kind": "provider"}),
+            vec![text("own words"), text("ok")],
+            "own words",
+        ),
+    ] {
+        let (model, small) = (of("own", &[own.as_slice(), &more].concat()), of("small", &[small]));
+        let events = Arc::new(Recorder::default());
+        let session = Session::builder(model.clone(), Registry::default())
+            .summarizer(Some(small.clone()))
+            .sink(events.clone())
+            .limits(keeping(100))
+            .build();
+        for word in ["one", "two", "three"] {
+            session.prompt(&*long(word)).await;
+        }
+        let outcome = session.prompt("four").await;
+        assert_eq!(
+            (outcome.final_text.as_str(), model.unused(), small.unused()),
+            ("ok", 0, 0),
+            "{outcome:?}"
+        );
+        let asked = small.requests();
+        assert!(asked.len() == 1 && asked[0].system.contains("fewer words"), "{asked:?}");
+        let messages = session.messages().await.unwrap();
+        assert!(messages[0].text().contains(&format!("<summary>\n{expected}\n</summary>")), "{messages:?}");
+    }
+}
+
 #[test]
 fn less_is_reserved_and_kept_in_a_small_window() {
     let usual = compaction::Limits::default();

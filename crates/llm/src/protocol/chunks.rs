@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
 use crate::protocol::sse::{SseDecoder, SseEvent};
-use crate::protocol::{Data, Decoder, error_text, named_error, no_answer, non_empty};
+use crate::protocol::{Data, Decoder, error_words, named_error, no_answer, non_empty};
 use crate::stream::StreamEvent;
 
 /// How a protocol says what chunks hold.
@@ -77,7 +77,7 @@ impl<D: Dialect> ChunkDecoder<D> {
 
     fn chunk(&mut self, chunk: &Value) {
         if let Some((kind, error)) = self.dialect.error(chunk) {
-            let text = format!("the provider reported an error: {}", error_text(error));
+            let text = format!("the provider reported an error: {}", error_words(error, None));
             return self.end(Some((kind.refined(&text), text)));
         }
         self.chunks += 1;

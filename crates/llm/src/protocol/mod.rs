@@ -31,10 +31,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::endpoint::{Auth, Endpoint};
+use crate::endpoint::{Auth, Endpoint, ForcedTools};
 use crate::message::{AssistantMessage, Content, ErrorKind};
 use crate::model::Request;
-use crate::options::ThinkingLevel;
+use crate::options::{ThinkingLevel, ToolChoice};
 use crate::secret::ApiKey;
 use crate::sigv4::Signing;
 use crate::stream::StreamEvent;
@@ -76,6 +76,15 @@ pub enum EncodeError {
         have: usize,
         /// Of the provider.
         most: usize,
+    },
+    /// A tool is to be called, and the model cannot be made to.
+    #[error(
+        "the model is to call {what}, which the provider cannot make it do; let it choose (`compat.tool_choice` in models.toml \
+         where it can)"
+    )]
+    NotForced {
+        /// The tool, or some.
+        what: String,
     },
     /// A request is to be signed for a region, and none is known.
     #[error(
@@ -191,12 +200,23 @@ fn check_tools(endpoint: &Endpoint, request: &Request) -> Result<(), EncodeError
     if let Some(most) = endpoint.compat.most_tools.filter(|most| have > *most) {
         return Err(EncodeError::TooManyTools { have, most });
     }
+    check_forced(request, endpoint.compat.tool_choice)?;
     match &request.tool_choice {
-        crate::options::ToolChoice::Tool(name) if !request.tools.iter().any(|tool| tool.name == *name) => {
+        ToolChoice::Tool(name) if !request.tools.iter().any(|tool| tool.name == *name) => {
             Err(EncodeError::NoSuchTool(name.clone()))
         }
         _ => Ok(()),
     }
+}
+
+/// Refuses to have a tool called where the model can be made to that no further than `forced`.
+fn check_forced(request: &Request, forced: ForcedTools) -> Result<(), EncodeError> {
+    let (asked, what) = match &request.tool_choice {
+        ToolChoice::Auto | ToolChoice::None => return Ok(()),
+        ToolChoice::Any => (ForcedTools::Any, "some tool".to_owned()),
+        ToolChoice::Tool(name) => (ForcedTools::Named, format!("the tool `{name}`")),
+    };
+    if asked > forced { Err(EncodeError::NotForced { what }) } else { Ok(()) }
 }
 
 /// Content of a message as a model that may take no images gets it: images are replaced by one note for each run
@@ -289,11 +309,35 @@ fn error_text(error: &Value) -> String {
     text.map_or_else(|| error.to_string(), str::to_owned)
 }
 
+/// What an error object says with the names that it has for it, which say more to who looks them up; without those that are words
+/// of its text, and without `status`, which is told already.
+pub(crate) fn error_words(error: &Value, status: Option<u16>) -> String {
+    let text = error_text(error);
+    let lower = text.to_ascii_lowercase();
+    let mut names: Vec<String> = Vec::new();
+    for name in ["code", "type", "status"] {
+        let name = match &error[name] {
+            Value::String(name) => name.trim().to_owned(),
+            Value::Number(number) if number.as_u64() != status.map(u64::from) => number.to_string(),
+            _ => continue,
+        };
+        let is_told = name.is_empty() || name == "error" || lower.contains(&name.to_ascii_lowercase());
+        if !is_told && !names.contains(&name) && status.is_none_or(|status| name != status.to_string()) {
+            names.push(name);
+        }
+    }
+    let colon = if names.is_empty() { "" } else { ": " };
+    // A gateway's own text says only that somebody else failed.
+    let raw = non_empty(&error["metadata"]["raw"]).filter(|raw| !text.contains(raw));
+    let raw = raw.map(|raw| format!(": {}", raw.trim().chars().take(EXCERPT).collect::<String>()));
+    format!("{}{colon}{text}{}", names.join(", "), raw.unwrap_or_default())
+}
+
 /// The end of a response that is an object, but none of an answer.
 fn no_answer(whole: &Value) -> (ErrorKind, String) {
     let words = ["error", "message", "detail", "msg"].iter().find_map(|field| match &whole[*field] {
         Value::Null => None,
-        error => Some(error_text(error)),
+        error => Some(error_words(error, None)),
     });
     let text: String = words.unwrap_or_else(|| whole.to_string()).chars().take(EXCERPT).collect();
     let text = format!("the provider sent no answer: {text}");

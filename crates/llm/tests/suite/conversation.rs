@@ -5,16 +5,22 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use llm::protocol::{Protocol, Protocols};
+use llm::protocol::{EncodeError, Protocol, Protocols};
 use llm::{
-    ApiKey, AssistantMessage, CacheRetention, Content, Effort, Endpoint, Message, Request, StopReason,
-    Thinking, ThinkingLevel, ToolCall, ToolChoice, ToolDefinition, ToolResultMessage,
+    ApiKey, AssistantMessage, CacheRetention, Content, Effort, Endpoint, ForcedTools, Message, Request,
+    StopReason, Thinking, ThinkingLevel, ToolCall, ToolChoice, ToolDefinition, ToolResultMessage,
 };
 use serde_json::{Value, json};
 
 pub fn protocols() -> Vec<Arc<dyn Protocol>> {
     let protocols = Protocols::default();
     protocols.names().map(|name| protocols.get(name).unwrap()).collect()
+}
+
+/// [`endpoint`] with a model that can be made to call a tool.
+pub fn forced(protocol: &str) -> Endpoint {
+    let model = if protocol == "bedrock-converse-stream" { "anthropic.claude-x" } else { "m" };
+    Endpoint { model: model.to_owned(), ..endpoint() }
 }
 
 pub fn endpoint() -> Endpoint {
@@ -339,14 +345,45 @@ fn a_choice_of_tool_is_said_and_one_that_is_not_there_is_refused() {
             [ToolChoice::Auto, ToolChoice::Any, ToolChoice::None, ToolChoice::Tool("read".to_owned())]
         {
             let request = Request { tool_choice: choice.clone(), ..request(name) };
-            let body = protocol.encode(&endpoint(), &request).unwrap().body;
+            let body = protocol.encode(&forced(name), &request).unwrap().body;
             let said = [&body["tool_choice"], &body["toolConfig"]].map(ToString::to_string).join(" ");
             seen.insert(said, choice);
         }
         assert_eq!(seen.len(), 4, "{name}: {seen:?}");
         let request = Request { tool_choice: ToolChoice::Tool("gone".to_owned()), ..request(name) };
-        let error = protocol.encode(&endpoint(), &request).unwrap_err();
+        let error = protocol.encode(&forced(name), &request).unwrap_err();
         assert!(error.to_string().contains("`gone`"), "{error}");
+    }
+}
+
+#[test]
+fn a_tool_is_not_forced_where_the_provider_cannot_do_that() {
+    let choices =
+        || [ToolChoice::None, ToolChoice::Auto, ToolChoice::Any, ToolChoice::Tool("read".to_owned())];
+    let taken = |protocol: &Arc<dyn Protocol>, endpoint: &Endpoint| {
+        choices().map(|tool_choice| {
+            let asked = protocol.encode(endpoint, &Request { tool_choice, ..request(protocol.name()) });
+            assert!(asked.is_ok() || matches!(asked, Err(EncodeError::NotForced { .. })), "{asked:?}");
+            asked.is_ok()
+        })
+    };
+    for protocol in protocols() {
+        for (tool_choice, expected) in [
+            (ForcedTools::Auto, [true, true, false, false]),
+            (ForcedTools::Any, [true, true, true, false]),
+            (ForcedTools::Named, [true; 4]),
+        ] {
+            let mut endpoint = forced(protocol.name());
+            endpoint.compat.tool_choice = tool_choice;
+            assert_eq!(taken(&protocol, &endpoint), expected, "{} {tool_choice:?}", protocol.name());
+        }
+    }
+    let bedrock = Protocols::default().get("bedrock-converse-stream").unwrap();
+    for (model, named) in
+        [("us.amazon.nova-2-lite-v1:0", true), ("deepseek.v3.2", false), ("arn:aws:x", true)]
+    {
+        let endpoint = Endpoint { model: model.to_owned(), ..endpoint() };
+        assert_eq!(taken(&bedrock, &endpoint), [true, true, true, named], "{model}");
     }
 }
 
@@ -482,7 +519,7 @@ fn a_tool_is_sent_by_a_name_and_with_a_schema_that_every_provider_takes() {
                 Message::User(_) => {}
             }
         }
-        let http = protocol.encode(&endpoint(), &request).unwrap();
+        let http = protocol.encode(&forced(name), &request).unwrap();
         let (sent, own) = http.names.first_key_value().unwrap();
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
         assert!(sent.len() <= 64 && sent.bytes().all(plain), "{name}: {sent}");

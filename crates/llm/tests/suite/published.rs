@@ -10,14 +10,14 @@ use llm::{
 };
 use serde_json::json;
 
-use crate::conversation::{endpoint, hazards, protocols, rename, request, words};
+use crate::conversation::{endpoint, forced, hazards, protocols, rename, request, words};
 
 /// One conversation with everything in it, asked in every way that there is.
 fn ways(name: &str) -> Vec<(Endpoint, Request)> {
     let base = || (endpoint(), request(name));
     let mut ways = vec![base()];
     for choice in [ToolChoice::Any, ToolChoice::None, ToolChoice::Tool("read".to_owned())] {
-        ways.push((endpoint(), Request { tool_choice: choice, ..request(name) }));
+        ways.push((forced(name), Request { tool_choice: choice, ..request(name) }));
     }
     for cache in [CacheRetention::None, CacheRetention::Long] {
         // Anthropic's newest types have none any more; older models take it.

@@ -17,7 +17,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use llm::protocol::pilcrow_proxy::{ProxyEncoder, read_request};
-use llm::{MessageStream, Model, StreamEvent};
+use llm::{ApiKey, MessageStream, Model, StreamEvent};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -49,7 +49,7 @@ type Body = BoxBody<Bytes, Infallible>;
 
 struct Proxy {
     project: Arc<Project>,
-    token: String,
+    token: ApiKey,
     cancel: CancellationToken,
     kept: Mutex<VecDeque<Kept>>,
 }
@@ -98,10 +98,9 @@ impl Proxy {
 
 /// Serves until it is stopped.
 pub async fn serve(listen: SocketAddr, project: &cli::Project) -> anyhow::Result<Exit> {
-    let token = std::env::var(TOKEN).unwrap_or_default().trim().to_owned();
-    if token.is_empty() {
+    let Some(token) = ApiKey::new(&std::env::var(TOKEN).unwrap_or_default()) else {
         return Ok(wrong_use(&format!("set {TOKEN} to the token that clients must send")));
-    }
+    };
     let cancel = stop::on_signal()?;
     let project = Arc::new(Project::open(project, Access { yes: false, keep: false, trusted: false })?);
     if project.config.proxy().is_some() {
@@ -176,7 +175,7 @@ async fn answered(proxy: &Proxy, request: Request<Incoming>) -> Result<Response<
     let given =
         given.and_then(|value| value.split_once(' ')).filter(|(it, _)| it.eq_ignore_ascii_case("bearer"));
     let given = given.map(|(_, token)| token).unwrap_or_default();
-    if !is_same(given.trim(), &proxy.token) {
+    if !proxy.token.is(given.trim()) {
         return Err((StatusCode::UNAUTHORIZED, format!("the token is not that of {TOKEN}")));
     }
     match (request.method(), request.uri().path()) {
@@ -236,12 +235,6 @@ async fn next(streamed: Option<Streamed>) -> Option<(Result<Frame<Bytes>, Infall
 /// Whether the model of this name is kept for this session.
 fn is_kept(name: &str, session_id: &str) -> bool {
     !session_id.is_empty() && session_id.len().max(name.len()) <= LONGEST_KEPT
-}
-
-/// Whether the tokens are the same, in a time that does not tell how much of them is.
-fn is_same(given: &str, token: &str) -> bool {
-    let differing = given.bytes().zip(token.bytes()).fold(0, |differing, (a, b)| differing | (a ^ b));
-    given.len() == token.len() && differing == 0
 }
 
 #[cfg(test)]

@@ -177,7 +177,7 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Integer { least: 1, most: 10_000_000 },
         default: None,
         variable: Some("PILCROW_THINKING_BUDGETS_MAX"),
-        doc: "As `thinking.budgets.minimal`, for `max`; by default as the level before it.",
+        doc: "As `thinking.budgets.minimal`, for `max`; the most that the model takes by default.",
     },
     Key {
         name: "proxy.url",

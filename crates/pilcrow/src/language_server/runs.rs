@@ -326,14 +326,14 @@ async fn converse(
     let is_prompt = !matches!(work.what, What::Call { .. });
     let found = if is_prompt { models::find_local(&project.config, &person_file).await } else { None };
     let place = work.place.as_ref().and_then(|place| place.path.as_ref());
-    let files: Vec<String> = match (&work.what, place) {
-        (What::Call { .. }, _) => Vec::new(),
-        (_, Some(path)) => vec![project.workspace.relative(path)],
-        (What::Prompt { text, .. }, None) => {
-            models::files_about(text, project, project.workspace.root().as_path())
-        }
-        _ => Vec::new(),
+    let text = match &work.what {
+        What::Prompt { text, .. } => Some(text),
+        What::Request(request) => Some(&request.text),
+        _ => None,
     };
+    let files =
+        text.map(|text| models::files_about(text, project, project.workspace.root().as_path(), place));
+    let files = files.unwrap_or_default();
     let store = project.sessions()?;
     let resumed = match &work.what {
         What::Prompt { resume: Some(id), .. } => {

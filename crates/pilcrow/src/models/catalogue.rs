@@ -240,19 +240,32 @@ impl Catalogue {
         }
     }
 
-    /// Other budgets for thinking than ours, where a model is given one.
+    /// Other budgets for thinking than ours, where a model is given one: no less than its least level has and no more than its last,
+    /// which stays what `xhigh` and `max` have where they are not set.
     pub fn set_budgets(&mut self, budgets: &BTreeMap<ThinkingLevel, u64>) {
         let models = self.providers.values_mut().flat_map(|provider| provider.models.values_mut());
         for entry in models {
-            for (level, effort) in &mut entry.thinking.0 {
-                if let (Effort::Budget(1..), Some(tokens)) = (&effort, budgets.get(level)) {
-                    *effort = Effort::Budget(*tokens);
+            let thinking = &mut entry.thinking;
+            let budget = |effort: Option<&Effort>| match effort {
+                Some(Effort::Budget(tokens @ 1..)) => Some(*tokens),
+                _ => None,
+            };
+            let ceiling = budget(thinking.0.values().next_back());
+            let least = budget(thinking.0.get(&ThinkingLevel::Minimal)).unwrap_or(1);
+            let taken = |tokens: u64| Effort::Budget(tokens.max(least).min(ceiling.unwrap_or(u64::MAX)));
+            for (level, tokens) in budgets {
+                if let Some(effort) = thinking.0.get_mut(level).filter(|it| budget(Some(it)).is_some()) {
+                    *effort = taken(*tokens);
                 }
             }
-            // The most is what the level before it has, until it is set.
-            let is_budget = matches!(entry.thinking.0.values().next_back(), Some(Effort::Budget(1..)));
-            if let Some(tokens) = budgets.get(&ThinkingLevel::Max).filter(|_| is_budget) {
-                entry.thinking.0.insert(ThinkingLevel::Max, Effort::Budget(*tokens));
+            let Some(ceiling) = ceiling else { continue };
+            for level in [ThinkingLevel::Xhigh, ThinkingLevel::Max] {
+                let set = budgets.get(&level).map(|tokens| taken(*tokens));
+                let usual = Effort::Budget(ceiling);
+                let is_usual = thinking.at(level).is_some_and(|(_, effort)| *effort == usual);
+                if !thinking.0.contains_key(&level) && (set.is_some() || !is_usual) {
+                    thinking.0.insert(level, set.unwrap_or(usual));
+                }
             }
         }
     }
@@ -437,6 +450,7 @@ const KNOWN: &[(&str, &[&str])] = &[
             "reasoning_content",
             "strict_tools",
             "eager_input_streaming",
+            "tool_choice",
             "most_tools",
             "longest_description",
             "thinking_field",
@@ -718,6 +732,64 @@ mod tests {
         assert_eq!(budgets.at(ThinkingLevel::Max), Some((ThinkingLevel::Max, &Effort::Budget(50_000))));
         let word = Effort::Word("max".to_owned());
         assert_eq!(of("claude-sonnet-5").at(ThinkingLevel::Max), Some((ThinkingLevel::Max, &word)));
+    }
+
+    /// The budgets of the levels from `minimal` to `max`.
+    fn budgets_of(provider: &str, model: &str, set: &[(ThinkingLevel, u64)]) -> [u64; 6] {
+        let mut catalogue = Catalogue::read(None, "models.toml").unwrap();
+        catalogue.set_budgets(&set.iter().copied().collect());
+        let thinking = &catalogue.providers[provider].models[model].thinking;
+        use ThinkingLevel::{High, Low, Max, Medium, Minimal, Xhigh};
+        [Minimal, Low, Medium, High, Xhigh, Max].map(|level| match thinking.at(level) {
+            Some((_, Effort::Budget(tokens))) => *tokens,
+            other => panic!("{level:?} of {model} has no budget: {other:?}"),
+        })
+    }
+
+    #[test]
+    fn the_highest_levels_have_the_most_that_a_model_takes_whatever_is_set_below() {
+        use ThinkingLevel::{High, Max, Medium, Minimal, Xhigh};
+        let (haiku, flash) = (("anthropic", "claude-haiku-4-5"), ("google", "gemini-2.5-flash"));
+        let opus = ("amazon-bedrock", "anthropic.claude-opus-4-1-20250805-v1:0");
+        type Case = ((&'static str, &'static str), Vec<(ThinkingLevel, u64)>, [u64; 6]);
+        let cases: [Case; 9] = [
+            (haiku, vec![], [1024, 1024, 8192, 32_768, 62_976, 62_976]),
+            (haiku, vec![(Xhigh, 20_000)], [1024, 1024, 8192, 32_768, 20_000, 62_976]),
+            (haiku, vec![(High, 9000), (Max, 900_000)], [1024, 1024, 8192, 9000, 62_976, 62_976]),
+            (opus, vec![(High, 9000)], [1024, 1024, 8192, 9000, 30_976, 30_976]),
+            (opus, vec![(Xhigh, 20_000)], [1024, 1024, 8192, 30_976, 20_000, 30_976]),
+            (flash, vec![], [512, 1024, 8192, 24_576, 24_576, 24_576]),
+            (flash, vec![(High, 10_000)], [512, 1024, 8192, 10_000, 24_576, 24_576]),
+            (flash, vec![(Xhigh, 20_000)], [512, 1024, 8192, 24_576, 20_000, 24_576]),
+            (flash, vec![(Minimal, 1), (Medium, 99_999)], [512, 1024, 24_576, 24_576, 24_576, 24_576]),
+        ];
+        for ((provider, model), set, expected) in cases {
+            assert_eq!(budgets_of(provider, model, &set), expected, "{model} {set:?}");
+        }
+    }
+
+    #[test]
+    fn budgets_are_the_documented_ones_in_every_model() {
+        let catalogue = Catalogue::read(None, "models.toml").unwrap();
+        let mut count = 0;
+        for (id, entry) in catalogue.providers.values().flat_map(|provider| &provider.models) {
+            let Some(Effort::Budget(ceiling @ 1..)) = entry.thinking.0.values().next_back() else { continue };
+            for (level, effort) in &entry.thinking.0 {
+                let expected = match level {
+                    ThinkingLevel::Off => 0,
+                    // 512, or the least that is taken.
+                    ThinkingLevel::Minimal if id.starts_with("gemini-2.5-pro") => 128,
+                    ThinkingLevel::Minimal if id.starts_with("gemini-2.5") => 512,
+                    ThinkingLevel::Minimal | ThinkingLevel::Low => 1024,
+                    ThinkingLevel::Medium => 8192,
+                    ThinkingLevel::High => 32_768.min(*ceiling),
+                    ThinkingLevel::Xhigh | ThinkingLevel::Max => *ceiling,
+                };
+                assert_eq!(*effort, Effort::Budget(expected), "{id} {level:?}");
+            }
+            count += 1;
+        }
+        assert!(count > 100, "only {count} are given budgets");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Where keys come from: variables of the environment, the system's keyring, or what a command prints. They are looked up when
 //! they are used, and none is written anywhere. Several of one provider are used in turn: each run begins with the next
-//! one and stays with it, so that the provider's caches hold, until it is refused; that one is then left alone for a while.
+//! one and stays with it, so that the provider's caches hold, until it is refused; that one is then left alone for a while. Whose turn
+//! it is and what is left alone outlasts the process ([`super::turns`]).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,10 +11,11 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use llm::{ApiKey, AwsKeys, Keys, Refusal, RefusedFor};
 use tokio::io::AsyncReadExt as _;
-use workspace::{AbsPath, CommandLine, Policy, Processes};
+use workspace::{AbsPath, CommandLine, Policy, Processes, StateDir};
 
 use super::catalogue::expanded;
 use super::keyring;
+use super::turns::{self, Kept};
 use crate::config::{KeyCommand, Secret};
 
 /// How long a command may take to print a key.
@@ -28,6 +30,8 @@ pub struct Runner {
     pub policy: Arc<Policy>,
     /// Not the project, whose files a program might take for its own.
     pub cwd: AbsPath,
+    /// Where it is kept whose turn it is.
+    pub state: StateDir,
 }
 
 /// One place that a key comes from.
@@ -49,7 +53,7 @@ struct Ring {
     cooling: Mutex<Vec<Option<Instant>>>,
     /// What commands printed, and when.
     printed: Mutex<BTreeMap<usize, (ApiKey, Instant)>>,
-    /// Where the next run begins.
+    /// Where the next run begins, where that cannot be kept.
     next: AtomicUsize,
 }
 
@@ -59,7 +63,8 @@ pub struct Turn {
     provider: String,
     ring: Arc<Ring>,
     runner: Runner,
-    at: AtomicUsize,
+    /// The one in use; none before the first request, so that a model that is never asked takes no turn.
+    at: Mutex<Option<usize>>,
 }
 
 static RINGS: Mutex<BTreeMap<String, Arc<Ring>>> = Mutex::new(BTreeMap::new());
@@ -100,8 +105,7 @@ pub fn find(
     };
     let name = format!("{provider} {sources:?}");
     let ring = lock(&RINGS).entry(name).or_insert_with(|| Arc::new(Ring::new(sources))).clone();
-    let at = AtomicUsize::new(ring.next.fetch_add(1, Ordering::Relaxed) % ring.sources.len());
-    Ok(Some(Turn { provider: provider.to_owned(), ring, runner, at }))
+    Ok(Some(Turn { provider: provider.to_owned(), ring, runner, at: Mutex::default() }))
 }
 
 /// The first of these variables that holds something.
@@ -137,6 +141,39 @@ impl Ring {
         // A process that makes one run would begin with the same key each time.
         let begin = usize::try_from(llm::now_ms()).unwrap_or_default();
         Ring { sources, cooling, printed: Mutex::default(), next: AtomicUsize::new(begin) }
+    }
+
+    /// Where a run begins, and that another begins with the next; what other processes left alone is left alone here.
+    fn begin(&self, state: &StateDir, provider: &str) -> usize {
+        let count = self.sources.len();
+        if count == 1 {
+            return 0;
+        }
+        let kept = turns::change(state, provider, count, |kept| {
+            let at = kept.next;
+            kept.next = (at + 1) % count;
+            (at, kept.clone())
+        });
+        let Some((at, Kept { until, .. })) = kept else {
+            return self.next.fetch_add(1, Ordering::Relaxed) % count;
+        };
+        let mut cooling = lock(&self.cooling);
+        let now = turns::now();
+        for (index, until) in until.into_iter().filter(|(index, _)| *index < count) {
+            let left = Duration::from_secs(until.saturating_sub(now));
+            cooling[index] = cooling[index].max(Instant::now().checked_add(left));
+        }
+        at
+    }
+
+    /// Leaves a key alone, here and in other processes.
+    fn leave(&self, state: &StateDir, provider: &str, index: usize, rest: Duration) {
+        lock(&self.cooling)[index] = Instant::now().checked_add(rest);
+        let count = self.sources.len();
+        if count > 1 {
+            let until = turns::now().saturating_add(rest.as_secs());
+            turns::change(state, provider, count, |kept| kept.until.insert(index, until));
+        }
     }
 
     /// The first from `at` on that is not left alone, else the one that is for the shortest time.
@@ -237,14 +274,17 @@ fn without_keys(line: &str) -> String {
 impl Keys for Turn {
     fn key(&self) -> BoxFuture<'_, Result<Option<ApiKey>, String>> {
         Box::pin(async {
-            let index = self.ring.usable(self.at.load(Ordering::Relaxed));
-            self.at.store(index, Ordering::Relaxed);
+            let index = {
+                let mut at = lock(&self.at);
+                let begun = at.unwrap_or_else(|| self.ring.begin(&self.runner.state, &self.provider));
+                *at.insert(self.ring.usable(begun))
+            };
             self.look_up(index).await
         })
     }
 
     fn refused(&self, key: &ApiKey, refusal: Refusal) -> bool {
-        let index = self.at.load(Ordering::Relaxed);
+        let Some(index) = *lock(&self.at) else { return false };
         // One that was printed a while ago may have ended early; a new one is asked for before it is given up.
         let printed = lock(&self.ring.printed).remove(&index);
         if let (RefusedFor::Unknown, Some((old, at))) = (refusal.why, printed)
@@ -253,7 +293,7 @@ impl Keys for Turn {
         {
             return true;
         }
-        lock(&self.ring.cooling)[index] = Instant::now().checked_add(rest(refusal));
+        self.ring.leave(&self.runner.state, &self.provider, index, rest(refusal));
         self.ring.has_usable()
     }
 }
@@ -338,6 +378,46 @@ mod tests {
         *lock(&ring.cooling) = vec![later(60), later(30), later(90)];
         assert_eq!(ring.usable(0), 1);
         assert!(!ring.has_usable());
+    }
+
+    #[test]
+    fn keys_are_used_in_turn_and_left_alone_by_processes_one_after_another() {
+        let home = tempfile::tempdir().unwrap();
+        let state = StateDir::new(AbsPath::new(home.path()).unwrap());
+        let process = |count: usize| {
+            Ring::new((0..count).map(|it| Source::Environment(vec![format!("KEY_{it}")])).collect())
+        };
+        let begins = |count| process(count).begin(&state, "mine");
+        let first = begins(3);
+        let next = |by: usize| (first + by) % 3;
+        assert_eq!([begins(3), begins(3), begins(3)], [next(1), next(2), next(0)]);
+        let ring = process(3);
+        assert_eq!(
+            (ring.begin(&state, "mine"), ring.begin(&state, "mine")),
+            (next(1), next(2)),
+            "of two runs"
+        );
+        process(3).leave(&state, "mine", next(0), Duration::from_secs(60));
+        let ring = process(3);
+        let begun = ring.begin(&state, "mine");
+        assert_eq!(
+            (begun, ring.usable(begun)),
+            (next(0), next(1)),
+            "what another process was refused is left alone"
+        );
+        let kept = String::from_utf8(state.read(turns::FILE).unwrap().unwrap()).unwrap();
+        assert!(!kept.contains("KEY_"), "{kept}");
+        // Another number of keys is another list.
+        assert!(begins(2) < 2);
+        let ring = process(2);
+        let begun = ring.begin(&state, "mine");
+        assert_eq!(ring.usable(begun), begun, "what was left alone is in no list any more");
+        state.write_atomic(turns::FILE, b"{").unwrap();
+        assert_eq!((begins(2) + 1) % 2, begins(2), "what is damaged begins anew");
+        let newer = br#"{"format": 2, "providers": []}"#;
+        state.write_atomic(turns::FILE, newer).unwrap();
+        assert!(begins(2) < 2);
+        assert_eq!(state.read(turns::FILE).unwrap().unwrap(), newer, "what a newer program wrote stays");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod catalogue;
 pub mod keyring;
 pub mod keys;
+mod turns;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use globset::Glob;
 use llm::protocol::{Protocols, bedrock_converse_stream, pilcrow_proxy};
 use llm::{Model, RemoteModel, ScriptModel, ThinkingLevel};
 use tools::planner::Planner;
+use workspace::AbsPath;
 
 use crate::config::Config;
 use crate::project::Project;
@@ -254,6 +256,7 @@ impl Asking<'_> {
             processes: Arc::clone(&self.project.processes),
             policy: Arc::clone(&self.project.policy),
             cwd: self.project.homes.config.clone(),
+            state: self.project.homes.state.clone(),
         }
     }
 }
@@ -345,13 +348,17 @@ pub fn files_named(text: &str, root: &Path, below: &Path) -> Vec<String> {
     files
 }
 
-/// The files that a request from this folder is about: those that it names, else those that the newest change changed.
-pub fn files_about(text: &str, project: &Project, folder: &Path) -> Vec<String> {
+/// The files that a request from this folder is about: those that it names, else the one that it was made in, else those that the
+/// newest change changed.
+pub fn files_about(text: &str, project: &Project, folder: &Path, place: Option<&AbsPath>) -> Vec<String> {
     let root = project.workspace.root().as_path();
     let below = folder.strip_prefix(root).unwrap_or(Path::new(""));
     let named = files_named(text, root, below);
     if !named.is_empty() {
         return named;
+    }
+    if let Some(place) = place {
+        return vec![project.workspace.relative(place)];
     }
     let history = project.workspace.history().unwrap_or_default();
     let newest =

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
 use crate::protocol::sse::{SseDecoder, SseEvent};
-use crate::protocol::{Data, Decoder, error_text, no_answer, non_empty};
+use crate::protocol::{Data, Decoder, error_words, no_answer, non_empty};
 use crate::stream::StreamEvent;
 
 /// Decodes one response.
@@ -78,8 +78,8 @@ impl MessagesDecoder {
                     "request_too_large" => ErrorKind::ContextOverflow,
                     _ => ErrorKind::Provider,
                 };
-                let name = non_empty(&error["type"]).map(|name| format!("{name}: ")).unwrap_or_default();
-                self.fail(kind, &format!("{name}{}", error_text(error)));
+                let id = non_empty(&data["request_id"]).map(|id| format!(" (request id {id})"));
+                self.fail(kind, &(error_words(error, None) + &id.unwrap_or_default()));
             }
             _ => {}
         }
@@ -211,7 +211,7 @@ impl Decoder for MessagesDecoder {
             return Vec::new();
         }
         if answer["error"].is_object() {
-            self.fail(ErrorKind::Provider, &error_text(&answer["error"]));
+            self.fail(ErrorKind::Provider, &error_words(&answer["error"], None));
             return self.blocks.take();
         }
         if !answer["content"].is_array() {

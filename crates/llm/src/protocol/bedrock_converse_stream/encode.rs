@@ -4,7 +4,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
 use super::API;
-use crate::endpoint::{Auth, Effort, Endpoint};
+use crate::endpoint::{Auth, Effort, Endpoint, ForcedTools};
 use crate::message::{AssistantMessage, Content, Message, ToolResultMessage};
 use crate::model::{Request, ToolDefinition};
 use crate::options::{CacheRetention, ThinkingLevel, ToolChoice};
@@ -13,8 +13,8 @@ use crate::protocol::ids::{Ids, Rule};
 use crate::protocol::strict::{Rules, Strict};
 use crate::protocol::tools::{Subset, description, instructions, schema, sent_name};
 use crate::protocol::{
-    BEGINNING, EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_tools, is_own,
-    limits, result_text, visible,
+    BEGINNING, EncodeError, HttpRequest, IMAGE_OMITTED, Piece, TOOL_IMAGE_OMITTED, check_forced, check_tools,
+    is_own, limits, result_text, visible,
 };
 use crate::sigv4::Signing;
 use crate::transcript;
@@ -49,6 +49,11 @@ impl Family {
 pub(super) fn encode(endpoint: &Endpoint, request: &Request) -> Result<HttpRequest, EncodeError> {
     check_tools(endpoint, request)?;
     let family = Family::of(&endpoint.model);
+    // An ARN may not tell whose model it is.
+    if family == Family::Other && !endpoint.model.starts_with("arn:") {
+        // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolChoice.html
+        check_forced(request, ForcedTools::Any)?;
+    }
     let transcript = transcript::repair(&request.messages);
     let tools = !request.tools.is_empty() && request.tool_choice != ToolChoice::None;
     let cache = cache_point(endpoint, request, family);

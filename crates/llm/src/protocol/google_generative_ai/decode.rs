@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
 use crate::protocol::sse::{SseDecoder, SseEvent};
-use crate::protocol::{Data, Decoder, error_text, named_error, no_answer, non_empty};
+use crate::protocol::{Data, Decoder, error_words, named_error, no_answer, non_empty};
 use crate::stream::StreamEvent;
 
 /// Decodes one response.
@@ -52,7 +52,7 @@ impl GenerateDecoder {
         if chunk["error"].is_object() {
             let error = &chunk["error"];
             let kind = ErrorKind::of_code(&error["code"]);
-            let text = format!("the provider reported an error: {}", error_text(error));
+            let text = format!("the provider reported an error: {}", error_words(error, None));
             return self.blocks.end(Err((kind.refined(&text), text)));
         }
         self.chunks += 1;

@@ -9,7 +9,7 @@ use super::{call_id, is_replayable, text_signature};
 use crate::message::{AssistantMessage, ErrorKind, StopReason, Usage};
 use crate::protocol::blocks::Blocks;
 use crate::protocol::sse::{SseDecoder, SseEvent};
-use crate::protocol::{Data, Decoder, error_text, named_error, no_answer, non_empty};
+use crate::protocol::{Data, Decoder, error_words, named_error, no_answer, non_empty};
 use crate::stream::StreamEvent;
 
 /// Decodes one response.
@@ -189,10 +189,8 @@ impl ResponsesDecoder {
     }
 
     fn failed(&mut self, error: &Value) {
-        let code = non_empty(&error["code"]).unwrap_or_default();
         let kind = ErrorKind::of_code(&error["code"]);
-        let colon = if code.is_empty() { "" } else { ": " };
-        let text = format!("the provider reported an error: {code}{colon}{}", error_text(error));
+        let text = format!("the provider reported an error: {}", error_words(error, None));
         self.blocks.end(Err((kind.refined(&text), text)));
     }
 
