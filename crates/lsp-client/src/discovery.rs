@@ -118,6 +118,8 @@ impl SearchPath {
         let mut folders = Vec::new();
         for folder in upward(root, workspace) {
             folders.extend(PROJECT_BIN.iter().map(|bin| folder.as_path().join(bin)));
+            let env = folder.as_path().join("env");
+            folders.extend(is_environment(&env).then(|| env.join("bin")));
         }
         if let Some(managed) = &self.managed {
             for version in installed(managed, owner) {
@@ -246,8 +248,13 @@ pub(crate) fn matches_below(folder: &Path, pattern: &str) -> Vec<PathBuf> {
 /// The virtual environment nearest to a file or folder, from there up to `top`. Blocking.
 pub(crate) fn virtual_environment(scope: &Path, top: &Path) -> Option<PathBuf> {
     let folders = scope.ancestors().take_while(|folder| folder.starts_with(top));
-    let mut places = folders.flat_map(|folder| [".venv", "venv"].map(|name| folder.join(name)));
-    places.find(|venv| venv.join("pyvenv.cfg").is_file() && is_program(&venv.join("bin/python")))
+    let mut places = folders.flat_map(|folder| [".venv", "venv", "env"].map(|name| folder.join(name)));
+    places.find(|venv| is_environment(venv) && is_program(&venv.join("bin/python")))
+}
+
+/// Whether a folder is a virtual environment, whatever its name.
+fn is_environment(folder: &Path) -> bool {
+    folder.join("pyvenv.cfg").is_file()
 }
 
 #[cfg(test)]
@@ -298,6 +305,19 @@ mod tests {
         assert_eq!(modules_of(tree.at("bin/s").as_path()), Some(modules));
         assert_eq!(modules_of(tree.at("bin/plain").as_path()), None);
         assert_eq!(modules_of(tree.at("bin/none").as_path()), None);
+    }
+
+    #[test]
+    fn a_folder_env_is_a_virtual_environment_only_where_it_says_so() {
+        let tree = Tree::new(&["a/env/bin/s", "a/env/bin/python", "b/env/bin/s", "b/env/bin/python"]);
+        std::fs::write(tree.at("b/env/pyvenv.cfg").as_path(), "").unwrap();
+        let found = |name: &str| {
+            let root = tree.at(name);
+            let programs = SearchPath::default().find(&definition("[\"s\"]"), &root, &root);
+            (programs, virtual_environment(root.as_path(), root.as_path()))
+        };
+        assert_eq!(found("a"), (Vec::new(), None));
+        assert_eq!(found("b"), (vec![tree.at("b/env/bin/s").into()], Some(tree.at("b/env").into())));
     }
 
     #[test]

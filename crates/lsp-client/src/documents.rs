@@ -46,6 +46,8 @@ struct Open {
     used: u64,
     /// An editor has not saved it: closed, it would be another text to the server.
     unsaved: bool,
+    /// A question was about it.
+    asked: bool,
 }
 
 /// A document as the server has it.
@@ -86,6 +88,20 @@ impl OpenDocuments {
         let mut open: Vec<_> = self.open.iter().collect();
         open.sort_by_key(|(_, open)| open.used);
         open.into_iter().map(|(path, _)| path.clone()).collect()
+    }
+
+    /// A question is about an open document.
+    pub fn ask(&mut self, path: &AbsPath) {
+        if let Some(open) = self.open.get_mut(path) {
+            open.asked = true;
+        }
+    }
+
+    /// Those open ones that questions were about: the next server is to know them too.
+    pub fn asked(&self) -> Vec<AbsPath> {
+        let mut paths = self.paths();
+        paths.retain(|path| self.open.get(path).is_some_and(|open| open.asked));
+        paths
     }
 
     /// Whether a document is open.
@@ -166,7 +182,7 @@ impl OpenDocuments {
             sent,
             closed: self.closed.remove(&document.path),
         };
-        self.open.insert(document.path.clone(), Open { state: state.clone(), used, unsaved });
+        self.open.insert(document.path.clone(), Open { state: state.clone(), used, unsaved, asked: false });
         if rule.open {
             let params = json!({"textDocument": {
                 "uri": state.uri, "languageId": language, "version": state.number, "text": &*document.text,

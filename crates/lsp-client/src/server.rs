@@ -632,6 +632,9 @@ impl Server {
             }
         }
         let target = document.map(&mut sync).transpose()?;
+        if let Some(document) = document {
+            documents.ask(&document.path);
+        }
         self.core.sweep.showed(fresh.iter().map(|(path, _)| path).chain(document.map(|it| &it.path)));
         for path in gone {
             self.core.diagnostics.moves(path, now.pushes);

@@ -123,7 +123,8 @@ impl ServerPool {
                     let ended = self.end(&slot, grace, clock).await;
                     {
                         let mut state = slot.state();
-                        *state = SlotState::new(definition, state.folders.clone());
+                        let open = std::mem::take(&mut state.open);
+                        *state = SlotState { open, ..SlotState::new(definition, state.folders.clone()) };
                     }
                     ended?;
                 }
@@ -147,7 +148,12 @@ impl ServerPool {
         grace: Duration,
         clock: Clock<'_>,
     ) -> Result<(), ServerError> {
-        let Some(server) = slot.state().server.take() else { return Ok(()) };
+        let server = {
+            let mut state = slot.state();
+            let Some(server) = state.server.take() else { return Ok(()) };
+            state.open = server.core.documents().asked();
+            server
+        };
         tokio::select! {
             biased;
             () = clock.cancel.cancelled() => {}

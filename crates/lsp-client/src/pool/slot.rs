@@ -40,6 +40,9 @@ pub(super) struct SlotState {
     pub failures: u32,
     pub not_before: Option<Instant>,
     pub last_log: Option<ServerLog>,
+    /// What the last server had open and was asked about, for the next one; one that was opened again and not
+    /// asked about is not, so that a document that a server cannot bear is not opened for ever.
+    pub open: Vec<AbsPath>,
     /// The package roots it works on, so that a restart begins with all of them.
     pub folders: Vec<AbsPath>,
     /// It was seen to take no more folders than it began with: other roots have their own.
@@ -96,6 +99,7 @@ impl Slot {
         let dead = state.server.take_if(|server| !server.is_running())?;
         state.failed(dead.started.elapsed());
         state.last_log = Some(log_of(&dead));
+        state.open = dead.core.documents().asked();
         Some(dead)
     }
 }
@@ -108,6 +112,7 @@ impl SlotState {
             failures: 0,
             not_before: None,
             last_log: None,
+            open: Vec::new(),
             folders,
             apart: false,
         }

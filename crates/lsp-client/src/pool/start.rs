@@ -156,7 +156,11 @@ impl ServerPool {
                     result => result,
                 };
                 match &result {
-                    Ok(server) => state.server = Some(Arc::clone(server)),
+                    Ok(server) => {
+                        // They are opened before the first question.
+                        server.core.sweep.closed(std::mem::take(&mut state.open).iter());
+                        state.server = Some(Arc::clone(server));
+                    }
                     Err(
                         ServerError::Missing { .. } | ServerError::Cancelled | ServerError::Starting { .. },
                     ) => {}

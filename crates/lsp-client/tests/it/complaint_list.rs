@@ -82,7 +82,15 @@ const LIST: &[Complaint] = &[
         &["omp_8380_a_server_that_fails_to_follow_a_file_stops_the_move_with_its_name"],
     ),
     // 8382 to 8387 are one audit of rename, reload, idleness and restart.
-    ("oh-my-pi", 8382, "a restart", &["omp_8382_one_that_was_restarted_knows_the_documents_again"]),
+    (
+        "oh-my-pi",
+        8382,
+        "a restart",
+        &[
+            "omp_8382_one_that_was_restarted_knows_the_documents_again",
+            "omp_8382_one_that_ended_knows_all_that_it_was_asked_about",
+        ],
+    ),
     ("oh-my-pi", 8383, "a reload", &["omp_a_reload_helps_a_server_that_gave_up_at_once"]),
     ("oh-my-pi", 8384, "a rename of a file", &["a_file_moves_with_what_refers_to_it"]),
     ("oh-my-pi", 8385, "a rename of a file", &["a_file_that_no_server_follows_moves_alone_and_says_so"]),

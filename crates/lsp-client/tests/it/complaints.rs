@@ -104,6 +104,39 @@ async fn omp_8382_one_that_was_restarted_knows_the_documents_again() {
 }
 
 #[tokio::test]
+async fn omp_8382_one_that_ended_knows_all_that_it_was_asked_about() {
+    let script =
+        Script::new(json!({"hoverProvider": true, "definitionProvider": true, "textDocumentSync": 2}))
+            .on("textDocument/hover", [Step::Result(json!({"contents": "${text}"}))])
+            .on("textDocument/definition", [Step::Crash(1)]);
+    let bench = bench(&[("a.txt", "a"), ("b.txt", "b"), ("c.txt", "c")], script);
+    let [a, b, c] = ["a.txt", "b.txt", "c.txt"].map(|name| bench.doc(name));
+    let opened = |from: usize| {
+        let opened = bench.got("scripted", "textDocument/didOpen");
+        let uris = opened[from..].iter().map(|it| it["textDocument"]["uri"].as_str().unwrap().to_owned());
+        uris.collect::<std::collections::BTreeSet<_>>()
+    };
+    let all = std::collections::BTreeSet::from(["a.txt", "b.txt", "c.txt"].map(|name| bench.uri(name)));
+    for doc in [&a, &b, &c] {
+        bench.pool.hover(doc, 0, &cx(LONG)).await.unwrap();
+    }
+    bench.pool.reload(None, None, &cx(LONG)).await.unwrap();
+    bench.pool.hover(&a, 0, &cx(LONG)).await.unwrap();
+    assert_eq!(opened(3), all);
+    for doc in [&b, &c] {
+        bench.pool.hover(doc, 0, &cx(LONG)).await.unwrap();
+    }
+    bench.pool.definition(&b, 0, &cx(LONG)).await.unwrap_err();
+    bench.pool.hover(&a, 0, &cx(LONG)).await.unwrap();
+    assert_eq!(opened(6), all);
+    // What was opened again and not asked about since is not opened for ever.
+    bench.pool.definition(&a, 0, &cx(LONG)).await.unwrap_err();
+    bench.pool.hover(&a, 0, &cx(LONG)).await.unwrap();
+    assert_eq!(opened(9).len(), 1);
+    assert_eq!(bench.got("scripted", "textDocument/didOpen").len(), 10);
+}
+
+#[tokio::test]
 async fn omp_8571_a_reload_is_a_new_start_and_not_a_message_that_some_crash_on() {
     let script = hovers()
         .on("workspace/didChangeConfiguration", [])
