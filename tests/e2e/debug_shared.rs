@@ -516,6 +516,11 @@ fn the_agents_wait_ends_when_the_person_takes_control() {
     assert!(said.contains("is running; wait longer") && said.contains("control_taken_by_user"), "{said}");
     assert_eq!(answer.value["details"]["controller"], "person");
     assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{:?}", begun.elapsed());
+    // As long as the person debugs, the program is not ended under them.
+    let leave = json!({"restart": false, "terminateDebuggee": false});
+    assert_eq!(person.ask("disconnect", leave)["success"], true);
+    drop(person.stdin.take());
+    assert!(person.child.wait().expect("it ends").success());
     assert!(batch.end().0.success());
 }
 
@@ -530,6 +535,7 @@ fn the_agent_is_told_that_the_person_ended_the_program() {
     person.ask("configurationDone", json!({}));
     person.wait("event", "stopped");
     assert_eq!(person.ask("terminate", json!({}))["success"], true);
+    person.wait("event", "terminated");
     let answer = batch.call("debug", &json!({"action": "snapshot"}));
     let said = answer.ok();
     assert!(said.contains("ended: it was terminated\nterminated_by_user: the person ended it"), "{said}");
