@@ -156,9 +156,17 @@ fn what_a_command_overwrote_before_a_kill_can_be_taken_back() {
     assert!(batch.send(&json!({"name": "bash", "arguments": {"command": line}}).to_string()));
     let is_over = || sandbox.project().join("made.txt").exists();
     assert!(tests::wait_for(Duration::from_secs(60), is_over), "the command never ran");
+    // The clock of files goes on by steps of milliseconds.
+    let tick = sandbox.beside("tick");
+    let modified = |path: &Path| std::fs::metadata(path).and_then(|it| it.modified()).expect("its time");
+    let goes_on = || {
+        std::fs::write(&tick, "").expect("a file of ours");
+        modified(&tick) > modified(&sandbox.project().join("made.txt"))
+    };
+    assert!(tests::wait_for(Duration::from_secs(10), goes_on), "the clock stands still");
     tests::processes::kill(batch.pid(), rustix::process::Signal::KILL);
     sandbox.mark().none_left(Duration::from_secs(10));
-    // What is written from now on is the person's.
+    // What is written from now on is the person's, also at once.
     sandbox.write("mine.txt", "an hour of work\n");
     let undone = sandbox.run(&["undo"]).expect(0);
     assert!(undone.all().contains("a command that changed it was cut off"), "{undone:?}");

@@ -31,6 +31,7 @@ mod lsp_tool;
 mod model_protocols;
 mod model_real;
 mod model_routing;
+mod model_tls;
 mod models;
 mod nasty_rename;
 mod odd_names;

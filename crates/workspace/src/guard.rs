@@ -46,7 +46,7 @@ pub fn guard_main() {
     end_groups(&others);
     for mut sign in signs {
         // Without it nobody knows when they ended, and what changed is taken for somebody else's.
-        sign.write_all(b"\n").ok();
+        crate::beforehand::stamp(&mut sign).ok();
     }
     let gentle_groups: Vec<Pid> = gentle.iter().filter_map(|pgid| Pid::from_raw(*pgid)).collect();
     wait_until_gone(&gentle_groups, deadline);

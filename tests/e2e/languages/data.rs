@@ -42,6 +42,7 @@ fn yaml() {
                 ("main.yaml", "defaults: &defaults\n  size: 1\n\nlarge:\n  <<: *defaults\n  size: 2\n"),
                 ("broken.yaml", "a: 1\na: 2\n"),
                 ("ugly.yaml", "a:   1\nb:    2\n"),
+                ("unused.yaml", "a: &size 1\nb: 2\n"),
             ],
             used: ("main.yaml", 5, "defaults"),
             symbols: Some(("main.yaml", &["defaults", "large"])),
@@ -51,7 +52,7 @@ fn yaml() {
             mistake: Some(("broken.yaml", "unique", "a: 2", "b: 2")),
             rename: Some(("usual", &[("main.yaml", "defaults: &usual"), ("main.yaml", "<<: *usual")])),
             rename_file: None,
-            action: None,
+            action: Some(("unused.yaml", 1, "unused anchor")),
             format: Some(("ugly.yaml", "a: 1\nb: 2\n")),
         },
     );

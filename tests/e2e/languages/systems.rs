@@ -137,6 +137,7 @@ fn gopls() {
                     "package broken\n\nimport \"example.org/shapes/shapes\"\n\nfunc None() int {\n\treturn shapes.Total(nothing)\n}\n",
                 ),
                 ("ugly.go", "package main\n\nvar   x  =  1\n"),
+                ("unused/unused.go", "package unused\n\nimport \"fmt\"\n"),
             ],
             used: ("main.go", 6, "Total"),
             symbols: Some(("shapes/shapes.go", &["Square", "Total"])),
@@ -162,7 +163,7 @@ fn gopls() {
                 ],
             )),
             rename_file: None,
-            action: None,
+            action: Some(("unused/unused.go", 3, "Organize Imports")),
             format: Some(("ugly.go", "var x = 1")),
         },
     );

@@ -180,6 +180,7 @@ async fn what_did_not_come_into_the_journal_waits_for_the_next_start() {
     let before = aftermath.before("x", &RunId::new(), "bash: x", &processes);
     fixture.write("a.txt", "the command's\n");
     fixture.write("b.txt", "the command's\n");
+    later_than(&fixture.workspace.root().as_path().join("b.txt"));
     let journal = fixture.workspace.inner.state.path().join("journal");
     std::fs::write(&journal, "in the way").unwrap();
     aftermath.after(before, &RunId::new(), "bash: x", &processes).await.unwrap_err();
@@ -200,6 +201,7 @@ async fn what_did_not_come_into_the_journal_waits_for_the_next_start() {
     let mut next = aftermath.before("x", &RunId::new(), "bash: x", &processes);
     next.runs();
     fixture.write("c.txt", "the command's\n");
+    later_than(&fixture.workspace.root().as_path().join("c.txt"));
     drop((next, aftermath));
     assert_eq!(told_at_the_next_start(&fixture).keys().collect::<Vec<_>>(), ["c.txt"]);
     undo(&fixture).await;
