@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tests::sandbox::{Answer, finish};
-use tests::{Sandbox, slow};
+use tests::{Batch, Sandbox, slow};
 
 use crate::languages::lab::give;
 
@@ -28,8 +28,10 @@ struct Project {
     /// Lines that hold one of these, and files of that name, may have either: comments, code that is left
     /// out of the build.
     either: &'static [&'static str],
-    /// A file and its new name, and a file with what it must hold then.
-    moved: Option<(&'static str, &'static str, &'static str, &'static str)>,
+    /// A file and its new name, and files with what they must hold then.
+    moved: (&'static str, &'static str, &'static [(&'static str, &'static str)]),
+    /// The lines that are told to name the old place then, no more and no fewer.
+    left: &'static [&'static str],
     /// Runs its tests in a folder; gives how many passed.
     tests: fn(&Sandbox, &Path) -> u32,
 }
@@ -81,7 +83,8 @@ fn refactor(sandbox: &mut Sandbox, project: &Project) {
     let ask = json!({
         "action": "rename", "file": file, "line": line, "symbol": old, "new_name": new, "timeout": 300,
     });
-    let said = harmless(&sandbox.tool("lsp", &ask));
+    let mut batch = Batch::start(sandbox);
+    let said = harmless(&batch.call("lsp", &ask));
     let renamed = code(sandbox, project.code);
     let mut files = 0;
     for (path, text) in &sources {
@@ -99,14 +102,20 @@ fn refactor(sandbox: &mut Sandbox, project: &Project) {
     assert!(files >= at_least, "{old} was in {files} files only");
     assert_eq!(run(sandbox, "tests after the rename"), passed, "{said}");
 
-    if let Some((from, to, user, holds)) = project.moved {
-        let ask = json!({"action": "rename_file", "file": from, "to": to, "timeout": 300});
-        let said = harmless(&sandbox.tool("lsp", &ask));
+    let (from, to, users) = project.moved;
+    let ask = json!({"action": "rename_file", "file": from, "to": to, "timeout": 300});
+    let said = harmless(&batch.call("lsp", &ask));
+    batch.end();
+    for (user, holds) in users {
         assert!(sandbox.read(user).contains(holds), "{holds:?} is missing in {user}\n{said}");
-        assert!(!sandbox.project().join(from).exists() && sandbox.project().join(to).exists(), "{said}");
-        assert_eq!(run(sandbox, "tests after the move"), passed, "{said}");
-        sandbox.run(&["undo"]).expect(0);
     }
+    assert!(!sandbox.project().join(from).exists() && sandbox.project().join(to).exists(), "{said}");
+    let told = said.split_once("still names the old place, as text: ").map_or("", |(_, rest)| rest);
+    let told: Vec<&str> =
+        told.lines().next().unwrap_or_default().split(", ").filter(|it| !it.is_empty()).collect();
+    assert_eq!(told, project.left, "{said}");
+    assert_eq!(run(sandbox, "tests after the move"), passed, "{said}");
+    sandbox.run(&["undo"]).expect(0);
     sandbox.run(&["undo"]).expect(0);
     let after = sandbox.tree();
     for (path, bytes) in &before {
@@ -180,7 +189,8 @@ fn rust_semver() {
         declared: ("src/lib.rs", "pub struct Comparator {"),
         rename: ("Comparator", "Constraint", 5),
         either: &["//", "src/serde.rs"],
-        moved: Some(("src/eval.rs", "src/matching.rs", "src/lib.rs", "mod matching;")),
+        moved: ("src/eval.rs", "src/matching.rs", &[("src/lib.rs", "mod matching;")]),
+        left: &[],
         tests: |sandbox, folder| {
             let target = sandbox.beside("target").display().to_string();
             let args = ["test", "--offline", "--quiet", "--tests", "--lib"];
@@ -216,12 +226,12 @@ fn typescript_zod() {
         declared: ("src/v3/ZodError.ts", "export const ZodIssueCode"),
         rename: ("ZodIssueCode", "ZodProblemCode", 10),
         either: &["//"],
-        moved: Some((
+        moved: (
             "src/v3/helpers/parseUtil.ts",
             "src/v3/helpers/parsing.ts",
-            "src/v3/types.ts",
-            "\"./helpers/parsing.js\"",
-        )),
+            &[("src/v3/types.ts", "\"./helpers/parsing.js\"")],
+        ),
+        left: &[],
         tests: |sandbox, folder| {
             std::os::unix::fs::symlink(tools().join("lib/zod"), folder.join("node_modules")).expect("a link");
             let vitest = tools().join("lib/zod/.bin/vitest").display().to_string();
@@ -253,12 +263,12 @@ fn python_h11() {
         declared: ("h11/_receivebuffer.py", "class ReceiveBuffer"),
         rename: ("ReceiveBuffer", "InputBuffer", 4),
         either: &["#"],
-        moved: Some((
+        moved: (
             "h11/_receivebuffer.py",
             "h11/_inputbuffer.py",
-            "h11/_connection.py",
-            "from ._inputbuffer import InputBuffer",
-        )),
+            &[("h11/_connection.py", "from ._inputbuffer import InputBuffer")],
+        ),
+        left: &["h11.egg-info/SOURCES.txt:35"],
         tests: |sandbox, folder| {
             let python = tools().join("lib/python-tests/bin/python").display().to_string();
             let args = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no"];
@@ -282,7 +292,9 @@ fn go_pflag() {
         declared: ("flag.go", "func (f *FlagSet) VarPF("),
         rename: ("VarPF", "BindPF", 3),
         either: &["//"],
-        moved: None,
+        // Within its package nothing names a file.
+        moved: ("flag.go", "flags.go", &[("flags.go", "package pflag")]),
+        left: &[],
         tests: |sandbox, folder| {
             let cache = sandbox.beside("go cache").display().to_string();
             let env = [("GOCACHE", cache.as_str()), ("GOFLAGS", "-mod=mod"), ("GOPROXY", "off")];
@@ -313,7 +325,22 @@ fn c_bzip2() {
         declared: ("bzlib_private.h", "BZ2_hbMakeCodeLengths ("),
         rename: ("BZ2_hbMakeCodeLengths", "BZ2_makeCodeLengths", 3),
         either: &[],
-        moved: None,
+        // Its own lines are mended too; what is left is what a release is packed of.
+        moved: (
+            "bzlib_private.h",
+            "internal/private.h",
+            &[
+                ("blocksort.c", "#include \"internal/private.h\""),
+                ("bzlib.c", "#include \"internal/private.h\""),
+                ("compress.c", "#include \"internal/private.h\""),
+                ("crctable.c", "#include \"internal/private.h\""),
+                ("decompress.c", "#include \"internal/private.h\""),
+                ("huffman.c", "#include \"internal/private.h\""),
+                ("randtable.c", "#include \"internal/private.h\""),
+                ("internal/private.h", "#include \"../bzlib.h\""),
+            ],
+        ),
+        left: &["Makefile:155"],
         tests: |sandbox, folder| {
             let said = run(sandbox, folder, "make", &["test"], &[]);
             u32::try_from(said.matches("cmp sample").count()).expect("few")

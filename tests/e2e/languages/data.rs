@@ -1,4 +1,4 @@
-//! Shell, YAML, JSON, TOML, Dockerfiles, CMake, Protocol Buffers, justfiles.
+//! Shell, fish, Vim script, YAML, JSON, TOML, Dockerfiles, CMake, Protocol Buffers, justfiles.
 
 use super::lab::{Case, check};
 
@@ -20,12 +20,87 @@ fn bash() {
             symbols: Some(("shapes.sh", &["area"])),
             definition: Some(("shapes.sh", "area() {")),
             references: Some(&[("main.sh", "area 2"), ("shapes.sh", "area() {")]),
+            implementation: None,
             hover: Some("The area of a square."),
             mistake: Some(("broken.sh", "SC2164", "cd /tmp", "cd /tmp || exit")),
             rename: Some(("surface", &[("main.sh", "surface 2"), ("shapes.sh", "surface() {")])),
             rename_file: None,
             action: Some(("broken.sh", 2, "SC2164")),
             format: Some(("ugly.sh", "if true; then")),
+        },
+    );
+}
+
+#[test]
+fn fish() {
+    check(
+        "fish",
+        &Case {
+            server: "fish-lsp",
+            programs: &["fish-lsp"],
+            version: None,
+            files: &[
+                (
+                    "functions/area.fish",
+                    "# The area of a square.\nfunction area -a side\n    math $side x $side\nend\n",
+                ),
+                ("config.fish", "source functions/area.fish\narea 2\n"),
+                ("broken.fish", "if true\n    echo 1 # end\n"),
+                ("ugly.fish", "if true\necho    a\nend\n"),
+            ],
+            used: ("config.fish", 2, "area"),
+            symbols: Some(("functions/area.fish", &["area", "area.side"])),
+            definition: Some(("functions/area.fish", "function area -a side")),
+            references: Some(&[("config.fish", "area 2"), ("functions/area.fish", "function area -a side")]),
+            implementation: Some((("config.fish", 2, "area"), &[("functions/area.fish", 2)])),
+            hover: Some("function area -a side"),
+            mistake: Some(("broken.fish", "missing closing token", "    echo 1 # end", "end")),
+            rename: Some((
+                "surface",
+                &[("config.fish", "surface 2"), ("functions/area.fish", "function surface -a side")],
+            )),
+            rename_file: None,
+            action: Some(("broken.fish", 1, "Add missing \"end\"")),
+            format: Some(("ugly.fish", "if true\n    echo a\nend\n")),
+        },
+    );
+}
+
+#[test]
+fn vim_script() {
+    check(
+        "vim_script",
+        &Case {
+            server: "vimls",
+            programs: &["vim-language-server"],
+            version: None,
+            files: &[
+                (
+                    "shapes.vim",
+                    "\" The area of a square.\nfunction! Area(side) abort\n  return a:side * a:side\nendfunction\n",
+                ),
+                ("main.vim", "source shapes.vim\necho Area(2)\n"),
+                ("plugin/other.vim", "call Area(3)\n"),
+                ("broken.vim", "if 1\n  echo 1\n\" ends\n"),
+            ],
+            used: ("main.vim", 2, "Area"),
+            symbols: Some(("shapes.vim", &["Area"])),
+            definition: Some(("shapes.vim", "function! Area(side) abort")),
+            references: Some(&[("main.vim", "echo Area(2)"), ("plugin/other.vim", "call Area(3)")]),
+            implementation: None,
+            hover: Some("Area"),
+            mistake: Some(("broken.vim", "E171: Missing :endif", "\" ends", "endif")),
+            rename: Some((
+                "Surface",
+                &[
+                    ("main.vim", "echo Surface(2)"),
+                    ("plugin/other.vim", "call Surface(3)"),
+                    ("shapes.vim", "function! Surface(side) abort"),
+                ],
+            )),
+            rename_file: None,
+            action: None,
+            format: None,
         },
     );
 }
@@ -48,6 +123,7 @@ fn yaml() {
             symbols: Some(("main.yaml", &["defaults", "large"])),
             definition: Some(("main.yaml", "size: 1")),
             references: None,
+            implementation: None,
             hover: Some("size: 1"),
             mistake: Some(("broken.yaml", "unique", "a: 2", "b: 2")),
             rename: Some(("usual", &[("main.yaml", "defaults: &usual"), ("main.yaml", "<<: *usual")])),
@@ -80,6 +156,7 @@ fn json() {
             symbols: Some(("main.json", &["$schema", "size"])),
             definition: None,
             references: None,
+            implementation: None,
             hover: Some("How large it is"),
             mistake: Some(("broken.json", "number", "  \"size\": \"large\"", "  \"size\": 2")),
             rename: None,
@@ -107,6 +184,7 @@ fn toml() {
             symbols: Some(("main.toml", &["server", "server.port"])),
             definition: None,
             references: None,
+            implementation: None,
             hover: Some("port"),
             mistake: Some(("broken.toml", "uplicate", "port = 81", "host = 81")),
             rename: None,
@@ -134,6 +212,7 @@ fn dockerfile() {
             symbols: Some(("Dockerfile", &["FROM", "COPY"])),
             definition: Some(("Dockerfile", "FROM alpine AS build")),
             references: None,
+            implementation: None,
             hover: None,
             mistake: Some(("broken.dockerfile", "Invalid containerPort", "EXPOSE none", "EXPOSE 80")),
             rename: Some((
@@ -163,6 +242,7 @@ fn cmake() {
             symbols: None,
             definition: None,
             references: None,
+            implementation: None,
             hover: Some("message text"),
             mistake: None,
             rename: None,
@@ -200,6 +280,7 @@ fn protocol_buffers() {
                 ("main.proto", "  repeated Shape shapes = 1;"),
                 ("shapes.proto", "message Shape {"),
             ]),
+            implementation: None,
             hover: Some("A shape."),
             mistake: None,
             rename: Some((
@@ -232,6 +313,7 @@ fn just() {
             symbols: Some(("justfile", &["hello", "all"])),
             definition: Some(("justfile", "hello name='you':")),
             references: Some(&[("justfile", "all: hello"), ("justfile", "hello name='you':")]),
+            implementation: None,
             hover: Some("echo hello"),
             mistake: Some(("broken/justfile", "Recipe `nothing` not found", "all: nothing", "all:")),
             rename: Some(("greet", &[("justfile", "all: greet"), ("justfile", "greet name='you':")])),

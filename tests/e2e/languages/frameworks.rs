@@ -1,10 +1,11 @@
-//! Svelte, Astro, Tailwind CSS, Prisma, GraphQL.
+//! Vue, Svelte, Astro, Tailwind CSS, Prisma, GraphQL.
 
 use super::lab::{Case, check};
 
 const TSCONFIG: &str = "{\"compilerOptions\": {\"strict\": true, \"module\": \"esnext\", \"moduleResolution\": \"bundler\", \"target\": \"es2022\"}}\n";
 const TOTAL: &str = "/** The sum of all areas. */\nexport function total(sides: number[]): number {\n\
-    \x20 return sides.reduce((sum, side) => sum + side * side, 0);\n}\n";
+    \x20 return sides.reduce((sum, side) => sum + side * side, 0);\n}\n\n\
+    export interface Shape {\n  side: number;\n}\n\nexport class Square implements Shape {\n  side = 2;\n}\n";
 
 #[test]
 fn tailwindcss() {
@@ -24,6 +25,7 @@ fn tailwindcss() {
             symbols: None,
             definition: None,
             references: None,
+            implementation: None,
             hover: Some("text-decoration"),
             mistake: Some((
                 "broken.html",
@@ -64,6 +66,10 @@ fn svelte() {
                     "Broken.svelte",
                     "<script lang=\"ts\">\n  import { total } from \"./shapes\";\n</script>\n\n<p>{total(nothing)}</p>\n",
                 ),
+                (
+                    "Other.svelte",
+                    "<script lang=\"ts\">\n  import type { Shape } from \"./shapes\";\n\n  export let shape: Shape;\n</script>\n\n<p>{shape.side}</p>\n",
+                ),
                 ("Ugly.svelte", "<p   >a</p>\n"),
             ],
             used: ("Main.svelte", 5, "total"),
@@ -74,6 +80,7 @@ fn svelte() {
                 ("Broken.svelte", "<p>{total(nothing)}</p>"),
                 ("shapes.ts", "export function total"),
             ]),
+            implementation: Some((("Other.svelte", 4, "Shape"), &[("shapes.ts", 10)])),
             hover: Some("The sum of all areas."),
             mistake: Some((
                 "Broken.svelte",
@@ -91,6 +98,69 @@ fn svelte() {
             format: Some(("Ugly.svelte", "<p>a</p>")),
         },
     );
+}
+
+#[test]
+fn vue() {
+    let case = Case {
+        server: "vue",
+        programs: &["vue-language-server"],
+        version: None,
+        files: &[
+            ("package.json", "{\"type\": \"module\"}\n"),
+            ("tsconfig.json", TSCONFIG),
+            ("shapes.ts", TOTAL),
+            (
+                "Square.vue",
+                "<script setup lang=\"ts\">\nimport type { Shape } from \"./shapes\";\n\ndefineProps<{ shape: Shape }>();\n</script>\n\n\
+                 <template>\n  <p>{{ shape.side }}</p>\n</template>\n",
+            ),
+            (
+                "Main.vue",
+                "<script setup lang=\"ts\">\nimport { total } from \"./shapes\";\nimport Square from \"./Square.vue\";\n\n\
+                 const all = total([2]);\n</script>\n\n<template>\n  <Square :shape=\"{ side: all }\" />\n</template>\n",
+            ),
+            (
+                "Broken.vue",
+                "<script setup lang=\"ts\">\nimport { total } from \"./shapes\";\n</script>\n\n\
+                 <template>\n  <p>{{ total(nothing) }}</p>\n</template>\n",
+            ),
+            ("Ugly.vue", "<template>\n  <p   >a</p>\n</template>\n"),
+        ],
+        used: ("Main.vue", 5, "total"),
+        symbols: Some(("Main.vue", &["script setup.all", "template.Square"])),
+        definition: Some(("shapes.ts", "export function total")),
+        references: Some(&[
+            ("Main.vue", "const all = total([2]);"),
+            ("Broken.vue", "  <p>{{ total(nothing) }}</p>"),
+            ("shapes.ts", "export function total"),
+        ]),
+        implementation: Some((("Square.vue", 4, "Shape"), &[("shapes.ts", 10)])),
+        hover: Some("The sum of all areas."),
+        mistake: Some((
+            "Broken.vue",
+            "Property 'nothing' does not exist",
+            "  <p>{{ total(nothing) }}</p>",
+            "  <p>{{ total([]) }}</p>",
+        )),
+        rename: Some((
+            "whole",
+            &[
+                ("Main.vue", "import { whole } from"),
+                ("Main.vue", "const all = whole([2]);"),
+                ("Broken.vue", "  <p>{{ whole([]) }}</p>"),
+                ("shapes.ts", "export function whole"),
+            ],
+        )),
+        rename_file: None,
+        action: Some(("Broken.vue", 6, "Extract into new dumb component")),
+        format: Some(("Ugly.vue", "<p>a</p>")),
+    };
+    super::lab::check_in("vue", &case, |sandbox| {
+        let tools = std::env::var_os("PILCROW_TOOLS").expect("cargo xtask env sets PILCROW_TOOLS");
+        let library = std::path::Path::new(&tools).join("lib/vue");
+        std::os::unix::fs::symlink(library, sandbox.project().join("node_modules")).expect("a link");
+    });
 }
 
 #[test]
@@ -113,6 +183,10 @@ fn astro() {
                     "broken.astro",
                     "---\nimport { total } from \"./shapes\";\n---\n\n<p>{total(nothing)}</p>\n",
                 ),
+                (
+                    "other.astro",
+                    "---\nimport type { Shape } from \"./shapes\";\n\ninterface Props {\n  shape: Shape;\n}\n---\n\n<p>a</p>\n",
+                ),
                 ("ugly.astro", "---\nconst   x=1\n---\n\n<p   >{x}</p>\n"),
             ],
             used: ("main.astro", 4, "total"),
@@ -123,6 +197,7 @@ fn astro() {
                 ("broken.astro", "<p>{total(nothing)}</p>"),
                 ("shapes.ts", "export function total"),
             ]),
+            implementation: Some((("other.astro", 5, "Shape"), &[("shapes.ts", 10)])),
             hover: Some("The sum of all areas."),
             mistake: Some((
                 "broken.astro",
@@ -171,6 +246,7 @@ fn prisma() {
                 ("main.prisma", "model Shape {"),
                 ("main.prisma", "  shape   Shape @relation"),
             ]),
+            implementation: None,
             hover: Some("A shape."),
             mistake: Some(("broken/broken.prisma", "\"Nothing\" is neither", "  b  Nothing", "  b  Int")),
             rename: Some((
@@ -203,6 +279,7 @@ fn graphql() {
             symbols: Some(("schema.graphql", &["Shape", "Query"])),
             definition: Some(("schema.graphql", "  shape: Shape")),
             references: None,
+            implementation: None,
             hover: Some("Query.shape: Shape"),
             mistake: Some(("broken.graphql", "Cannot query field \"nothing\"", "    nothing", "    sides")),
             rename: None,

@@ -34,6 +34,8 @@ pub(super) struct Case {
     pub definition: Option<(&'static str, &'static str)>,
     /// Lines of uses, in any file.
     pub references: Option<Holds>,
+    /// A thing that others implement, at its declaration, and all places that do: files and lines.
+    pub implementation: Option<(At, &'static [(&'static str, u64)])>,
     /// Part of what is said about what is used.
     pub hover: Option<&'static str>,
     /// A file with a mistake, what is said about it, the line with the mistake and a right one.
@@ -54,9 +56,20 @@ pub(super) fn check(test: &str, case: &Case) {
     check_in(test, case, |_| {});
 }
 
+/// The same, of one of several languages that a server is tried with.
+#[track_caller]
+pub(super) fn check_with(test: &str, language: &str, case: &Case) {
+    check_all(test, Some(language), case, |_| {});
+}
+
 /// The same, with a hand in the project first.
 #[track_caller]
 pub(super) fn check_in(test: &str, case: &Case, prepare: impl FnOnce(&Sandbox)) {
+    check_all(test, None, case, prepare);
+}
+
+#[track_caller]
+fn check_all(test: &str, language: Option<&str>, case: &Case, prepare: impl FnOnce(&Sandbox)) {
     if !slow(test) {
         return;
     }
@@ -77,7 +90,7 @@ pub(super) fn check_in(test: &str, case: &Case, prepare: impl FnOnce(&Sandbox)) 
     batch.end();
     sandbox.mark().none_left(std::time::Duration::from_secs(10));
     assert!(failed.is_empty(), "{}:\n{}\n\n{logs}", case.server, failed.join("\n"));
-    record(&sandbox, case, &passed);
+    record(&sandbox, case, language, &passed);
 }
 
 /// Lets a sandbox see these programs of the tools folder and no other server.
@@ -141,6 +154,21 @@ impl Lab<'_> {
         let answer = self.ask(at("references"));
         self.judge("references", &answer, case.references, |answer, lines| {
             lines.iter().flat_map(|(file, line)| missing(&answer.text(), &[file, line])).collect()
+        });
+
+        let ((file_of, line_of, name), _) = case.implementation.unwrap_or((case.used, &[]));
+        let answer = self.ask(
+            json!({"action": "implementation", "file": file_of, "line": line_of, "symbol": name, "timeout": 120}),
+        );
+        self.judge("implementation", &answer, case.implementation, |answer, (_, places)| {
+            let mut found: Vec<(&str, u64)> = answer.value["details"]["locations"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|it| Some((it["path"].as_str()?, it["line"].as_u64()?)))
+                .collect();
+            found.sort_unstable();
+            if found == places { vec![] } else { vec![format!("{found:?}, not {places:?}")] }
         });
 
         let answer = self.ask(at("hover"));
@@ -274,15 +302,16 @@ fn held(sandbox: &Sandbox, files: Holds) -> Vec<String> {
 }
 
 /// Writes what passed, for the table.
-fn record(sandbox: &Sandbox, case: &Case, passed: &BTreeMap<&str, bool>) {
+fn record(sandbox: &Sandbox, case: &Case, language: Option<&str>, passed: &BTreeMap<&str, bool>) {
     let Some(folder) = std::env::var_os("PILCROW_LANGUAGE_RESULTS").map(PathBuf::from) else { return };
     let version = match case.version {
         Some(command) => said_version(command),
         None => pinned(sandbox, case.server),
     };
     std::fs::create_dir_all(&folder).expect("the folder of results");
-    let result = json!({"server": case.server, "version": version, "passed": passed});
-    let path: &Path = &folder.join(format!("{}.json", case.server));
+    let result = json!({"server": case.server, "with": language, "version": version, "passed": passed});
+    let name = [Some(case.server), language].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let path: &Path = &folder.join(format!("{name}.json"));
     std::fs::write(path, format!("{result}\n")).expect("the result");
 }
 

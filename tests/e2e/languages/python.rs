@@ -15,6 +15,10 @@ const FILES: &[(&str, &str)] = &[
     ("broken.py", "from shapes import total\n\nprint(total(nothing))\n"),
 ];
 
+/// What is overridden counts as one of what implements it.
+const OVERRIDES: Option<(super::lab::At, &[(&str, u64)])> =
+    Some((("shapes.py", 2, "area"), &[("shapes.py", 2), ("shapes.py", 10)]));
+
 fn types(server: &'static str, programs: &'static [&'static str]) -> Case {
     Case {
         server,
@@ -29,6 +33,7 @@ fn types(server: &'static str, programs: &'static [&'static str]) -> Case {
             ("broken.py", "print(total(nothing))"),
             ("shapes.py", "def total(shapes"),
         ]),
+        implementation: None,
         hover: Some("The sum of all areas."),
         mistake: Some(("broken.py", "nothing", "print(total(nothing))", "print(total([]))")),
         rename: Some((
@@ -56,7 +61,8 @@ fn types(server: &'static str, programs: &'static [&'static str]) -> Case {
 #[test]
 fn basedpyright() {
     let case = types("basedpyright", &["basedpyright-langserver"]);
-    check("basedpyright", &Case { action: Some(("broken.py", 3, "pyright: ignore")), ..case });
+    let action = Some(("broken.py", 3, "pyright: ignore"));
+    check("basedpyright", &Case { implementation: OVERRIDES, action, ..case });
 }
 
 #[test]
@@ -67,7 +73,8 @@ fn pyright() {
 #[test]
 fn ty() {
     let case = types("ty", &["ty"]);
-    check("ty", &Case { rename_file: None, action: Some(("broken.py", 3, "unresolved-reference")), ..case });
+    let action = Some(("broken.py", 3, "unresolved-reference"));
+    check("ty", &Case { implementation: OVERRIDES, rename_file: None, action, ..case });
 }
 
 #[test]
@@ -87,6 +94,7 @@ fn ruff() {
             symbols: None,
             definition: None,
             references: None,
+            implementation: None,
             hover: None,
             mistake: Some(("main.py", "F401", "import os", "import os  # noqa: F401")),
             rename: None,
@@ -116,7 +124,12 @@ fn pyrefly() {
     let case = types("pyrefly", &["pyrefly"]);
     check(
         "pyrefly",
-        &Case { mistake: None, action: Some(("broken.py", 3, "Extract into variable")), ..case },
+        &Case {
+            implementation: Some((("shapes.py", 2, "area"), &[("shapes.py", 10)])),
+            mistake: None,
+            action: Some(("broken.py", 3, "Extract into variable")),
+            ..case
+        },
     );
 }
 

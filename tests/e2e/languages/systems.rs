@@ -1,6 +1,6 @@
-//! Rust, C, Go.
+//! Rust, C, C++, Go, Fortran.
 
-use super::lab::{Case, check};
+use super::lab::{Case, check, check_with};
 
 #[test]
 fn rust_analyzer() {
@@ -31,6 +31,7 @@ fn rust_analyzer() {
                 ("src/broken.rs", "total(7)"),
                 ("src/shapes.rs", "pub fn total("),
             ]),
+            implementation: Some((("src/shapes.rs", 2, "area"), &[("src/shapes.rs", 10)])),
             hover: Some("The sum of all areas."),
             mistake: Some(("src/broken.rs", "E0308", "    total(7)", "    total(&[])")),
             rename: Some((
@@ -58,9 +59,10 @@ fn rust_analyzer() {
 }
 
 #[test]
-fn clangd() {
-    check(
-        "clangd",
+fn clangd_of_c() {
+    check_with(
+        "clangd_of_c",
+        "C",
         &Case {
             server: "clangd",
             programs: &["clangd"],
@@ -91,6 +93,7 @@ fn clangd() {
                 ("broken.c", "total(nothing, 0)"),
                 ("shapes.c", "int total("),
             ]),
+            implementation: None,
             hover: Some("The sum of all areas."),
             mistake: Some((
                 "broken.c",
@@ -110,6 +113,65 @@ fn clangd() {
             rename_file: None,
             action: Some(("fixable.c", 2, "equality comparison")),
             format: Some(("ugly.c", "int x(void);")),
+        },
+    );
+}
+
+#[test]
+fn clangd_of_cpp() {
+    check_with(
+        "clangd_of_cpp",
+        "C++",
+        &Case {
+            server: "clangd",
+            programs: &["clangd"],
+            version: None,
+            files: &[
+                ("compile_flags.txt", "-std=c++17\n-I.\n"),
+                (
+                    "shapes.hpp",
+                    "#pragma once\n\nclass Shape {\npublic:\n  virtual int area() const = 0;\n};\n\nclass Square : public Shape {\npublic:\n  explicit Square(int side) : side(side) {}\n  int area() const override;\n\nprivate:\n  int side;\n};\n\n/// The sum of all areas.\nint total(const Shape *const *shapes, int count);\n",
+                ),
+                (
+                    "shapes.cpp",
+                    "#include \"shapes.hpp\"\n\nint Square::area() const { return side * side; }\n\nint total(const Shape *const *shapes, int count) {\n  int sum = 0;\n  for (int i = 0; i < count; i++)\n    sum += shapes[i]->area();\n  return sum;\n}\n",
+                ),
+                (
+                    "main.cpp",
+                    "#include \"shapes.hpp\"\n\nint main() {\n  const Square two(2);\n  const Shape *all = &two;\n  return total(&all, 1);\n}\n",
+                ),
+                ("broken.cpp", "#include \"shapes.hpp\"\n\nint none() { return total(nothing, 0); }\n"),
+                ("ugly.cpp", "int   x ( ) ;\n"),
+                ("fixable.cpp", "int f(int a) {\n  if (a = 1)\n    return 2;\n  return 3;\n}\n"),
+            ],
+            used: ("main.cpp", 6, "total"),
+            symbols: Some(("shapes.hpp", &["Shape.area", "Square", "Square.area", "total"])),
+            definition: Some(("shapes.hpp", "int total(const Shape *const *shapes, int count);")),
+            references: Some(&[
+                ("main.cpp", "return total(&all, 1);"),
+                ("broken.cpp", "total(nothing, 0)"),
+                ("shapes.cpp", "int total("),
+            ]),
+            implementation: Some((("shapes.hpp", 5, "area"), &[("shapes.cpp", 3)])),
+            hover: Some("The sum of all areas."),
+            mistake: Some((
+                "broken.cpp",
+                "undeclared identifier 'nothing'",
+                "int none() { return total(nothing, 0); }",
+                "int none() { return total(nullptr, 0); }",
+            )),
+            rename: Some((
+                "whole",
+                &[
+                    ("main.cpp", "return whole(&all, 1);"),
+                    ("broken.cpp", "whole(nullptr, 0)"),
+                    ("shapes.cpp", "int whole("),
+                    ("shapes.hpp", "int whole("),
+                ],
+            )),
+            rename_file: None,
+            action: Some(("fixable.cpp", 2, "equality comparison")),
+            format: Some(("ugly.cpp", "int x();")),
         },
     );
 }
@@ -147,6 +209,7 @@ fn gopls() {
                 ("broken/broken.go", "shapes.Total(nothing)"),
                 ("shapes/shapes.go", "func Total("),
             ]),
+            implementation: Some((("shapes/shapes.go", 4, "Area"), &[("shapes/shapes.go", 11)])),
             hover: Some("sum of all areas"),
             mistake: Some((
                 "broken/broken.go",
@@ -201,6 +264,7 @@ fn fortran() {
                 ("main.f90", "  use shapes, only: area"),
                 ("shapes.f90", "function area(side)"),
             ]),
+            implementation: None,
             hover: Some("The area of a square."),
             mistake: Some(("broken.f90", "declared twice", "  real :: one", "  real :: two")),
             rename: Some((

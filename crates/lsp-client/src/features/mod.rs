@@ -13,6 +13,7 @@ mod file_operations;
 mod hierarchy;
 mod hints;
 mod holders;
+mod includes;
 mod navigation;
 mod old_place;
 mod raw;

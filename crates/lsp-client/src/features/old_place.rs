@@ -265,9 +265,10 @@ impl Moved {
     ) -> (BTreeSet<usize>, bool) {
         let mut found = BTreeSet::new();
         let scripts = script_stem(holder).is_some() || extension(holder) == "astro";
+        let lists = lists_files(holder);
         for (number, line) in text.lines().enumerate() {
             let path = |token: &Token<'_>| {
-                self.is_path(parent(holder), line, token, there)
+                self.is_path(parent(holder), line, token, lists, there)
                     || (scripts && token.quoted && self.is_import(parent(holder), token.text, there))
             };
             if !self.may_be_in(line) {
@@ -301,12 +302,21 @@ impl Moved {
         (found, true)
     }
 
-    /// Whether a path, from the folder of its file or from the workspace's, leads to an old place.
-    fn is_path(&self, folder: &str, line: &str, token: &Token<'_>, there: &dyn Fn(&str) -> bool) -> bool {
+    /// Whether a path, from the folder of its file or from the workspace's, leads to an old place. Where
+    /// a file `lists` files, a name with an ending is one too.
+    fn is_path(
+        &self,
+        folder: &str,
+        line: &str,
+        token: &Token<'_>,
+        lists: bool,
+        there: &dyn Fn(&str) -> bool,
+    ) -> bool {
         let text = token.text.trim_end_matches('.');
         let slash = text.contains('/');
+        let alone = token.quoted || lists && text.contains('.');
         let leads = |path: &str| self.new_name(path).is_some() && (slash || !self.folders.contains(path));
-        let here = (slash || token.quoted).then(|| joined(folder, text)).flatten();
+        let here = (slash || alone).then(|| joined(folder, text)).flatten();
         let top = (slash && !text.starts_with('.')).then(|| joined("", text)).flatten();
         let paths: Vec<String> = here.into_iter().chain(top).collect();
         if paths.iter().any(|path| there(path)) {
@@ -540,6 +550,13 @@ fn joined(folder: &str, text: &str) -> Option<String> {
 /// The path of a script without what an import leaves out.
 fn script_stem(name: &str) -> Option<&str> {
     SCRIPTS.iter().find_map(|it| name.strip_suffix(it)?.strip_suffix('.'))
+}
+
+/// Whether a file says how a project is built, by the names of its files.
+fn lists_files(name: &str) -> bool {
+    let file = last(name);
+    ["Makefile", "makefile", "GNUmakefile", "CMakeLists.txt"].contains(&file)
+        || ["mk", "am", "cmake", "pro", "pri"].contains(&extension(file))
 }
 
 fn begins(path: &str, name: &str, between: &str) -> bool {

@@ -8,7 +8,7 @@ use workspace::{AbsPath, Document, ErrorCode, Operation, WorkspaceEdit};
 
 use super::family::{Family, Wanted};
 use super::holders::Where;
-use super::{at, holders, old_place};
+use super::{at, holders, includes, old_place};
 use crate::answer::Answer;
 use crate::definition::Feature;
 use crate::error::ServerError;
@@ -191,11 +191,6 @@ impl ServerPool {
                 }
             }
         }
-        if servers.is_empty() {
-            notes.push(
-                "no language server follows this file's name: what refers to it was not mended".to_owned(),
-            );
-        }
         // The other file of a module has its name, and is found by it.
         let twins = if folder { Vec::new() } else { self.twins(from) };
         for twin in twins {
@@ -233,6 +228,27 @@ impl ServerPool {
             expected,
             replaces: None,
         });
+        let mended = includes::mend(&self.workspace, &edit, clock).await;
+        notes.extend(match (servers.is_empty(), mended.amount()) {
+            (true, Some(lines)) => {
+                Some(format!("no language server follows this file's name: {lines} mended, nothing else"))
+            }
+            (true, None) => Some(
+                "no language server follows this file's name: what refers to it was not mended".to_owned(),
+            ),
+            (false, Some(lines)) => Some(format!("{lines} mended besides")),
+            (false, None) => None,
+        });
+        notes.extend(mended.note);
+        // As above, of what moves and is mended too.
+        for operation in &mut edit.operations {
+            let Operation::Rename { from, expected, .. } = operation else { continue };
+            let is = |it: &Operation| matches!(it, Operation::Edit { path, .. } if path == from);
+            if mended.operations.iter().any(is) {
+                *expected = None;
+            }
+        }
+        edit.operations.splice(0..0, mended.operations);
         let names: Vec<&str> = servers.iter().map(|server| server.name()).collect();
         notes.extend(servers.iter().filter_map(|server| server.note()));
         notes.extend(old_place::still_named(&self.workspace, &edit, clock).await);

@@ -52,6 +52,8 @@ pub struct Install {
     pub how: How,
     /// What is installed: `name@1.2.3` of npm and Cargo, `name==1.2.3` of pip, names of Debian's.
     pub packages: Vec<String>,
+    /// What stands in for a package that one of those would have from elsewhere than npm's registry.
+    pub overrides: Vec<String>,
     /// The command, where a definition says it in words of its own.
     pub command: Option<String>,
     /// The project's own page.
@@ -66,6 +68,8 @@ pub(crate) struct FileInstall {
     #[serde(default)]
     packages: Vec<String>,
     #[serde(default)]
+    overrides: Vec<String>,
+    #[serde(default)]
     command: Option<String>,
     #[serde(default)]
     page: Option<String>,
@@ -74,7 +78,7 @@ pub(crate) struct FileInstall {
 impl FileInstall {
     /// Every package named exactly, or the reason why not.
     pub(crate) fn check(self) -> Result<Install, String> {
-        let Self { how, packages, command, page } = self;
+        let Self { how, packages, overrides, command, page } = self;
         for package in &packages {
             if !is_exact(how, package) {
                 return Err(format!(
@@ -82,10 +86,13 @@ impl FileInstall {
                 ));
             }
         }
+        if let Some(package) = overrides.iter().find(|it| how != How::Npm || !is_exact(how, it)) {
+            return Err(format!("install.overrides: {package:?} is not one exact version as npm writes it"));
+        }
         if packages.is_empty() && command.is_none() && page.is_none() {
             return Err("install names no packages, no command and no page".to_owned());
         }
-        Ok(Install { how, packages, command, page })
+        Ok(Install { how, packages, overrides, command, page })
     }
 }
 
@@ -157,7 +164,8 @@ mod tests {
 
     fn install(how: How, packages: &[&str]) -> Result<Install, String> {
         let packages = packages.iter().map(|&package| package.to_owned()).collect();
-        FileInstall { how, packages, command: None, page: Some("https://example.org".into()) }.check()
+        let page = Some("https://example.org".into());
+        FileInstall { how, packages, overrides: Vec::new(), command: None, page }.check()
     }
 
     #[test]
@@ -190,6 +198,17 @@ mod tests {
         ] {
             assert!(install(how, &[bad]).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_stands_in_for_a_package_is_exact_and_of_npm() {
+        let check = |how, package: &str, other: &str| {
+            let (packages, overrides) = (vec![package.to_owned()], vec![other.to_owned()]);
+            FileInstall { how, packages, overrides, command: None, page: None }.check().is_ok()
+        };
+        assert!(check(How::Npm, "a@1.2.3", "@b/c@0.4.1"));
+        assert!(!check(How::Npm, "a@1.2.3", "b@latest") && !check(How::Npm, "a@1.2.3", "b@git+ssh://c"));
+        assert!(!check(How::Pip, "a==1.2.3", "b==0.4.1"));
     }
 
     #[test]

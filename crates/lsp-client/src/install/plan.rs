@@ -23,6 +23,8 @@ pub struct InstallPlan {
     pub update: bool,
     /// The packages.
     pub packages: Vec<String>,
+    /// What stands in for others below them.
+    pub overrides: Vec<String>,
     /// Where it goes; `None` for the system's packages.
     pub folder: Option<AbsPath>,
     /// Programs of which one must be there afterwards.
@@ -135,6 +137,7 @@ impl InstallPlan {
             how: install.how,
             update: false,
             packages: packages.clone(),
+            overrides: install.overrides.clone(),
             folder: None,
             programs: wanted.programs.to_vec(),
             steps: Vec::new(),
@@ -155,7 +158,7 @@ impl InstallPlan {
             How::Npm => {
                 let npm =
                     search.on_path("npm").ok_or_else(|| missing("npm", "apt-get install nodejs npm"))?;
-                plan.steps.push(npm_step(npm, packages, pins, &folder));
+                plan.steps.push(npm_step(npm, install, pins, &folder));
             }
             How::Pip => {
                 let python = search.on_path("python3").or_else(|| search.on_path("python"));
@@ -182,6 +185,9 @@ impl InstallPlan {
         let mut text = String::new();
         for step in &self.steps {
             text.push_str(&format!("{}\n", step.command));
+        }
+        if !self.overrides.is_empty() {
+            text.push_str(&format!("with {} for what they name elsewhere\n", self.overrides.join(", ")));
         }
         match (&self.folder, self.how) {
             (Some(folder), How::Cargo) => text.push_str(&format!("into {folder}; it is compiled here\n")),
@@ -216,21 +222,23 @@ impl Step {
     }
 }
 
-fn npm_step(npm: PathBuf, packages: &[String], pins: Option<&str>, folder: &AbsPath) -> Step {
+fn npm_step(npm: PathBuf, install: &Install, pins: Option<&str>, folder: &AbsPath) -> Step {
     let quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=http"];
-    let dependencies: serde_json::Map<String, serde_json::Value> = packages
-        .iter()
-        .filter_map(|package| package.rsplit_once('@'))
-        .map(|(name, version)| (name.to_owned(), version.into()))
-        .collect();
-    let manifest = serde_json::json!({"private": true, "dependencies": dependencies});
+    let versions = |packages: &[String]| -> serde_json::Map<String, serde_json::Value> {
+        let packages = packages.iter().filter_map(|package| package.rsplit_once('@'));
+        packages.map(|(name, version)| (name.to_owned(), version.into())).collect()
+    };
+    let mut manifest = serde_json::json!({"private": true, "dependencies": versions(&install.packages)});
+    if !install.overrides.is_empty() {
+        manifest["overrides"] = versions(&install.overrides).into();
+    }
     let mut files = vec![("package.json".to_owned(), format!("{manifest}\n"))];
     let verb = if pins.is_some() { "ci" } else { "install" };
     files.extend(pins.map(|pins| (NPM_LOCK.to_owned(), pins.to_owned())));
     let mut words = owned(&[verb]);
     words.extend(owned(&quiet));
     if pins.is_none() {
-        words.extend(packages.iter().cloned());
+        words.extend(install.packages.iter().cloned());
     }
     Step::new(npm, words, &[], folder, files)
 }

@@ -396,6 +396,7 @@ mod tests {
             how: How::Npm,
             update: true,
             packages: Vec::new(),
+            overrides: Vec::new(),
             folder: Some(place.path().clone()),
             programs: vec!["served.cjs".to_owned()],
             steps: vec![Step { command, files: Vec::new() }],

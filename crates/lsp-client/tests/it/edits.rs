@@ -889,6 +889,90 @@ async fn modules_and_includes_that_are_left_behind_are_named_a_dozen_of_them() {
     ];
     let note = told_of_move("include/x/a.h", "include/x/b.h", &files).await;
     assert_eq!(note, "still names the old place, as text: src/a.c:1");
+    // In what lists a project's files a name stands alone.
+    let files = [
+        ("a.c", ""),
+        ("Makefile", "a.o: a.c b.c\n\tcc -c a.c\n"),
+        ("CMakeLists.txt", "add_executable(x ba.c a.c)\n"),
+        ("sub/CMakeLists.txt", "add_executable(x a.c)\n"),
+        ("NEWS", "a.c is new\n"),
+    ];
+    let note = told_of_move("a.c", "c.c", &files).await;
+    assert_eq!(note, "still names the old place, as text: CMakeLists.txt:1, Makefile:1, Makefile:2");
+}
+
+/// The outcome and what is told about a move that no server knows anything of.
+async fn move_of(files: &[(&str, &str)], from: &str, to: &str) -> (Vec<String>, String) {
+    let bench = bench(files, Script::new(json!({"textDocumentSync": 2})));
+    let moved = bench.pool.rename_file(&bench.path(from), &bench.path(to), &cx(LONG)).await.unwrap();
+    (bench.outcome(moved.value), moved.note.unwrap_or_default())
+}
+
+#[tokio::test]
+async fn includes_follow_a_header_where_they_lead_to_it_from_their_own_file() {
+    let files = [
+        ("lib/a.h", "#include \"b.h\"\n#include <a.h>\n"),
+        ("lib/b.h", ""),
+        ("lib/a.c", "#include \"./a.h\"\n#include \"../lib/a.h\"\n"),
+        ("main.cpp", "#include \"lib/a.h\" // \"lib/a.h\"\n#include \"b.h\"\n"),
+        ("test/t.c", "#include \"a.h\"\n"),
+        ("README.md", "#include \"lib/a.h\"\n"),
+    ];
+    // In its folder.
+    let (outcome, note) = move_of(&files, "lib/a.h", "lib/c.h").await;
+    assert_eq!(
+        outcome,
+        [
+            "lib/a.c: #include \"./c.h\"\n#include \"../lib/c.h\"\n",
+            "lib/c.h: #include \"b.h\"\n#include <a.h>\n",
+            "main.cpp: #include \"lib/c.h\" // \"lib/a.h\"\n#include \"b.h\"\n",
+        ]
+    );
+    assert_eq!(
+        note,
+        "no language server follows this file's name: 3 `#include` lines in 2 files mended, nothing else; \
+         still names the old place, as text: README.md:1, lib/c.h:2, main.cpp:1, test/t.c:1"
+    );
+    // To another one: what it includes itself is named from there.
+    let (outcome, note) = move_of(&files, "lib/a.h", "test/a.h").await;
+    assert_eq!(
+        outcome,
+        [
+            "lib/a.c: #include \"../test/a.h\"\n#include \"../test/a.h\"\n",
+            "main.cpp: #include \"test/a.h\" // \"lib/a.h\"\n#include \"b.h\"\n",
+            "test/a.h: #include \"../lib/b.h\"\n#include <a.h>\n",
+        ]
+    );
+    assert!(note.contains("4 `#include` lines in 3 files mended, nothing else"), "{note}");
+    // A folder: what is within it keeps together.
+    let (outcome, _) = move_of(&files, "lib", "src/lib").await;
+    let is = |line: &str| outcome.contains(&line.to_owned());
+    assert!(is("main.cpp: #include \"src/lib/a.h\" // \"lib/a.h\"\n#include \"b.h\"\n"), "{outcome:?}");
+    assert!(is("src/lib/a.c: #include \"./a.h\"\n#include \"../lib/a.h\"\n"), "{outcome:?}");
+    assert!(is("src/lib/a.h: #include \"b.h\"\n#include <a.h>\n"), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_text_is_told_where_its_includes_cannot_be_mended() {
+    let bench = bench(&[("a.h", ""), ("b.c", "")], Script::new(json!({"textDocumentSync": 2})));
+    std::fs::write(bench.path("b.c").as_path(), b"// \xe9\n#include \"a.h\"\n").unwrap();
+    let moved = bench.pool.rename_file(&bench.path("a.h"), &bench.path("c.h"), &cx(LONG)).await.unwrap();
+    let note = moved.note.unwrap_or_default();
+    assert!(
+        note.ends_with("not searched for `#include` lines, since they are not UTF-8 text: b.c"),
+        "{note}"
+    );
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn an_include_that_leads_through_a_link_is_not_mended() {
+    let files = [("a.h", ""), ("deep/er/x.h", ""), ("b.c", "#include \"link/../a.h\"\n")];
+    let bench = bench(&files, Script::new(json!({"textDocumentSync": 2})));
+    // From there `..` leads into `deep`, whatever the spelling says.
+    std::os::unix::fs::symlink("deep/er", bench.path("link").as_path()).unwrap();
+    let moved = bench.pool.rename_file(&bench.path("a.h"), &bench.path("c.h"), &cx(LONG)).await.unwrap();
+    assert_eq!(bench.outcome(moved.value), ["c.h: "]);
 }
 
 #[tokio::test]

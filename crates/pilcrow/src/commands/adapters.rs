@@ -166,7 +166,7 @@ fn install_of(definition: &dap_client::AdapterDefinition) -> Install {
         dap_client::How::Page => How::Page,
     };
     let (packages, page) = (definition.install.packages.clone(), Some(definition.install.page.clone()));
-    Install { how, packages, command: None, page }
+    Install { how, packages, overrides: Vec::new(), command: None, page }
 }
 
 impl Known {

@@ -1,0 +1,295 @@
+//! `#include` lines of C and its kin that a move would break, mended where that is exact: no server does it.
+//!
+//! Every compiler looks for a quoted path in the folder of its own file first. Where it leads to a file
+//! from there, that file is meant, whatever other folders are searched; only such lines are changed. A path
+//! to which a searched folder alone leads stays as it is, and `old_place` names it.
+
+use std::ops::Range;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use text::TextEdit;
+use workspace::{AbsPath, Operation, ReadError, Workspace, WorkspaceEdit};
+
+use super::rename::edited;
+use crate::server::Clock;
+
+/// At most this many files of the workspace are looked at.
+const LOOKED_AT: usize = 20_000;
+/// For at most this long.
+const LONGEST: Duration = Duration::from_secs(5);
+/// Files named in a note.
+const NAMED: usize = 5;
+
+/// Files with such lines, by extension.
+const SOURCES: [&str; 25] = [
+    "c", "h", "cc", "hh", "cpp", "hpp", "cxx", "hxx", "c++", "h++", "C", "H", "inl", "ipp", "ixx", "tpp",
+    "txx", "tcc", "inc", "m", "mm", "cu", "cuh", "cl", "S",
+];
+
+/// Edits of files that the moves of an edit break.
+#[derive(Default)]
+pub(super) struct Mended {
+    pub operations: Vec<Operation>,
+    lines: usize,
+    /// What was not looked at, and why.
+    pub note: Option<String>,
+}
+
+impl Mended {
+    /// `4 #include lines in 2 files`.
+    pub(super) fn amount(&self) -> Option<String> {
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        let files = self.operations.len();
+        (files > 0).then(|| {
+            format!("{} `#include` line{} in {files} file{}", self.lines, plural(self.lines), plural(files))
+        })
+    }
+}
+
+/// What `edit` breaks by its moves, in files that it does not change.
+pub(super) async fn mend(workspace: &Workspace, edit: &WorkspaceEdit, clock: Clock<'_>) -> Mended {
+    let moves = Moves::of(edit);
+    let changed: Vec<AbsPath> = edited(edit).map(|(path, _)| path.clone()).collect();
+    let (workspace, cancel) = (workspace.clone(), clock.cancel.clone());
+    let clock = clock.within(LONGEST);
+    let until = clock.at(90);
+    let cut = || Mended {
+        note: Some("not every file was searched for `#include` lines".to_owned()),
+        ..Mended::default()
+    };
+    let search = tokio::task::spawn_blocking(move || {
+        let mut mended = Mended::default();
+        let mut unread = Vec::new();
+        for (count, path) in workspace.files(workspace.root()).enumerate() {
+            if count >= LOOKED_AT || Instant::now() >= until || cancel.is_cancelled() {
+                mended.note = Some("not every file was searched for `#include` lines".to_owned());
+                break;
+            }
+            if !is_source(&path) || changed.contains(&path) {
+                continue;
+            }
+            let document = match workspace.document(&path) {
+                Ok(document) => document,
+                Err(ReadError::NotUtf8 { .. }) => {
+                    unread.push(workspace.relative(&path));
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            let edits = moves.broken(&path, &document.text);
+            if !edits.is_empty() {
+                mended.lines += edits.len();
+                mended.operations.push(Operation::Edit { path, expected: document.version, edits });
+            }
+        }
+        if mended.note.is_none() && !unread.is_empty() {
+            let more = unread.len().saturating_sub(NAMED);
+            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+            unread.truncate(NAMED);
+            mended.note = Some(format!(
+                "not searched for `#include` lines, since they are not UTF-8 text: {}{more}",
+                unread.join(", ")
+            ));
+        }
+        mended
+    });
+    // It ends by itself; a file that cannot be read by then is not waited for.
+    tokio::select! {
+        biased;
+        () = clock.cancel.cancelled() => cut(),
+        found = search => found.unwrap_or_else(|_| cut()),
+        () = tokio::time::sleep_until(clock.until.into()) => cut(),
+    }
+}
+
+fn is_source(path: &AbsPath) -> bool {
+    path.as_path().extension().and_then(|it| it.to_str()).is_some_and(|it| SOURCES.contains(&it))
+}
+
+/// From where to where files and folders move.
+struct Moves(Vec<(AbsPath, AbsPath)>);
+
+impl Moves {
+    fn of(edit: &WorkspaceEdit) -> Self {
+        let moves = edit.operations.iter().filter_map(|operation| match operation {
+            Operation::Rename { from, to, .. } => Some((from.clone(), to.clone())),
+            _ => None,
+        });
+        Self(moves.collect())
+    }
+
+    /// Where a file is afterwards.
+    fn after(&self, path: &AbsPath) -> AbsPath {
+        let moved = self.0.iter().find_map(|(from, to)| {
+            let rest = path.strip_prefix(from)?;
+            Some(if rest.as_os_str().is_empty() { to.clone() } else { to.join(rest) })
+        });
+        moved.unwrap_or_else(|| path.clone())
+    }
+
+    /// Edits of the paths in `text`, the file `path`, that lead to a file now and not to it afterwards.
+    fn broken(&self, path: &AbsPath, text: &str) -> Vec<TextEdit> {
+        let holder = self.after(path);
+        let (Some(folder), Some(new_folder)) = (path.parent(), holder.parent()) else { return Vec::new() };
+        let mend = |range: Range<usize>| {
+            let old = &text[range.clone()];
+            let meant = folder.join(old);
+            let target = self.after(&meant);
+            if new_folder.join(old) == target || !is_there(folder.as_path().join(old).as_path(), &meant) {
+                return None;
+            }
+            let kept = (folder == new_folder && meant.parent() == target.parent()).then(|| {
+                let before = old.rfind('/').map_or("", |at| &old[..=at]);
+                format!("{before}{}", target.file_name())
+            });
+            let new_text = match kept {
+                Some(kept) => kept,
+                None => relative(&new_folder, &target)?,
+            };
+            let can_be_written = !new_text.contains(['"', '\\', '\n', '\r']);
+            (can_be_written && new_folder.join(&new_text) == target).then_some(TextEdit { range, new_text })
+        };
+        quoted_includes(text).into_iter().filter_map(mend).collect()
+    }
+}
+
+/// Whether a file is at `path`, and by no other name than `meant`: a link may lead elsewhere than `..` does.
+fn is_there(path: &Path, meant: &AbsPath) -> bool {
+    meant.as_path().is_file() && path.canonicalize().is_ok_and(|it| it == meant.as_path())
+}
+
+/// `target` from `folder` on, with `/`.
+fn relative(folder: &AbsPath, target: &AbsPath) -> Option<String> {
+    let mut common = folder.clone();
+    let mut up = 0;
+    while !target.starts_with(&common) {
+        common = common.parent()?;
+        up += 1;
+    }
+    let rest = target.strip_prefix(&common)?;
+    let parts = rest.iter().map(|part| part.to_str()).collect::<Option<Vec<_>>>()?;
+    Some(format!("{}{}", "../".repeat(up), parts.join("/")))
+}
+
+/// Where the quoted paths of `#include` and `#import` stand; not in comments and strings, and none that is
+/// absolute or has a backslash.
+fn quoted_includes(text: &str) -> Vec<Range<usize>> {
+    let bytes = text.as_bytes();
+    let mut found = Vec::new();
+    let mut at = 0;
+    // Whether nothing but blanks and comments was before on the line.
+    let mut starts = true;
+    while at < bytes.len() {
+        let rest = &text[at..];
+        match bytes[at] {
+            b'\\' if rest[1..].starts_with('\n') => at += 2,
+            b'\\' if rest[1..].starts_with("\r\n") => at += 3,
+            b'\n' => {
+                starts = true;
+                at += 1;
+            }
+            b' ' | b'\t' | b'\r' => at += 1,
+            b'#' if starts => {
+                if let Some(path) = include(rest) {
+                    found.push(at + path.start..at + path.end);
+                    at += path.end + 1;
+                } else {
+                    at += 1;
+                }
+                starts = false;
+            }
+            b'/' if rest.starts_with("//") => at = end_of_line(text, at),
+            b'/' if rest.starts_with("/*") => {
+                at = rest[2..].find("*/").map_or(bytes.len(), |end| at + 2 + end + 2);
+            }
+            b'"' => {
+                let raw = raw_prefix(&text[..at]).then(|| raw_string(rest)).flatten();
+                at += raw.unwrap_or_else(|| literal(rest, b'"'));
+                starts = false;
+            }
+            b'\'' => {
+                at += literal(rest, b'\'');
+                starts = false;
+            }
+            _ => {
+                at += rest.chars().next().map_or(1, char::len_utf8);
+                starts = false;
+            }
+        }
+    }
+    found
+}
+
+/// The path of the directive that `text` begins with.
+fn include(text: &str) -> Option<Range<usize>> {
+    let blank = |c: char| c == ' ' || c == '\t';
+    let word = text[1..].trim_start_matches(blank);
+    let rest = word.strip_prefix("include").or_else(|| word.strip_prefix("import"))?;
+    let path = rest.trim_start_matches(blank).strip_prefix('"')?;
+    let end = path.find(['"', '\n', '\\']).filter(|end| path[*end..].starts_with('"'))?;
+    let start = text.len() - path.len();
+    (end > 0 && !path.starts_with('/')).then_some(start..start + end)
+}
+
+/// Behind the line's end, which a backslash moves on.
+fn end_of_line(text: &str, mut at: usize) -> usize {
+    while let Some(end) = text[at..].find('\n') {
+        let line = text[at..at + end].trim_end_matches('\r');
+        // The line's end is left to the caller, who begins a line there.
+        if !line.ends_with('\\') {
+            return at + end;
+        }
+        at += end + 1;
+    }
+    text.len()
+}
+
+/// The length of the literal that `text` begins with; of the quote alone where its line does not end it.
+fn literal(text: &str, quote: u8) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 2,
+            b'\n' => return 1,
+            byte => {
+                at += 1;
+                if byte == quote {
+                    return at;
+                }
+            }
+        }
+    }
+    1
+}
+
+/// Whether a quote behind `before` begins a raw string.
+fn raw_prefix(before: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    let word = &before[before.trim_end_matches(part).len()..];
+    ["R", "LR", "uR", "UR", "u8R"].contains(&word)
+}
+
+/// The length of `"marker(…)marker"`.
+fn raw_string(text: &str) -> Option<usize> {
+    let open = text.find('(').filter(|open| *open <= 17)?;
+    let close = format!("){}\"", &text[1..open]);
+    Some(open + text[open..].find(&close)? + close.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directives_alone_are_found() {
+        let text = "#include \"a.h\"\n  # include\t\"../b.h\" // \"no.h\"\n#import \"c.h\"\r\n/* x\n#include \"no.h\"\n*/ #include \"d.h\"\n\
+            // x \\\n#include \"no.h\"\nconst char *s = R\"x(\n#include \"no.h\"\n)x\";\nchar q = '\"';\n#include \"e.h\"\n\
+            int n = 1'000; char *t = \"\\\"/*\";\n#include \"f.h\"\n#include <no.h>\n#include NO\n#include \"\"\n\
+            #include \"/no.h\"\n#include \"no\\no.h\"\n#include \"no\nint a; #include \"no.h\"\n#define X \\\n#include \"no.h\"\n\
+            // don't /*\n#include \"g.h\"\n'\n#include \"ü.h\"\n#include_next \"no.h\"\n/*";
+        let found: Vec<&str> = quoted_includes(text).into_iter().map(|it| &text[it]).collect();
+        assert_eq!(found, ["a.h", "../b.h", "c.h", "d.h", "e.h", "f.h", "g.h", "ü.h"]);
+    }
+}
