@@ -45,6 +45,7 @@ mod server_death;
 mod stale_edit;
 mod surface;
 mod syntax;
+mod tried_first;
 mod typing_on;
 mod undo;
 mod verify;

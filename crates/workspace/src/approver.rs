@@ -23,11 +23,26 @@ pub struct Question {
     pub kind: QuestionKind,
     /// One line.
     pub title: String,
-    /// The diff or the command.
+    /// The diff or the command. Before it what is to be confirmed by itself, a line each.
     pub detail: String,
     /// The files concerned.
     pub files: Vec<String>,
 }
+
+impl Question {
+    /// A line of the detail that says what is to be confirmed.
+    pub(crate) fn confirming(what: &str) -> String {
+        format!("{TO_CONFIRM}{what}\n")
+    }
+
+    /// The lines before the diff that say what is to be confirmed: to be shown where the diff is not.
+    pub fn to_confirm(&self) -> impl Iterator<Item = &str> {
+        self.detail.lines().take_while(|line| line.starts_with(TO_CONFIRM))
+    }
+}
+
+/// How such a line begins.
+const TO_CONFIRM: &str = "to be confirmed: ";
 
 /// What the person said.
 #[derive(Debug, Clone, PartialEq, Eq)]
