@@ -24,6 +24,7 @@ mod dialects;
 mod editors;
 mod front;
 mod in_editor;
+mod installing;
 mod languages;
 mod lsp_actions;
 mod lsp_fixes;
