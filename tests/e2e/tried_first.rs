@@ -79,7 +79,7 @@ fn welcome(text: &str) -> String {
 fn a_person_who_is_asked_about_new_errors_has_the_edit_made_or_not() {
     for (answer, ends) in [(Some("Allow"), "done"), (Some("Deny"), "failed"), (None, "failed")] {
         let clean = full(json!([]));
-        let (sandbox, scripted) = renaming("ask", json!([clean, clean, bad()]));
+        let (sandbox, _) = renaming("ask", json!([clean, clean, bad()]));
         let mut editor = start(&sandbox);
         let file = uri(&sandbox, "a.py");
         editor.open(&file, "python", A);
