@@ -12,10 +12,10 @@ use tests::processes::kill;
 use tests::sandbox::{finish, make_executable};
 use tests::{Sandbox, built, slow, wait_for};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A sandbox whose `PATH` begins with package managers of ours: name and shell script.
-fn with_managers(managers: &[(&str, &str)]) -> Sandbox {
+pub fn with_managers(managers: &[(&str, &str)]) -> Sandbox {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n\ngreet()\n")]);
     sandbox.variables.insert("PILCROW_TOOLS".to_owned(), sandbox.beside("none").display().to_string());
     let bin = sandbox.beside("managers");
@@ -24,7 +24,7 @@ fn with_managers(managers: &[(&str, &str)]) -> Sandbox {
     sandbox
 }
 
-fn manager(sandbox: &Sandbox, name: &str, script: &str) {
+pub fn manager(sandbox: &Sandbox, name: &str, script: &str) {
     let bin = sandbox.beside("managers");
     fs::create_dir_all(&bin).expect("a folder");
     let path = bin.join(name);
@@ -34,29 +34,29 @@ fn manager(sandbox: &Sandbox, name: &str, script: &str) {
     make_executable(&path);
 }
 
-fn ran(sandbox: &Sandbox) -> String {
+pub fn ran(sandbox: &Sandbox) -> String {
     fs::read_to_string(sandbox.beside("ran.log")).unwrap_or_default()
 }
 
-fn managed(sandbox: &Sandbox) -> PathBuf {
+pub fn managed(sandbox: &Sandbox) -> PathBuf {
     sandbox.home().join("data/adapters")
 }
 
 /// Names in the managed folder that are servers.
-fn servers(sandbox: &Sandbox) -> Vec<String> {
+pub fn servers(sandbox: &Sandbox) -> Vec<String> {
     let entries = fs::read_dir(managed(sandbox)).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.path().is_dir() && entry.file_name() != "pins");
     folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-fn found(sandbox: &Sandbox, name: &str) -> Value {
+pub fn found(sandbox: &Sandbox, name: &str) -> Value {
     let listed = sandbox.run(&["adapters", "list", "--json"]).expect(0).stdout;
     let mut known = listed.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     known.find(|known| known["name"] == *name).expect("it is known")["programs"].clone()
 }
 
 /// Puts a program where npm would, and a lock file.
-const PUTS: &str = "mkdir -p node_modules/.bin && printf '#!/bin/sh\\nexit 0\\n' > node_modules/.bin/pyright-langserver \
+pub const PUTS: &str = "mkdir -p node_modules/.bin && printf '#!/bin/sh\\nexit 0\\n' > node_modules/.bin/pyright-langserver \
     && chmod +x node_modules/.bin/pyright-langserver && echo '{\"lockfileVersion\": 3}' > package-lock.json";
 
 #[test]

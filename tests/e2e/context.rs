@@ -245,6 +245,90 @@ fn what_changes_during_a_run_counts_from_the_next_turn() {
     }
 }
 
+/// A language server and a debug adapter of the person's own, who edits both files meanwhile.
+#[test]
+fn definitions_of_adapters_that_a_person_edits_during_a_run_count_from_the_next_turn() {
+    let sandbox = Sandbox::with(&[("a.words", "one\n")]);
+    let put = |name: &str, text: &str| {
+        let file = sandbox.home().join("config/adapters").join(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    };
+    // What both say, and where they write down what they were asked.
+    let defines = |word: &str| {
+        let (server, adapter) = (format!("{word}-server.json"), format!("{word}-adapter.json"));
+        let answers = json!([[{"result": {"contents": format!("the {word} one")}}]]);
+        let text = json!({"capabilities": {"textDocumentSync": 1, "hoverProvider": true},
+            "record": sandbox.beside(&format!("{word}-server.record")), "methods": {"textDocument/hover": answers}});
+        std::fs::write(sandbox.beside(&server), text.to_string()).unwrap();
+        let runs = json!([[{"body": {}}, {"event": {"event": "exited", "body": {"exitCode": 0}}},
+            {"event": {"event": "terminated"}}]]);
+        let text = json!({"capabilities": {"supportsConfigurationDoneRequest": true},
+            "record": sandbox.beside(&format!("{word}-adapter.record")), "commands": {"configurationDone": runs}});
+        std::fs::write(sandbox.beside(&adapter), text.to_string()).unwrap();
+        let ends = "[install]\nhow = \"page\"\npage = \"x\"\n";
+        put(
+            "servers/mine.toml",
+            &format!(
+                "name = \"mine\"\n[[languages]]\nid = \"words\"\npatterns = [\"*.words\"]\n\
+                 [command]\ncandidates = [{:?}]\nargs = [{:?}]\n{ends}",
+                tests::built::scripted_language_server(),
+                sandbox.beside(&server),
+            ),
+        );
+        put(
+            "debuggers/own.toml",
+            &format!(
+                "format = 1\nname = \"own\"\npatterns = [\"*.words\"]\nverified = false\n\
+                 command.candidates = [{:?}]\ncommand.args = [{:?}]\n[launch]\nprogram = \"${{program}}\"\n{ends}",
+                tests::built::scripted_debug_adapter(),
+                sandbox.beside(&adapter),
+            ),
+        );
+    };
+    defines("old");
+    let call = |name: &str, arguments: Value| json!({"name": name, "arguments": arguments});
+    let hover = call("lsp", json!({"action": "hover", "file": "a.words", "line": 1, "symbol": "one"}));
+    let debug = call("debug", json!({"action": "launch", "program": "a.words"}));
+    let waits = call("bash", json!({"command": "touch began; while [ ! -e go ]; do sleep 0.05; done"}));
+    let said = |word: &str| json!({"last_contains": [format!("the {word} one")]});
+    let model = script(
+        &sandbox,
+        &[
+            json!({"tool_calls": [debug]}),
+            json!({"tool_calls": [hover]}),
+            json!({"expect": said("old"), "tool_calls": [waits]}),
+            json!({"tool_calls": [debug]}),
+            json!({"tool_calls": [hover]}),
+            json!({"expect": said("new"), "text": "Done."}),
+        ],
+    );
+    let child = sandbox.command(&["run", "go", "--yes", "--json", "--model", &model]).spawn().unwrap();
+    let began = || sandbox.project().join("began").exists();
+    assert!(
+        tests::wait_for(Duration::from_secs(60), began),
+        "{:?}",
+        tests::sandbox::finish(child, Duration::ZERO)
+    );
+    assert!(!sandbox.beside("new-server.record").exists());
+    defines("new");
+    sandbox.write("go", "");
+    let ran = tests::sandbox::finish(child, Duration::from_secs(60)).expect(0);
+    let events = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["event"].clone());
+    let told: Vec<Value> = events.filter(|event| event["type"] == "reloaded").collect();
+    let expected =
+        json!({"type": "reloaded", "changed": ["language server mine", "debugger own"], "problems": []});
+    assert_eq!(told, [expected]);
+    let got = |name: &str| testing::recorded(&sandbox.beside(name)).len();
+    assert!(got("new-adapter.record") > 0 && got("new-server.record") > 0);
+    let launches = |name: &str| {
+        let all = testing::recorded(&sandbox.beside(name));
+        all.iter().filter(|it| it["command"] == "launch").count()
+    };
+    assert_eq!((launches("old-adapter.record"), launches("new-adapter.record")), (1, 1));
+    sandbox.mark().none_left(Duration::from_secs(10));
+}
+
 #[test]
 fn what_was_said_is_found_in_every_conversation_until_it_is_deleted() {
     let sandbox = Sandbox::with(&[("a.txt", "one\n")]);

@@ -1,6 +1,6 @@
 //! Conversations that are gone on with, branched and forked, and what of them is read again.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tests::Sandbox;
@@ -215,6 +215,46 @@ fn a_terminal_that_goes_away_disconnects_the_run_and_its_session_goes_on() {
     let id = newest(&sandbox);
     let gone_on = sandbox.run(&["sessions", "resume", &id, "on", "--model", &model]).expect(0).stdout;
     assert!(gone_on.contains("whole"), "{gone_on}");
+}
+
+/// Of what is no file there is nothing to flush, and the system says so.
+#[test]
+fn an_entry_is_flushed_to_the_disk_where_that_is_wanted() {
+    for (fsync, resumes) in [(None, false), (Some("off"), true), (Some("on"), false), (Some("on"), true)] {
+        let mut sandbox = Sandbox::with(&[("a.txt", "one\n")]);
+        sandbox.variables.extend(fsync.map(|it| ("PILCROW_SESSIONS_FSYNC".to_owned(), it.to_owned())));
+        let mut args = vec!["run".to_owned(), "begin".to_owned()];
+        if resumes {
+            let model = script(&sandbox, "one.jsonl", &[json!({"text": "an answer"})]);
+            sandbox.run(&["run", "begin", "--model", &model]).expect(0);
+            args = ["sessions", "resume", &newest(&sandbox), "go on"].map(str::to_owned).to_vec();
+        }
+        let waits = "touch began; while [ ! -e go ]; do sleep 0.05; done";
+        let call = json!({"tool_calls": [{"name": "bash", "arguments": {"command": waits}}]});
+        let model = script(&sandbox, "waits.jsonl", &[call, json!({"text": "whole"})]);
+        args.extend(["--json", "--yes", "--model", &model].map(str::to_owned));
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let child = sandbox.command(&args).spawn().expect("it starts");
+        let long = std::time::Duration::from_secs(60);
+        assert!(tests::wait_for(long, || sandbox.project().join("began").exists()), "the run never began");
+        let file = the_file(&sandbox.home()).expect("the conversation's file");
+        std::fs::remove_file(&file).expect("it goes");
+        std::os::unix::fs::symlink("/dev/null", &file).expect("a link");
+        sandbox.write("go", "");
+        let ran = tests::sandbox::finish(child, long);
+        let fails = fsync == Some("on");
+        assert_eq!(ran.all().contains("Invalid argument"), fails, "{fsync:?}: {ran:?}");
+        assert_eq!(ran.code(), i32::from(fails), "{fsync:?}: {ran:?}");
+    }
+}
+
+/// The file of the only conversation below a folder.
+fn the_file(folder: &Path) -> Option<PathBuf> {
+    let entries = || std::fs::read_dir(folder).expect("a folder").map(|it| it.expect("an entry").path());
+    let is_it =
+        |path: &PathBuf| folder.ends_with("sessions") && path.extension().is_some_and(|it| it == "jsonl");
+    let below = || entries().filter(|path| path.is_dir()).find_map(|path| the_file(&path));
+    entries().find(is_it).or_else(below)
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The tool `debug` over a scripted adapter: what is asked, what is shown, what is left.
 
+use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -651,4 +652,57 @@ fn a_probe_writes_nothing_to_a_programs_own_output() {
     assert!(said.contains("it was held at each pass"), "{said}");
     assert!(asked(&sandbox, "setBreakpoints").iter().all(|it| it["breakpoints"][0]["logMessage"].is_null()));
     batch.end();
+}
+
+#[test]
+fn every_change_of_a_debugged_program_is_told_in_order() {
+    let sandbox = stopping();
+    // It stops when it is told to, so that it is seen running before.
+    let mut commands = stops("a.txt")["commands"].take();
+    commands["configurationDone"] = json!([[{"body": {}}]]);
+    commands["pause"] = json!([[{"body": {}}, stopped()]]);
+    let can = json!({"supportsConfigurationDoneRequest": true});
+    follows(&sandbox, &can, &json!({ "commands": commands }));
+    let call =
+        |name: &str, arguments: &Value| json!({"tool_calls": [{"name": name, "arguments": arguments}]});
+    let lines = [
+        call("debug", &json!({"action": "launch", "program": "a.txt", "timeout": 1})),
+        call("debug", &json!({"action": "pause"})),
+        call("debug", &json!({"action": "continue"})),
+        call("bash", &json!({"command": "while [ ! -e go ]; do sleep 0.05; done"})),
+        json!({"text": "Done."}),
+    ];
+    let script = sandbox.beside("model.jsonl");
+    std::fs::write(&script, lines.map(|line| format!("{line}\n")).concat()).expect("the model");
+    let model = format!("script:{}", script.display());
+    let mut child =
+        sandbox.command(&["run", "go", "--yes", "--json", "--model", &model]).spawn().expect("it starts");
+    let told = BufReader::new(child.stdout.take().expect("its output"));
+    let mut states = Vec::new();
+    for line in told.lines() {
+        let line = line.expect("a line");
+        let event = serde_json::from_str::<Value>(&line).expect("JSON")["event"].clone();
+        if event["type"] != "debug_state" {
+            continue;
+        }
+        assert_eq!(event["session"], "debug-1", "{event}");
+        let word = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+        states.push((word("state"), word("detail")));
+        if event["state"] == "terminated" {
+            // The run goes on until it was told.
+            sandbox.write("go", "");
+        }
+    }
+    assert!(child.wait().expect("it ends").success());
+    let expected = [
+        ("launching", ""),
+        ("configuring", ""),
+        ("running", ""),
+        ("stopped", "breakpoint"),
+        ("running", ""),
+        ("terminated", "exit code 2"),
+    ];
+    let expected = expected.map(|(state, detail)| (state.to_owned(), detail.to_owned()));
+    // How it is when it is first looked at is the first that is told.
+    assert!(states.len() >= 4 && expected.ends_with(&states), "{states:?}");
 }

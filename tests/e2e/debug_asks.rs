@@ -1,10 +1,14 @@
 //! What each parameter and each rarer action of `debug` has a scripted adapter do.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tests::built::scripted_debug_adapter;
-use tests::{Batch, Sandbox};
+use tests::{Batch, Sandbox, Terminal};
 
 use crate::debug::{asked, follows, launch, stopped, stops, with_adapter};
+
+const LONG: Duration = Duration::from_secs(60);
 
 /// An adapter that takes all that `launch` has, and attaches; it follows this script beside that of `stops`.
 fn able(can: &Value, commands: &Value) -> Sandbox {
@@ -148,6 +152,37 @@ fn what_was_attached_to_is_ended_by_an_adapter_that_can() {
         assert_eq!(asked(&sandbox, "disconnect")[0], json!({"terminateDebuggee": can}));
         batch.end();
     }
+}
+
+/// It was there before, and is the person's.
+#[test]
+fn what_was_attached_to_goes_on_when_the_person_does_not_agree_to_its_end() {
+    let mut sandbox = able(&json!({"supportTerminateDebuggee": true}), &json!({}));
+    let config = sandbox.home().join("config/config.toml");
+    std::fs::write(config, "[policy]\nrules = [\"allow exec\"]\n").expect("the rules");
+    sandbox.run_anywhere(&["trust", &sandbox.project().to_string_lossy()]).expect(0);
+    let call = |arguments: Value| json!([{"name": "debug", "arguments": arguments}]);
+    let lines = [
+        json!({"tool_calls": call(json!({"action": "attach", "adapter": "scripted", "pid": 7}))}),
+        json!({"expect": {"last_is_error": false}, "tool_calls": call(json!({"action": "terminate"}))}),
+        json!({"expect": {"last_is_error": true, "last_contains": ["not yet"]},
+            "tool_calls": call(json!({"action": "snapshot"}))}),
+        json!({"expect": {"last_is_error": false, "last_contains": ["stopped: breakpoint"]}, "text": "Done."}),
+    ];
+    let script = sandbox.beside("model.jsonl");
+    std::fs::write(&script, lines.map(|line| format!("{line}\n")).concat()).expect("the model");
+    sandbox.variables.insert("PILCROW_MODEL".to_owned(), format!("script:{}", script.display()));
+    let mut terminal = Terminal::start(&mut sandbox.command(&["run", "end it"]));
+    terminal.waits_for("In the debugged program: attach to process 7?", LONG);
+    terminal.types("y\n");
+    terminal.waits_for("In the debugged program: end what it was attached to, ", LONG);
+    // Before it is asked about nothing is ended.
+    assert_eq!(asked(&sandbox, "disconnect"), [Value::Null; 0]);
+    terminal.types("not yet\n");
+    assert!(terminal.ends(LONG).success(), "{}", terminal.shown());
+    // Nor does the end of Pilcrow end it.
+    assert_eq!(asked(&sandbox, "disconnect"), [json!({"terminateDebuggee": false})]);
+    assert_eq!(asked(&sandbox, "terminate"), [Value::Null; 0]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::processes::wait_for;
 
@@ -16,14 +17,22 @@ pub struct Terminal {
     pub child: Child,
     keys: File,
     shown: Arc<Mutex<Vec<u8>>>,
+    columns: usize,
 }
 
 impl Terminal {
-    /// Starts `command` in a new terminal.
+    /// Starts `command` in a new terminal that does not say how wide it is.
     pub fn start(command: &mut Command) -> Terminal {
+        Terminal::start_wide(command, 0)
+    }
+
+    /// The same in one of so many columns.
+    pub fn start_wide(command: &mut Command, columns: u16) -> Terminal {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
         grantpt(&master).expect("it is ours");
         unlockpt(&master).expect("it can be opened");
+        let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&master, size).expect("it takes a size");
         let name = ptsname(&master, Vec::new()).expect("it has a name");
         let path = std::path::Path::new(name.to_str().expect("a path"));
         let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
@@ -45,7 +54,13 @@ impl Terminal {
                 fills.lock().unwrap().extend_from_slice(&bytes[..count]);
             }
         });
-        Terminal { child, keys, shown }
+        Terminal { child, keys, shown, columns: usize::from(columns) }
+    }
+
+    /// The rows that a person sees, without those that are empty.
+    pub fn rows(&self) -> Vec<String> {
+        let rows = rows(&self.shown(), self.columns);
+        rows.into_iter().map(|row| row.trim_end().to_owned()).filter(|row| !row.is_empty()).collect()
     }
 
     /// All that was shown so far, with what acts on the terminal.
@@ -75,5 +90,48 @@ impl Terminal {
         });
         assert!(ended, "it did not end: {}", self.shown());
         status.expect("it ended")
+    }
+}
+
+/// What a terminal shows that does line ends, returns, and emptying the rest of a row. Zero columns: rows of any length.
+fn rows(shown: &str, columns: usize) -> Vec<String> {
+    let mut rows: Vec<Vec<char>> = vec![Vec::new()];
+    let (mut row, mut column) = (0, 0);
+    let mut rest = shown;
+    while let Some(character) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix("\u{1b}[K") {
+            rows[row].truncate(column);
+            rest = after;
+            continue;
+        }
+        rest = &rest[character.len_utf8()..];
+        match character {
+            '\r' => column = 0,
+            '\n' => row += 1,
+            _ => {
+                if column == columns && columns > 0 {
+                    (row, column) = (row + 1, 0);
+                }
+                rows.resize(rows.len().max(row + 1), Vec::new());
+                let at = &mut rows[row];
+                at.resize(at.len().max(column + 1), ' ');
+                at[column] = character;
+                column += 1;
+            }
+        }
+        rows.resize(rows.len().max(row + 1), Vec::new());
+    }
+    rows.into_iter().map(String::from_iter).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn rows_are_written_over_emptied_and_wrapped() {
+        let rows = |shown: &str| super::rows(shown, 5);
+        assert_eq!(rows("one\r\ntwo\rT"), ["one", "Two"]);
+        assert_eq!(rows("first\rx\u{1b}[K"), ["x"]);
+        assert_eq!(rows("12345"), ["12345"]);
+        assert_eq!(rows("1234567\r\u{1b}[Kx"), ["12345", "x"]);
     }
 }

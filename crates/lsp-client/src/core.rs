@@ -125,6 +125,12 @@ impl Core {
         self.documents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Keeps a document from being closed to make room, as long as the answer lives.
+    pub fn hold(&self, path: &AbsPath) -> Held<'_> {
+        self.documents().hold(path);
+        Held(self, path.clone())
+    }
+
     /// What it answered when it was asked for diagnostics. Taken alone.
     pub fn reports(&self) -> MutexGuard<'_, Reports> {
         self.reports.lock().unwrap_or_else(PoisonError::into_inner)
@@ -147,6 +153,16 @@ impl Core {
 
     pub fn folders(&self) -> MutexGuard<'_, Vec<AbsPath>> {
         self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A question that is under way about a document.
+#[must_use = "it holds as long as it lives"]
+pub(crate) struct Held<'a>(&'a Core, AbsPath);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.documents().release(&self.1);
     }
 }
 

@@ -16,8 +16,8 @@ use workspace::{AbsPath, Document, Owner};
 
 use crate::view::View;
 
-/// Documents kept open in one server; the least recently used is closed first, one that an editor has not
-/// saved is not.
+/// Documents kept open in one server; the least recently used is closed first. One that an editor has not saved
+/// is not closed, nor one that a question is under way about.
 const LIMIT: usize = 48;
 /// Closed documents remembered.
 const REMEMBERED: usize = 4096;
@@ -32,6 +32,8 @@ pub(crate) struct OpenDocuments {
     clock: u64,
     /// Opened for one question on top of the limit, and closed after it.
     extra: usize,
+    /// How many questions are under way about each.
+    held: HashMap<AbsPath, usize>,
     /// The highest number of a document that is closed: one that is opened goes on from there, so that
     /// what is pushed late about its text before it was closed is never taken for its text now.
     floor: i32,
@@ -94,6 +96,21 @@ impl OpenDocuments {
     pub fn ask(&mut self, path: &AbsPath) {
         if let Some(open) = self.open.get_mut(path) {
             open.asked = true;
+        }
+    }
+
+    /// A question is under way about a document, open or not, until [`OpenDocuments::release`].
+    pub fn hold(&mut self, path: &AbsPath) {
+        *self.held.entry(path.clone()).or_default() += 1;
+    }
+
+    /// The question has ended. What is open beyond the limit is closed when another is opened.
+    pub fn release(&mut self, path: &AbsPath) {
+        if let Some(count) = self.held.get_mut(path) {
+            *count -= 1;
+            if *count == 0 {
+                self.held.remove(path);
+            }
         }
     }
 
@@ -190,8 +207,10 @@ impl OpenDocuments {
             room.notify("textDocument/didOpen", &params)?;
         }
         while self.open.len() > LIMIT + self.extra {
-            let saved = self.open.iter().filter(|(path, open)| !open.unsaved && **path != document.path);
-            let oldest = saved.min_by_key(|(_, open)| open.used).map(|(path, _)| path.clone());
+            let free = self.open.iter().filter(|(path, open)| {
+                !open.unsaved && **path != document.path && !self.held.contains_key(*path)
+            });
+            let oldest = free.min_by_key(|(_, open)| open.used).map(|(path, _)| path.clone());
             let Some(oldest) = oldest else { break };
             self.close(room, rule, &oldest)?;
         }

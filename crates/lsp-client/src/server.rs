@@ -452,6 +452,7 @@ impl Server {
         let clock = Clock { total, ..clock.within(total) };
         let _entered = self.enter(method, clock).await?;
         self.see_gone(method, clock).await?;
+        let _held = document.map(|document| self.core.hold(&document.path));
         let encoding = self.core.capabilities().encoding();
         // One that finished loading while it answered may have answered before.
         let note = self.note().or(unheard);

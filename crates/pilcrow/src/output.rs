@@ -7,13 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 
-use crate::harmless::harmless;
+use crate::harmless::{harmless, unmasked_line};
 use crate::{shown, stop};
 
 static INCOMPLETE: AtomicBool = AtomicBool::new(false);
+/// Whether a line is shown that the next one replaces.
+static FLEETING: AtomicBool = AtomicBool::new(false);
+/// Back to the start of the row, and the row emptied.
+const CLEAR: &str = "\r\x1b[K";
+/// Of a terminal that does not say how wide it is.
+const COLUMNS: usize = 80;
 
 /// Writes `text` and a line end to standard output.
 pub fn line(text: &str) {
+    clear();
     let stdout = std::io::stdout();
     let text = if stdout.is_terminal() { harmless(text) } else { Cow::Borrowed(text) };
     write(stdout.lock(), &text);
@@ -21,11 +28,13 @@ pub fn line(text: &str) {
 
 /// The same for what was said in a conversation: it is to be read, and `| less -R` is a terminal too.
 pub fn said(text: &str) {
+    clear();
     write(std::io::stdout().lock(), &harmless(text));
 }
 
 /// Writes `text` to standard output as it is.
 pub fn part(text: &str) {
+    clear();
     let stdout = std::io::stdout();
     let text = if stdout.is_terminal() { harmless(text) } else { Cow::Borrowed(text) };
     let mut stdout = stdout.lock();
@@ -42,14 +51,38 @@ pub fn json(value: &impl Serialize) {
 
 /// Writes `text` and a line end to standard error, without secrets: what went wrong may quote anybody.
 pub fn note(text: &str) {
+    clear();
     let stderr = std::io::stderr();
     let text = shown::redacted(text);
     let text = if stderr.is_terminal() { harmless(&text) } else { text };
     write(stderr.lock(), &text);
 }
 
-/// Writes a part of a line to standard error, as it is.
-pub fn note_part(text: &str) {
+/// Writes a line to standard error that whatever is written next takes the place of; nothing where that is no terminal.
+/// No longer than the terminal is wide: of one that goes on in the next row only that would be replaced.
+pub fn fleeting(text: &str) {
+    let stderr = std::io::stderr();
+    if !stderr.is_terminal() {
+        return;
+    }
+    let columns = rustix::termios::tcgetwinsize(&stderr).map_or(0, |size| usize::from(size.ws_col));
+    let columns = if columns == 0 { COLUMNS } else { columns };
+    let text: String = text.chars().filter(|c| !c.is_control()).collect();
+    let text = shown::redacted(&text);
+    // Ctrl-C is shown in the same row.
+    let text: String = unmasked_line(&text).chars().take(columns.saturating_sub(3)).collect();
+    write_part(&format!("{CLEAR}{text}"));
+    FLEETING.store(true, Ordering::Relaxed);
+}
+
+/// Takes such a line away, if one is shown.
+fn clear() {
+    if FLEETING.swap(false, Ordering::Relaxed) {
+        write_part(CLEAR);
+    }
+}
+
+fn write_part(text: &str) {
     let mut stderr = std::io::stderr().lock();
     if let Err(error) = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush()) {
         tracing::debug!(%error, "standard error takes no more");

@@ -23,11 +23,27 @@ pub struct Question {
     pub kind: QuestionKind,
     /// One line.
     pub title: String,
-    /// The diff or the command.
+    /// The diff or the command. Before it what is to be confirmed by itself, a line each.
     pub detail: String,
     /// The files concerned.
     pub files: Vec<String>,
 }
+
+impl Question {
+    /// A line of the detail that says what is to be confirmed.
+    pub(crate) fn confirming(what: &str) -> String {
+        let what: Vec<&str> = what.lines().map(str::trim).collect();
+        format!("{TO_CONFIRM}{}\n", what.join(" "))
+    }
+
+    /// The lines before the diff that say what is to be confirmed: to be shown where the diff is not.
+    pub fn to_confirm(&self) -> impl Iterator<Item = &str> {
+        self.detail.lines().take_while(|line| line.starts_with(TO_CONFIRM))
+    }
+}
+
+/// How such a line begins.
+const TO_CONFIRM: &str = "to be confirmed: ";
 
 /// What the person said.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,5 +109,20 @@ pub struct Nobody;
 impl Approver for Nobody {
     fn ask<'a>(&'a self, _: Question, _: &'a CancellationToken) -> BoxFuture<'a, Answer> {
         Box::pin(async { Answer::Nobody })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_confirmed_is_told_from_the_diff() {
+        let detail = ["one", "two,\n  in two lines", "three"].map(Question::confirming).concat();
+        let detail = detail + "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\nto be confirmed: not this\n";
+        let question =
+            Question { kind: QuestionKind::Write, title: String::new(), detail, files: Vec::new() };
+        let told: Vec<&str> = question.to_confirm().collect();
+        assert_eq!(told, ["one", "two, in two lines", "three"].map(|it| format!("to be confirmed: {it}")));
     }
 }

@@ -342,8 +342,7 @@ impl Policy {
     fn question(&self, plan: &Plan, paths: &[AbsPath]) -> Question {
         let (files, added, removed) = plan.counts();
         let noun = if files == 1 { "file" } else { "files" };
-        let confirm: String =
-            plan.confirm().iter().map(|line| format!("to be confirmed: {line}\n")).collect();
+        let confirm: String = plan.confirm().iter().map(|line| Question::confirming(line)).collect();
         Question {
             kind: QuestionKind::Write,
             title: format!("{}: {files} {noun}, +{added} −{removed}", plan.label()),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
-use crate::proc_table::Entry;
+use crate::proc_table::{Entry, MARK};
 use crate::{AbsPath, CommandLine, ErrorCode, Process, Processes, SpawnError, SpawnGrant};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -298,6 +298,9 @@ fn start_role(role: &str) -> (std::process::Child, impl Sized, Vec<u32>) {
     let mut owner = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &format!("process_tests::role_{role}"), "--nocapture"])
         .env(ROLE, role)
+        // What it leaves behind comes to this process: to a test that ends all that is its own, or that nothing
+        // marks as another's, it is another's.
+        .env(MARK, "a-role.1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

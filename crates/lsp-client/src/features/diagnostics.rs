@@ -228,6 +228,7 @@ pub(super) async fn of_loaded(
             server.see_gone(METHOD, clock).await?;
             // Held while it is waited: no trial comes between.
             let entered = server.enter(METHOD, clock).await?;
+            let _held = server.core.hold(&doc.path);
             let now = server.core.documents().shown(&doc.path);
             let is_as_asked = |synced: &Synced| synced.view.text == doc.text;
             let (synced, before) = match (show, now) {

@@ -177,6 +177,16 @@ impl Bench {
         (tried(&documents), met)
     }
 
+    /// The server's open documents by what it was sent: names and texts.
+    fn server_open(&self) -> Vec<(String, String)> {
+        let mut documents = Documents::default();
+        for message in self.record("scripted") {
+            documents.take(message["method"].as_str().unwrap_or_default(), &message["params"]);
+        }
+        let name = |uri: &str| uri.rsplit('/').next().unwrap_or_default().to_owned();
+        documents.open.into_iter().map(|(uri, it)| (name(&uri), it.text)).collect()
+    }
+
     /// Methods about documents, in the order in which they came.
     fn methods(&self) -> Vec<String> {
         let record = self.record("scripted").into_iter();
@@ -430,6 +440,83 @@ async fn a_file_that_is_another_by_now_is_not_tried() {
     let tried = bench.pool.try_edit(&[file], &[], &[], &cx(LONG)).await;
     assert_eq!(tried.not_tried, [("scripted".to_owned(), NotTried::Moved)]);
     assert_eq!(bench.server_has().await, ["a.txt 2: other"]);
+}
+
+/// Two readers ask, the person types into the file that is tried, and the call is cancelled: all of them of one
+/// trial, in every order.
+#[tokio::test]
+async fn two_readers_a_typing_person_and_a_cancel_of_one_trial_leave_nothing_of_it() {
+    for order in ["typed, cancelled", "cancelled, typed", "cancelled, told, typed", "typed, told, cancelled"]
+    {
+        let (bench, typing) = with(pulled().on(ASK, [Step::Never]), "");
+        let (a, c) = (bench.path("a.txt"), bench.path("c.txt"));
+        typing.types(&a, "a typed");
+        typing.types(&c, "c typed");
+        assert_eq!(bench.hover("b.txt").await, "b");
+        let cancel = CancellationToken::new();
+        let request = RequestCx { deadline: LONG, cancel: cancel.clone() };
+        let trial = {
+            let bench = Arc::clone(&bench);
+            tokio::spawn(async move { bench.try_in(&request, "a TRIAL").await })
+        };
+        let shown = Arc::clone(&bench);
+        until(move || shown.got("scripted", ASK).len() == 2, "the trial").await;
+        let open = bench.server_open();
+        assert!(open.contains(&("a.txt".to_owned(), "a TRIAL".to_owned())), "{order}: {open:?}");
+        // Each waits from here on, since the server has the tried text.
+        let (first, second) = (bench.hover("a.txt"), bench.hover("b.txt"));
+        tokio::pin!(first, second);
+        for _ in 0..50 {
+            assert!(futures_util::poll!(&mut first).is_pending(), "{order}");
+            assert!(futures_util::poll!(&mut second).is_pending(), "{order}");
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(bench.got("scripted", "textDocument/hover").len(), 1, "a question met the trial");
+        let told = |tried: &Tried| told(&bench, tried).join(" ");
+        let tried = match order {
+            "typed, cancelled" => {
+                typing.types(&a, "a typed more");
+                cancel.cancel();
+                told(&trial.await.unwrap())
+            }
+            "cancelled, typed" => {
+                cancel.cancel();
+                typing.types(&a, "a typed more");
+                told(&trial.await.unwrap())
+            }
+            "cancelled, told, typed" => {
+                cancel.cancel();
+                let tried = told(&trial.await.unwrap());
+                typing.types(&a, "a typed more");
+                tried
+            }
+            _ => {
+                typing.types(&a, "a typed more");
+                let tried = told(&trial.await.unwrap());
+                cancel.cancel();
+                tried
+            }
+        };
+        let why = if order == "typed, told, cancelled" { "text moved" } else { "cancelled" };
+        assert_eq!(tried, format!("not tried on scripted: {why}"), "{order}");
+        // Before anybody's question could put right what the trial left.
+        let seen = Arc::clone(&bench);
+        until(move || seen.tried_texts().0.is_empty(), "the end of the trial in the server").await;
+        let (first, second) = tokio::join!(first, second);
+        // The first asked of the text before the last keys.
+        assert!(["a typed", "a typed more"].contains(&first.as_str()), "{order}: {first}");
+        assert_eq!(second, "b", "{order}");
+        assert_eq!(bench.tried_texts().1, Vec::<String>::new(), "{order}: a question met the trial");
+        assert_eq!(bench.hover("a.txt").await, "a typed more", "{order}");
+        assert_eq!(bench.hover("b.txt").await, "b", "{order}");
+        let truth =
+            ["a.txt", "b.txt", "c.txt"].map(|name| (name.to_owned(), bench.doc(name).text.to_string()));
+        assert_eq!(bench.server_open(), truth, "{order}");
+        assert_eq!(truth.map(|(_, text)| text), ["a typed more", "b", "c typed"], "{order}");
+        let disk = |name: &str| std::fs::read_to_string(bench.path(name).as_path()).unwrap();
+        assert_eq!(["a.txt", "b.txt", "c.txt"].map(disk), ["a", "b", "c"], "{order}: something was written");
+        assert_eq!(bench.got("scripted", "textDocument/didSave").len(), 0, "{order}");
+    }
 }
 
 /// The same numbers in every run of a seed.

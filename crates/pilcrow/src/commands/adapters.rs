@@ -1,7 +1,6 @@
 //! `pilcrow adapters`: which language servers and debug adapters are known, which can be started here, and
 //! installing them.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -455,15 +454,12 @@ fn say(wanted: &Wanted<'_>, name: &str, status: &str, text: &str) {
 
 /// A line when a command begins; while it runs, at a terminal, one that is written over.
 fn tell(quiet: bool, name: &str, progress: &Progress<'_>) {
-    let terminal = std::io::stderr().is_terminal();
     match progress {
         _ if quiet => {}
         Progress::Waits => output::note(&format!("{name}: another installation is going on; waiting for it")),
         Progress::Begins(command) => output::note(&format!("{name}: {command}")),
-        Progress::Goes { said, after } if terminal => {
-            let said: String = said.trim().chars().filter(|c| !c.is_control()).take(70).collect();
-            output::note_part(&format!("\r\x1b[K{name}: {} s  {said}\r", after.as_secs()));
+        Progress::Goes { said, after } => {
+            output::fleeting(&format!("{name}: {} s  {}", after.as_secs(), said.trim()));
         }
-        Progress::Goes { .. } => {}
     }
 }

@@ -108,6 +108,9 @@ impl EditorApprover {
         let mut message = unmasked_line(&question.title).into_owned();
         match question.kind {
             QuestionKind::Write => {
+                for line in question.to_confirm() {
+                    message.push_str(&format!("\n{}", unmasked_line(line)));
+                }
                 for file in question.files.iter().take(MAX_FILES) {
                     message.push_str(&format!("\n{}", unmasked_line(file)));
                 }
