@@ -23,6 +23,7 @@ mod gone;
 mod handler;
 mod host;
 mod install;
+mod life;
 mod loading;
 mod news;
 mod pool;
@@ -55,8 +56,9 @@ pub use install::{
     How, Install, InstallError, InstallLock, InstallPlan, Installed, Installer, Locked, PlanProblem,
     Progress, Step, ToInstall,
 };
+pub use life::ServerEnd;
 pub use pool::{
-    PoolLimits, PoolOptions, RequestCx, Reread, ServerLog, ServerPool, ServerState, ServerStatus,
+    PoolLimits, PoolOptions, RequestCx, Reread, ServerLife, ServerLog, ServerPool, ServerState, ServerStatus,
 };
 pub use traffic::TrafficEntry;
 pub use trial::{NotTried, TrialFile};

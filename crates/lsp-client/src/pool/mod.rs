@@ -15,7 +15,7 @@ mod start;
 mod status;
 
 pub(crate) use slot::InUse;
-pub use status::{ServerLog, ServerState, ServerStatus};
+pub use status::{ServerLife, ServerLog, ServerState, ServerStatus};
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -161,7 +161,7 @@ impl ServerPool {
         self.stop.cancel();
         let ending = self.slots().into_iter().filter_map(|slot| slot.state().server.take());
         let grace = deadline.mul_f32(0.6);
-        let ends = ending.map(|server| async move { server.shutdown(grace).await });
+        let ends = ending.map(|server| async move { server.shutdown(grace, "Pilcrow ended").await });
         futures_util::future::join_all(ends).await;
         self.tracker.close();
         if tokio::time::timeout(deadline, self.tracker.wait()).await.is_err() {

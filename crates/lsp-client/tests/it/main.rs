@@ -19,6 +19,7 @@ mod edits;
 mod freshness;
 mod gone;
 mod lifecycle;
+mod logs;
 mod misbehaving;
 mod navigation;
 mod new_modules;
