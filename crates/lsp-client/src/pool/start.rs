@@ -250,6 +250,7 @@ impl ServerPool {
                 slot.state().folders.clone(),
                 self.workspace.clone(),
                 Arc::clone(&self.host),
+                self.limits.search.clone(),
                 expand(&definition.settings, &variables),
             );
             return Server::start(core, process, &variables, self.limits.start, &self.tracker).await;
