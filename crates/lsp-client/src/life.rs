@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use wire::{Direction, Peer};
 use workspace::{AbsPath, Pieces, ProcessView, Redactor, StateDir, StateError, StateLock};
 
+use crate::server::LAST_WORDS;
 use crate::traffic::{Traffic, TrafficEntry};
 
 /// In the workspace's state.
@@ -31,8 +32,6 @@ const UNREADABLE: Duration = Duration::from_secs(60);
 /// The longest time between a message and its writing, and between looks at an error stream.
 const SOON: Duration = Duration::from_secs(1);
 const LATE: Duration = Duration::from_secs(10);
-/// How long the process of a closed stream may take to end.
-const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// How a server ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -34,7 +34,7 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 /// … up to this.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// How long the process of a closed stream may take to end before its last words are read.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// When an answer must be there, and who may no longer want it.
 #[derive(Clone, Copy)]
