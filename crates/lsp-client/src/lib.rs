@@ -1,6 +1,6 @@
 //! The client of language servers: which there are, which is asked, what it is told, what it answered.
 //!
-//! Knows nothing of agents, models or tools, and never writes a file: what a server wants changed comes
+//! Knows nothing of agents, models or tools, and never writes a file of a project: what a server wants changed comes
 //! out as a [`workspace::WorkspaceEdit`]. What must stay true: positions here are bytes, each server's
 //! encoding stays inside; a server is asked only when it has the texts as they are; every question ends,
 //! with an answer or with a [`ServerError`] that says what to do.
