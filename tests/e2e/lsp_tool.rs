@@ -161,6 +161,26 @@ fn a_timeout_is_of_the_whole_call_and_the_silent_are_not_credited() {
     );
 }
 
+#[test]
+fn a_timeout_is_of_all_questions_of_a_call() {
+    let names: Vec<String> = (0..12).map(|number| format!("f{number}.py")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "greet()\n")).collect();
+    let mut sandbox = Sandbox::with(&files);
+    let script = json!({"methods": {"textDocument/documentSymbol": [[{"delay_ms": 600}, {"result": []}]]}});
+    let scripted = Scripted::install(&mut sandbox, &[script]);
+    let mut batch = tests::Batch::start(&sandbox);
+    batch.call("lsp", &json!({"action": "symbols", "file": "f0.py"})).ok();
+    // Seven seconds, of which each question would have had three.
+    for arguments in [json!({"action": "references"}), json!({"action": "rename", "new_name": "welcome"})] {
+        let (mut arguments, before) = (arguments, scripted.got("textDocument/documentSymbol"));
+        (arguments["symbol"], arguments["timeout"]) = (json!("greet"), json!(3));
+        batch.call("lsp", &arguments).fails("timeout");
+        let asked = scripted.got("textDocument/documentSymbol") - before;
+        assert!((1..8).contains(&asked), "{asked} files were asked");
+    }
+    batch.end();
+}
+
 /// A file about which its server is silent keeps no other waiting, and one for which no server is here is named.
 #[test]
 fn all_files_of_a_glob_are_asked_about_the_silent_twice_and_the_passed_over_are_named() {

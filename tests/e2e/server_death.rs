@@ -51,3 +51,58 @@ fn a_server_that_cannot_start_says_why() {
     let said = sandbox.tool("lsp", &references()).fails("server_crashed");
     assert!(said.contains("no licence found"), "its last words are missing: {said}");
 }
+
+fn logs(sandbox: &Sandbox) -> String {
+    sandbox.tool("lsp", &json!({"action": "logs"})).ok()
+}
+
+#[test]
+fn the_log_of_a_server_is_there_for_the_next_process() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n\ngreet()\n")]);
+    let said = json!({"start": [{"stderr": "reading the world\n"}],
+        "methods": {"textDocument/references": [[one_place()]]}});
+    let dying =
+        json!({"methods": {"textDocument/references": [[{"stderr": "out of luck\n"}, {"crash": 3}]]}});
+    Scripted::install(&mut sandbox, &[said, dying]);
+    let none = sandbox.tool("lsp", &json!({"action": "logs"})).fails("not_found");
+    assert!(none.contains("no language server has run in this project"), "{none}");
+
+    sandbox.tool("lsp", &references()).ok();
+    let told = logs(&sandbox);
+    for part in
+        ["basedpyright for .: ended ", "(Pilcrow ended)", "reading the world", "textDocument/references"]
+    {
+        assert!(told.contains(part), "{part} is missing: {told}");
+    }
+
+    sandbox.tool("lsp", &references()).fails("server_crashed");
+    let told = logs(&sandbox);
+    assert!(told.contains("crashed ") && told.contains("(exit status: 3)"), "{told}");
+    assert!(
+        told.contains("out of luck") && !told.contains("reading the world"),
+        "the last life is meant: {told}"
+    );
+}
+
+#[test]
+fn of_a_pilcrow_that_was_killed_the_log_is_there_too() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n\ngreet()\n")]);
+    Scripted::install(&mut sandbox, &[json!({"methods": {"textDocument/references": [["never"]]}})]);
+    let mut child = sandbox.command(&["tool", "lsp", &references().to_string(), "--yes"]).spawn().unwrap();
+    let written = || {
+        let workspaces = sandbox.home().join("state/workspaces");
+        let files = std::fs::read_dir(workspaces).into_iter().flatten().flatten();
+        let lives = files.flat_map(|it| std::fs::read_dir(it.path().join("servers")).into_iter().flatten());
+        lives.flatten().any(|it| {
+            std::fs::read_to_string(it.path().join("messages.1"))
+                .is_ok_and(|text| text.contains("textDocument/references"))
+        })
+    };
+    assert!(wait_for(PATIENCE, written), "the question is not in the log while the server runs");
+    let told = logs(&sandbox);
+    assert!(told.contains("running for another process of Pilcrow"), "{told}");
+    kill(child.id(), Signal::KILL);
+    child.wait().unwrap();
+    let told = logs(&sandbox);
+    assert!(told.contains("then Pilcrow was killed") && told.contains("textDocument/references"), "{told}");
+}

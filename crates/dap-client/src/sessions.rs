@@ -32,6 +32,12 @@ const KEPT: usize = 16;
 pub trait Programs: Send + Sync {
     /// The first of `names` that is there for the definition `owner` in a project. Blocking.
     fn find(&self, owner: &str, names: &[String], root: &AbsPath) -> Option<PathBuf>;
+
+    /// The virtual environment of a folder. Blocking.
+    fn environment(&self, folder: &AbsPath) -> Option<PathBuf> {
+        let _ = folder;
+        None
+    }
 }
 
 /// Finds nothing but absolute paths.
@@ -359,6 +365,10 @@ impl Sessions {
     /// A program of an adapter's variables: what is in a folder is looked for from where the program runs, since
     /// a project may hold others.
     fn nearest(&self, owner: &str, candidate: &String, spec: &LaunchSpec) -> Option<PathBuf> {
+        if let Some(name) = candidate.strip_prefix("${venv}/") {
+            let program = self.programs.environment(&spec.cwd)?.join(name);
+            return program.is_file().then_some(program);
+        }
         let names = std::slice::from_ref(candidate);
         let folders = spec.cwd.as_path().ancestors().take_while(|it| it.starts_with(spec.root.as_path()));
         let within = folders.filter(|_| candidate.contains('/')).filter_map(AbsPath::new);

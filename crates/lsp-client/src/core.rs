@@ -11,7 +11,7 @@ use workspace::{AbsPath, Workspace};
 use crate::capabilities::Capabilities;
 use crate::definition::{ServerDefinition, names_venv, with_venv};
 use crate::diagnostics::PushedDiagnostics;
-use crate::discovery;
+use crate::discovery::SearchPath;
 use crate::documents::{OpenDocuments, SyncRule};
 use crate::features::Inbox;
 use crate::gone::Gone;
@@ -33,6 +33,7 @@ pub(crate) struct Core {
     folders: Mutex<Vec<AbsPath>>,
     pub workspace: Workspace,
     pub host: Arc<dyn Host>,
+    search: SearchPath,
     /// The definition's settings with their variables replaced, but for the virtual environment.
     settings: Value,
     /// What it had shown to a person, the newest last.
@@ -61,6 +62,7 @@ impl Core {
         folders: Vec<AbsPath>,
         workspace: Workspace,
         host: Arc<dyn Host>,
+        search: SearchPath,
         settings: Value,
     ) -> Self {
         Self {
@@ -81,6 +83,7 @@ impl Core {
             folders: Mutex::new(folders),
             workspace,
             host,
+            search,
             settings,
             said: Mutex::default(),
         }
@@ -93,7 +96,7 @@ impl Core {
         }
         let first = self.folders().first().cloned();
         let scope = scope.or(first.as_ref()).unwrap_or(&self.root);
-        let venv = discovery::virtual_environment(scope.as_path(), self.workspace.root().as_path());
+        let venv = self.search.environment(scope.as_path(), self.workspace.root().as_path());
         Cow::Owned(with_venv(&self.settings, venv.as_deref()))
     }
 

@@ -1,7 +1,8 @@
 //! Where a server's program and its root folder are.
 //!
 //! Looks at the disk, starts nothing. The nearest place wins: the project's own tools before the
-//! person's.
+//! person's. A virtual environment that is activated counts in the folder that holds it, before others there;
+//! where the project holds it elsewhere, or not at all, after all of the project's own.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,8 +13,8 @@ use workspace::AbsPath;
 use crate::definition::{Prefer, RootRule, ServerDefinition};
 use crate::install::{COMPLETE, InstallLock};
 
-/// Folders of a project that hold programs.
-const PROJECT_BIN: &[&str] = &["node_modules/.bin", ".venv/bin", "venv/bin"];
+/// Folders of a project that hold programs, beside those of npm.
+const PROJECT_BIN: &[&str] = &[".venv/bin", "venv/bin"];
 /// Folders of a tools folder that hold programs.
 const TOOLS_BIN: &[&str] = &["bin", "node_modules/.bin", "python/bin"];
 
@@ -25,17 +26,28 @@ pub struct SearchPath {
     pub managed: Option<PathBuf>,
     /// `PILCROW_TOOLS`: a folder whose `bin`, `node_modules/.bin` and `python/bin` hold programs.
     pub tools: Option<PathBuf>,
+    /// The virtual environment that is activated: `VIRTUAL_ENV`, else that of Conda. It need not be there.
+    pub activated: Option<PathBuf>,
     /// The folders of `PATH`.
     pub path: Vec<PathBuf>,
 }
 
 impl SearchPath {
-    /// As the environment says: `PILCROW_TOOLS` and `PATH`; no managed folder.
+    /// As the environment says: `PILCROW_TOOLS`, `VIRTUAL_ENV` or `CONDA_PREFIX`, and `PATH`; no managed folder.
     pub fn from_env() -> Self {
+        Self::from(|name| std::env::var_os(name))
+    }
+
+    fn from(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let folder = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        // The base of Conda is no project's: many shells begin with it.
+        let is_base = variable("CONDA_DEFAULT_ENV").is_none_or(|name| name == "base");
+        let activated = folder("VIRTUAL_ENV").or_else(|| folder("CONDA_PREFIX").filter(|_| !is_base));
         Self {
             managed: None,
-            tools: std::env::var_os("PILCROW_TOOLS").filter(|value| !value.is_empty()).map(PathBuf::from),
-            path: std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect(),
+            tools: folder("PILCROW_TOOLS"),
+            activated: activated.filter(|it| it.is_absolute()),
+            path: std::env::split_paths(&variable("PATH").unwrap_or_default()).collect(),
         }
     }
 
@@ -114,13 +126,36 @@ impl SearchPath {
         places.find(|path| is_program(path) || is_script(path))
     }
 
+    /// The virtual environment of a file or folder: the nearest from there up to `top`, else the one that is
+    /// activated. Blocking.
+    pub fn environment(&self, scope: &Path, top: &Path) -> Option<PathBuf> {
+        let activated = self.activated();
+        let folders = scope.ancestors().take_while(|folder| folder.starts_with(top));
+        let places = folders.flat_map(|folder| {
+            let own = [".venv", "venv", "env"].map(|name| folder.join(name));
+            activated_in(activated, folder).map(Path::to_path_buf).into_iter().chain(own)
+        });
+        let mut places = places.chain(activated.map(Path::to_path_buf));
+        places.find(|venv| is_environment(venv) && is_program(&venv.join("bin/python")))
+    }
+
+    /// The activated environment, where it is one.
+    fn activated(&self) -> Option<&Path> {
+        self.activated.as_deref().filter(|folder| is_environment(folder))
+    }
+
     fn folders(&self, owner: &str, root: &AbsPath, workspace: &AbsPath) -> Vec<PathBuf> {
         let mut folders = Vec::new();
+        let activated = self.activated();
         for folder in upward(root, workspace) {
-            folders.extend(PROJECT_BIN.iter().map(|bin| folder.as_path().join(bin)));
+            let modules = folder.as_path().join("node_modules/.bin");
+            let own = PROJECT_BIN.iter().map(|bin| folder.as_path().join(bin));
+            let active = activated_in(activated, folder.as_path()).map(|venv| venv.join("bin"));
+            folders.extend(std::iter::once(modules).chain(active).chain(own));
             let env = folder.as_path().join("env");
             folders.extend(is_environment(&env).then(|| env.join("bin")));
         }
+        folders.extend(activated.map(|venv| venv.join("bin")));
         if let Some(managed) = &self.managed {
             for version in installed(managed, owner) {
                 folders.extend(TOOLS_BIN.iter().map(|bin| version.join(bin)));
@@ -245,16 +280,14 @@ pub(crate) fn matches_below(folder: &Path, pattern: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The virtual environment nearest to a file or folder, from there up to `top`. Blocking.
-pub(crate) fn virtual_environment(scope: &Path, top: &Path) -> Option<PathBuf> {
-    let folders = scope.ancestors().take_while(|folder| folder.starts_with(top));
-    let mut places = folders.flat_map(|folder| [".venv", "venv", "env"].map(|name| folder.join(name)));
-    places.find(|venv| is_environment(venv) && is_program(&venv.join("bin/python")))
+/// The activated environment, if this folder holds it.
+fn activated_in<'a>(activated: Option<&'a Path>, folder: &Path) -> Option<&'a Path> {
+    activated.filter(|venv| venv.parent() == Some(folder))
 }
 
-/// Whether a folder is a virtual environment, whatever its name.
+/// Whether a folder is a virtual environment, or one of Conda, whatever its name.
 fn is_environment(folder: &Path) -> bool {
-    folder.join("pyvenv.cfg").is_file()
+    folder.join("pyvenv.cfg").is_file() || folder.join("conda-meta").is_dir()
 }
 
 #[cfg(test)]
@@ -314,10 +347,85 @@ mod tests {
         let found = |name: &str| {
             let root = tree.at(name);
             let programs = SearchPath::default().find(&definition("[\"s\"]"), &root, &root);
-            (programs, virtual_environment(root.as_path(), root.as_path()))
+            (programs, SearchPath::default().environment(root.as_path(), root.as_path()))
         };
         assert_eq!(found("a"), (Vec::new(), None));
         assert_eq!(found("b"), (vec![tree.at("b/env/bin/s").into()], Some(tree.at("b/env").into())));
+    }
+
+    #[test]
+    fn an_activated_environment_comes_after_the_projects_own() {
+        let tree = Tree::new(&[
+            "w/p/.venv/pyvenv.cfg",
+            "w/p/.venv/bin/python",
+            "w/p/.venv/bin/s",
+            "w/q/a.py",
+            "w/dev/pyvenv.cfg",
+            "w/dev/bin/python",
+            "w/dev/bin/s",
+            "w/venv/pyvenv.cfg",
+            "w/venv/bin/python",
+            "w/venv/bin/s",
+            "w/envs/dev/pyvenv.cfg",
+            "w/envs/dev/bin/python",
+            "w/envs/dev/bin/s",
+            "out/pyvenv.cfg",
+            "out/bin/python",
+            "out/bin/s",
+            "conda/conda-meta/history",
+            "conda/bin/python",
+            "conda/bin/s",
+            "plain/bin/python",
+            "plain/bin/s",
+            "managed/s/1/bin/s",
+            "managed/s/1/.complete",
+            "path/s",
+        ]);
+        let check = |activated: &str,
+                     scope: &str,
+                     top: &str,
+                     programs: &[&str],
+                     environment: Option<&str>| {
+            let search = SearchPath {
+                managed: Some(tree.at("managed").into()),
+                activated: Some(tree.at(activated).into()),
+                ..SearchPath::default()
+            };
+            let (scope, top) = (tree.at(scope), tree.at(top));
+            let found = search.find(&definition("[\"s\"]"), &scope, &top);
+            let expected: Vec<PathBuf> = programs.iter().map(|it| tree.at(it).into()).collect();
+            assert_eq!(found, expected, "{activated} activated, for {scope}");
+            let found = search.environment(scope.as_path(), top.as_path());
+            assert_eq!(found, environment.map(|it| tree.at(it).into()), "{activated} activated, for {scope}");
+        };
+        let (own, venv, managed) = ("w/p/.venv/bin/s", "w/venv/bin/s", "managed/s/1/bin/s");
+        // Elsewhere, in the project or not: after what is the project's.
+        check("out", "w/p", "w", &[own, venv, "out/bin/s", managed], Some("w/p/.venv"));
+        check("out", "w/q", "w", &[venv, "out/bin/s", managed], Some("w/venv"));
+        check("out", "w/q", "w/q", &["out/bin/s", managed], Some("out"));
+        check("w/envs/dev", "w/q", "w", &[venv, "w/envs/dev/bin/s", managed], Some("w/venv"));
+        check("w/p/.venv", "w/q", "w/q", &[own, managed], Some("w/p/.venv"));
+        // In a folder above the file it is meant before the others there, and a nearer one is nearer.
+        check("w/dev", "w/q", "w", &["w/dev/bin/s", venv, managed], Some("w/dev"));
+        check("w/dev", "w/p", "w", &[own, "w/dev/bin/s", venv, managed], Some("w/p/.venv"));
+        check("conda", "w/q", "w/q", &["conda/bin/s", managed], Some("conda"));
+        // What is none, or is gone, is none.
+        check("plain", "w/q", "w/q", &[managed], None);
+        check("gone", "w/q", "w/q", &[managed], None);
+    }
+
+    #[test]
+    fn what_is_activated_is_known_from_the_environment() {
+        let activated = |variables: &[(&str, &str)]| {
+            let variable = |name: &str| variables.iter().find(|it| it.0 == name).map(|it| it.1.into());
+            SearchPath::from(variable).activated
+        };
+        let conda = ("CONDA_PREFIX", "/c");
+        assert_eq!(activated(&[("VIRTUAL_ENV", "/v"), conda, ("CONDA_DEFAULT_ENV", "x")]), Some("/v".into()));
+        assert_eq!(activated(&[conda, ("CONDA_DEFAULT_ENV", "x")]), Some("/c".into()));
+        for none in [&[conda, ("CONDA_DEFAULT_ENV", "base")][..], &[conda], &[("VIRTUAL_ENV", "v")], &[]] {
+            assert_eq!(activated(none), None, "{none:?}");
+        }
     }
 
     #[test]
@@ -359,6 +467,7 @@ mod tests {
             managed: Some(tree.at("managed").into()),
             tools: Some(tree.at("tools").into()),
             path: vec!["relative".into(), tree.at("path/bin").into()],
+            ..SearchPath::default()
         };
         let find = |candidates: &str| {
             let found = search.find(&definition(candidates), &tree.at("w/p"), &tree.at("w"));

@@ -1,6 +1,6 @@
 //! The client of language servers: which there are, which is asked, what it is told, what it answered.
 //!
-//! Knows nothing of agents, models or tools, and never writes a file: what a server wants changed comes
+//! Knows nothing of agents, models or tools, and never writes a file of a project: what a server wants changed comes
 //! out as a [`workspace::WorkspaceEdit`]. What must stay true: positions here are bytes, each server's
 //! encoding stays inside; a server is asked only when it has the texts as they are; every question ends,
 //! with an answer or with a [`ServerError`] that says what to do.
@@ -23,6 +23,7 @@ mod gone;
 mod handler;
 mod host;
 mod install;
+mod life;
 mod loading;
 mod news;
 mod pool;
@@ -55,8 +56,9 @@ pub use install::{
     How, Install, InstallError, InstallLock, InstallPlan, Installed, Installer, Locked, PlanProblem,
     Progress, Step, ToInstall,
 };
+pub use life::ServerEnd;
 pub use pool::{
-    PoolLimits, PoolOptions, RequestCx, Reread, ServerLog, ServerPool, ServerState, ServerStatus,
+    PoolLimits, PoolOptions, RequestCx, Reread, ServerLife, ServerLog, ServerPool, ServerState, ServerStatus,
 };
 pub use traffic::TrafficEntry;
 pub use trial::{NotTried, TrialFile};

@@ -25,6 +25,7 @@ use crate::documents::Synced;
 use crate::error::ServerError;
 use crate::gate::{Entered, Gate};
 use crate::handler::ServerHandler;
+use crate::life::{self, Ending, Head, Seen};
 use crate::sweep::{Look, wanted};
 use crate::usage::Usage;
 
@@ -33,7 +34,7 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 /// … up to this.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// How long the process of a closed stream may take to end before its last words are read.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// When an answer must be there, and who may no longer want it.
 #[derive(Clone, Copy)]
@@ -82,7 +83,9 @@ pub(crate) struct Server {
     pub gate: Gate,
     /// What goes on for it when nobody waits for it any more.
     pub tracker: TaskTracker,
-    shutting_down: CancellationToken,
+    /// Its log on the disk.
+    pub life: String,
+    pub ending: Arc<Ending>,
 }
 
 /// An answer with what is needed to read it.
@@ -117,6 +120,17 @@ impl Server {
         options.observer = Some(Arc::<crate::traffic::Traffic>::clone(&core.traffic));
         let handler = Arc::new(ServerHandler(Arc::clone(&core)));
         let peer = Peer::spawn(stdout, stdin, handler, options, tracker);
+        let head = Head::new(&name, &core.root);
+        let (life, ending) = (head.id(), Arc::<Ending>::default());
+        let seen = Seen {
+            id: life.clone(),
+            head,
+            peer: peer.clone(),
+            process: process.view(),
+            traffic: Arc::clone(&core.traffic),
+            ending: Arc::clone(&ending),
+        };
+        tracker.spawn(life::keep(core.workspace.state().clone(), seen));
         let server = Arc::new(Self {
             peer,
             process,
@@ -124,13 +138,14 @@ impl Server {
             usage: Usage::default(),
             gate: Gate::default(),
             tracker: tracker.clone(),
-            shutting_down: CancellationToken::new(),
+            life,
+            ending,
             core,
         });
         match server.initialize(variables, deadline).await {
             Ok(()) => Ok(server),
             Err(error) => {
-                server.peer.close("it did not start");
+                server.give_up("it did not start");
                 server.process.end(Duration::from_millis(200)).await;
                 Err(error)
             }
@@ -189,7 +204,7 @@ impl Server {
     }
 
     pub fn is_running(&self) -> bool {
-        self.peer.is_closed().is_none() && !self.shutting_down.is_cancelled()
+        self.peer.is_closed().is_none() && !self.ending.has_begun()
     }
 
     /// Says why an answer may be incomplete; `None` once the server has loaded its project.
@@ -726,9 +741,22 @@ impl Server {
         ServerError::Crashed { server, during: during.to_owned(), stderr_tail }
     }
 
+    /// Closes its stream, for this.
+    pub fn give_up(&self, why: &'static str) {
+        self.begin_end(why);
+        self.peer.close(why);
+    }
+
+    /// One that ended by itself before is not ended by us.
+    fn begin_end(&self, why: &'static str) {
+        if self.peer.is_closed().is_none() {
+            self.ending.begin(why);
+        }
+    }
+
     /// `shutdown`, `exit`, then the end of the process and its group.
-    pub async fn shutdown(&self, deadline: Duration) {
-        self.shutting_down.cancel();
+    pub async fn shutdown(&self, deadline: Duration, why: &'static str) {
+        self.begin_end(why);
         let polite = async {
             let cancel = CancellationToken::new();
             if let Err(error) = self.peer.request("shutdown", &(), deadline, &cancel).await {
@@ -743,6 +771,13 @@ impl Server {
         }
         self.peer.close("it was shut down");
         self.process.end(Duration::from_millis(500)).await;
+    }
+}
+
+impl Drop for Server {
+    /// Its process ends with it.
+    fn drop(&mut self) {
+        self.begin_end("nobody needed it any more");
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
 use wire::{Direction, Observer};
 
 /// Bytes kept for one server.
@@ -39,21 +40,32 @@ impl std::fmt::Display for TrafficEntry {
 pub(crate) struct Traffic {
     started: Instant,
     ring: Mutex<Ring>,
+    /// Something came.
+    pub news: Notify,
 }
 
 #[derive(Default)]
 struct Ring {
     entries: VecDeque<TrafficEntry>,
     bytes: usize,
+    /// How many there were in all.
+    all: usize,
 }
 
 impl Traffic {
     pub fn new() -> Self {
-        Self { started: Instant::now(), ring: Mutex::default() }
+        Self { started: Instant::now(), ring: Mutex::default(), news: Notify::new() }
     }
 
     pub fn entries(&self) -> Vec<TrafficEntry> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner).entries.iter().cloned().collect()
+        self.since(0).0
+    }
+
+    /// The messages after the first `known`, as far as they are kept, and how many there were in all.
+    pub fn since(&self, known: usize) -> (Vec<TrafficEntry>, usize) {
+        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let skipped = ring.entries.len().saturating_sub(ring.all.saturating_sub(known));
+        (ring.entries.iter().skip(skipped).cloned().collect(), ring.all)
     }
 
     fn push(&self, direction: Option<Direction>, body: &[u8]) {
@@ -64,11 +76,14 @@ impl Traffic {
         let entry = TrafficEntry { at: self.started.elapsed(), direction, body: text };
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         ring.bytes += entry.body.len();
+        ring.all += 1;
         ring.entries.push_back(entry);
         while ring.bytes > LIMIT {
             let Some(oldest) = ring.entries.pop_front() else { break };
             ring.bytes -= oldest.body.len();
         }
+        drop(ring);
+        self.news.notify_one();
     }
 }
 
@@ -96,5 +111,8 @@ mod tests {
         assert!(entries.iter().map(|entry| entry.body.len()).sum::<usize>() <= LIMIT);
         assert!(entries.len() > 20);
         assert!(entries[0].body.ends_with("… (200000 bytes)"));
+        assert_eq!(traffic.since(0).1, 100);
+        assert_eq!(traffic.since(99).0.len(), 1);
+        assert!(traffic.since(100).0.is_empty());
     }
 }

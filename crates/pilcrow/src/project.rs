@@ -413,6 +413,12 @@ impl dap_client::Programs for Search {
             self.path.find_named(owner, std::slice::from_ref(name), root, &self.workspace).into_iter().next()
         })
     }
+
+    fn environment(&self, folder: &AbsPath) -> Option<PathBuf> {
+        // What runs elsewhere is the project's all the same.
+        let scope = if folder.starts_with(&self.workspace) { folder } else { &self.workspace };
+        self.path.environment(scope.as_path(), self.workspace.as_path())
+    }
 }
 
 /// `-C DIR`, else the nearest parent with `.git`, else the current folder.
@@ -508,5 +514,68 @@ impl Host for SurfaceHost {
             MessageType::Warning => tracing::info!(server, "warning: {text}"),
             _ => tracing::debug!(server, "{text}"),
         }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests write files of their own")]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use dap_client::{Breakpoints, LaunchSpec, Sessions, Target};
+
+    use super::*;
+
+    /// A program of Python runs with the environment that language servers are told of.
+    #[test]
+    fn a_program_is_debugged_with_the_environment_nearest_to_where_it_runs() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = AbsPath::new(temp.path().canonicalize().unwrap()).unwrap();
+        let put = |path: &str| {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, "").unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        for venv in ["w/.venv", "w/p/env", "w/p/deep/venv", "active"] {
+            put(&format!("{venv}/pyvenv.cfg"));
+            put(&format!("{venv}/bin/python"));
+        }
+        for file in ["path/debugpy-adapter", "path/python3", "w/p/a.py", "other/a.py"] {
+            put(file);
+        }
+        let python = |workspace: &str, cwd: &str, activated: &str| {
+            let workspace = root.join(workspace);
+            let search = SearchPath {
+                activated: Some(root.join(activated).into()),
+                path: vec![root.join("path").into()],
+                ..SearchPath::default()
+            };
+            let search = Search { path: search, workspace: workspace.clone() };
+            let definitions = dap_client::Definitions::built_in();
+            let sessions = Sessions::new(definitions, Arc::new(search), Processes::new(None));
+            let spec = LaunchSpec {
+                target: Target::Program(root.join("w/p/a.py")),
+                adapter: Some("debugpy".to_owned()),
+                root: workspace,
+                args: Vec::new(),
+                cwd: root.join(cwd),
+                env: Vec::new(),
+                stop_on_entry: false,
+                breakpoints: Breakpoints::default(),
+                arguments: None,
+                test: None,
+                more: serde_json::Map::new(),
+            };
+            let plan = sessions.plan(&spec).unwrap();
+            let python = PathBuf::from(plan.arguments["python"].as_str().unwrap());
+            python.strip_prefix(&root).unwrap().display().to_string()
+        };
+        assert_eq!(python("w", "w/p/deep/er", "active"), "w/p/deep/venv/bin/python");
+        assert_eq!(python("w", "w/p", "active"), "w/p/env/bin/python");
+        assert_eq!(python("w", "w", "w/p/env"), "w/.venv/bin/python");
+        assert_eq!(python("w", "other", "active"), "w/.venv/bin/python");
+        assert_eq!(python("other", "other", "active"), "active/bin/python");
+        assert_eq!(python("other", "other", "gone"), "path/python3");
     }
 }

@@ -52,18 +52,18 @@ impl From<Done> for ToolResult {
     }
 }
 
-/// Makes what `propose` proposes. When files move between plan and commit it is asked once more,
-/// then the change is refused.
+/// Makes what `propose` proposes. When files move between plan and commit it is asked once more (and told so:
+/// a person may have been asked meanwhile), then the change is refused.
 pub(crate) async fn make<'a>(
     kit: &'a Kit,
     cx: &ToolCx,
     change: Change<'_>,
-    propose: impl Fn() -> BoxFuture<'a, Result<Proposed, Failure>> + Send + Sync,
+    propose: impl Fn(bool) -> BoxFuture<'a, Result<Proposed, Failure>> + Send + Sync,
 ) -> Result<Done, Failure> {
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let Proposed { mut edit, server, note } = propose().await?;
+        let Proposed { mut edit, server, note } = propose(attempts > 1).await?;
         edit.label = change.label.to_owned();
         let plan = match kit.workspace.plan(edit) {
             Err(PlanError::Stale { .. }) if attempts == 1 => continue,
@@ -191,7 +191,7 @@ async fn with_wishes(kit: &Kit, cx: &ToolCx, plan: Plan) -> (Plan, String) {
     if created.is_empty() && deleted.is_empty() {
         return (plan, String::new());
     }
-    let request = RequestCx { deadline: WISHES, cancel: cx.cancel.clone() };
+    let request = RequestCx::new(WISHES, &cx.cancel);
     // Cancelled, nothing is made at all.
     let Ok(wishes) = kit.servers.will_change(&created, &deleted, &request).await else {
         return (plan, String::new());

@@ -75,7 +75,7 @@ impl Write {
         let shown_path = kit.shown(&path);
         let label = format!("write {shown_path}");
         let change = Change { label: &label, places: false, apply: true };
-        let done = change::make(kit, cx, change, || {
+        let done = change::make(kit, cx, change, |_| {
             Box::pin(async {
                 let (mut content, mut note) = (args.content.clone(), None);
                 let replaces = match kit.workspace.document(&path) {

@@ -75,7 +75,7 @@ pub use path::AbsPath;
 pub use permit::{Permit, SpawnGrant};
 pub use plan::{ChangeKind, FileChange, Plan, PlanError};
 pub use policy::{Decision, Denied, ExecOptions, Mode, Policy, PolicyOptions, SpawnRequest, Verdict};
-pub use process::{CommandLine, Process, Processes, SpawnError, memory as process_memory};
+pub use process::{CommandLine, Process, ProcessView, Processes, SpawnError, memory as process_memory};
 pub use resolve::canonical;
 pub use rules::{Capability, Rule, RuleError};
 pub use run::RunId;

@@ -102,6 +102,12 @@ pub struct Process {
     stdout: Option<ChildStdout>,
 }
 
+/// A look at a child that somebody else owns: what it wrote to its standard error, and its end. Keeps nothing alive.
+#[derive(Debug, Clone)]
+pub struct ProcessView {
+    child: Arc<Child>,
+}
+
 /// Why a child did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
@@ -188,7 +194,8 @@ impl Child {
 #[derive(Debug, Default)]
 struct Tail {
     bytes: VecDeque<u8>,
-    cut: bool,
+    /// How many there were in all.
+    all: u64,
 }
 
 impl Tail {
@@ -196,14 +203,21 @@ impl Tail {
         self.bytes.extend(bytes);
         let excess = self.bytes.len().saturating_sub(STDERR_TAIL);
         self.bytes.drain(..excess);
-        self.cut |= excess > 0;
+        self.all += bytes.len() as u64;
     }
 
     /// As text; of a stream that was cut only whole lines.
     fn text(&self) -> String {
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();
-        let start = if self.cut { bytes.iter().position(|b| *b == b'\n').map_or(0, |at| at + 1) } else { 0 };
+        let cut = self.all > bytes.len() as u64;
+        let start = if cut { bytes.iter().position(|b| *b == b'\n').map_or(0, |at| at + 1) } else { 0 };
         String::from_utf8_lossy(&bytes[start..]).into_owned()
+    }
+
+    /// What came after the first `known` bytes, as far as it is here.
+    fn since(&self, known: u64) -> Vec<u8> {
+        let fresh = usize::try_from(self.all.saturating_sub(known)).unwrap_or(usize::MAX);
+        self.bytes.iter().copied().skip(self.bytes.len().saturating_sub(fresh)).collect()
     }
 }
 
@@ -352,6 +366,11 @@ impl Process {
         lock(&self.child.stderr).text()
     }
 
+    /// A look at it for who writes down what becomes of it.
+    pub fn view(&self) -> ProcessView {
+        ProcessView { child: Arc::clone(&self.child) }
+    }
+
     /// Should we be gone suddenly, it is given two seconds to end by itself when its streams close: it
     /// holds what is not ours, such as a process that it is attached to.
     pub fn end_gently(&self) {
@@ -376,6 +395,20 @@ impl Process {
     /// at most 2 s over `grace`; the answer is then that of SIGKILL, and [`Processes::end_all`] names it.
     pub async fn end(&self, grace: Duration) -> ExitStatus {
         reaper::end(&self.shared, &self.child, grace).await
+    }
+}
+
+impl ProcessView {
+    /// [`Process::exited`]; also where its owner is gone.
+    pub async fn exited(&self) -> ExitStatus {
+        self.child.exited().await
+    }
+
+    /// What it wrote to its standard error after its first `known` bytes, as far as it is among the newest
+    /// 64 KiB, and how many bytes it has written in all.
+    pub fn stderr_since(&self, known: u64) -> (Vec<u8>, u64) {
+        let tail = lock(&self.child.stderr);
+        (tail.since(known), tail.all)
     }
 }
 

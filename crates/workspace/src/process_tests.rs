@@ -118,6 +118,14 @@ async fn the_tail_of_stderr_is_bounded_and_whole_lines() {
     let tail = process.stderr_tail();
     assert!(tail.len() <= 64 * 1024 && tail.len() > 60 * 1024, "{}", tail.len());
     assert!(tail.starts_with("line ") && tail.ends_with("line 2999 of a server that talks a great deal\n"));
+    // Who only looks is told what is new, also when its owner is gone.
+    let view = process.view();
+    drop(process);
+    let (fresh, all) = view.stderr_since(0);
+    assert!(fresh.len() == 64 * 1024 && all > 3000 * 40, "{} of {all}", fresh.len());
+    assert_eq!(view.stderr_since(all - 5), (b"deal\n".to_vec(), all));
+    assert_eq!(view.stderr_since(all), (Vec::new(), all));
+    assert!(view.exited().await.success());
 }
 
 #[tokio::test]

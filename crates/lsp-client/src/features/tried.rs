@@ -41,7 +41,7 @@ impl ServerPool {
         let mut out = Tried::default();
         let mut trials: Vec<Trial> = Vec::new();
         let mut in_use = Vec::new();
-        let short = RequestCx { deadline: cx.deadline.min(START), cancel: cx.cancel.clone() };
+        let short = RequestCx { deadline: cx.deadline.min(START), ..cx.clone() };
         for file in files {
             let servers = self.servers_for(&file.document.path, &short, &mut out).await;
             for server in servers {

@@ -28,7 +28,7 @@ impl ServerPool {
         let evicted = warm.iter().filter_map(|(_, slot)| slot.evict(|server| server.usage.unused() < unused));
         for server in evicted.take(surplus) {
             tracing::info!(server = server.name(), "stopped to make room for others");
-            server.shutdown(Duration::from_secs(2)).await;
+            server.shutdown(Duration::from_secs(2), "others needed its place").await;
         }
     }
 
@@ -67,7 +67,7 @@ impl ServerPool {
                 mebibytes = held >> 20,
                 "stopped, the servers hold more memory than they may"
             );
-            server.shutdown(Duration::from_secs(2)).await;
+            server.shutdown(Duration::from_secs(2), "the servers held more memory than they may").await;
         }
     }
 
@@ -88,7 +88,7 @@ impl ServerPool {
                         let idle = slot.evict(|server| server.usage.unused() <= this.limits.idle);
                         if let Some(server) = idle {
                             tracing::info!(server = server.name(), "stopped, it was idle");
-                            server.shutdown(Duration::from_secs(5)).await;
+                            server.shutdown(Duration::from_secs(5), "it was idle").await;
                         }
                     }
                     // What one question needed at once the next one may need again soon.

@@ -15,7 +15,7 @@ mod start;
 mod status;
 
 pub(crate) use slot::InUse;
-pub use status::{ServerLog, ServerState, ServerStatus};
+pub use status::{ServerLife, ServerLog, ServerState, ServerStatus};
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -87,19 +87,38 @@ impl Default for PoolLimits {
 pub struct RequestCx {
     /// For everything: starting, loading, the answer.
     pub deadline: Duration,
+    /// When the call is over that this question is one of several of, if it is.
+    pub until: Option<Instant>,
     /// Cancels at once; the server is told.
     pub cancel: CancellationToken,
 }
 
 impl RequestCx {
+    /// For one question.
+    pub fn new(deadline: Duration, cancel: &CancellationToken) -> Self {
+        Self { deadline, until: None, cancel: cancel.clone() }
+    }
+
+    /// For all questions of a call that begins now.
+    pub fn of_call(deadline: Duration, cancel: &CancellationToken) -> Self {
+        Self { until: Some(Instant::now() + deadline), ..Self::new(deadline, cancel) }
+    }
+
+    /// The same from now on: for what comes after a person was asked.
+    #[must_use]
+    pub fn anew(&self) -> Self {
+        Self { until: self.until.map(|_| Instant::now() + self.deadline), ..self.clone() }
+    }
+
     /// The same for the next of several questions that are one call, begun at `started`.
     #[must_use]
     pub fn left(&self, started: Instant) -> Self {
-        Self { deadline: self.deadline.saturating_sub(started.elapsed()), cancel: self.cancel.clone() }
+        Self { deadline: self.deadline.saturating_sub(started.elapsed()), ..self.clone() }
     }
 
     pub(crate) fn clock(&self) -> Clock<'_> {
-        Clock::new(self.deadline, &self.cancel)
+        let clock = Clock::new(self.deadline, &self.cancel);
+        Clock { until: self.until.map_or(clock.until, |until| clock.until.min(until)), ..clock }
     }
 }
 
@@ -161,7 +180,7 @@ impl ServerPool {
         self.stop.cancel();
         let ending = self.slots().into_iter().filter_map(|slot| slot.state().server.take());
         let grace = deadline.mul_f32(0.6);
-        let ends = ending.map(|server| async move { server.shutdown(grace).await });
+        let ends = ending.map(|server| async move { server.shutdown(grace, "Pilcrow ended").await });
         futures_util::future::join_all(ends).await;
         self.tracker.close();
         if tokio::time::timeout(deadline, self.tracker.wait()).await.is_err() {

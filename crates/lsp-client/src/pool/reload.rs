@@ -16,6 +16,8 @@ use crate::server::{Clock, Server};
 
 /// How long a server of a definition that changed gets to end.
 const GRACE: Duration = Duration::from_secs(5);
+/// Why it is ended.
+pub(super) const CHANGED: &str = "its definition was changed";
 
 impl ServerPool {
     /// Ends servers and starts them anew: those of a file, or all that run; of `name` alone if one is
@@ -47,7 +49,7 @@ impl ServerPool {
                 // Whoever asks for it has done something about what made it fail.
                 (state.failures, state.not_before) = (0, None);
             }
-            self.end(slot, grace, clock).await?;
+            self.end(slot, grace, "it was started anew", clock).await?;
             self.start_in(slot, clock).await?;
             names.push(slot.name.clone());
         }
@@ -120,7 +122,7 @@ impl ServerPool {
             };
             match definition {
                 Some(definition) => {
-                    let ended = self.end(&slot, grace, clock).await;
+                    let ended = self.end(&slot, grace, CHANGED, clock).await;
                     {
                         let mut state = slot.state();
                         let open = std::mem::take(&mut state.open);
@@ -133,7 +135,7 @@ impl ServerPool {
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
                         .retain(|_, known| !Arc::ptr_eq(known, &slot));
-                    self.end(&slot, grace, clock).await?;
+                    self.end(&slot, grace, "its definition is gone", clock).await?;
                     gone.push(slot);
                 }
             }
@@ -146,6 +148,7 @@ impl ServerPool {
         self: &Arc<Self>,
         slot: &Slot,
         grace: Duration,
+        why: &'static str,
         clock: Clock<'_>,
     ) -> Result<(), ServerError> {
         let server = {
@@ -157,15 +160,15 @@ impl ServerPool {
         tokio::select! {
             biased;
             () = clock.cancel.cancelled() => {}
-            () = server.shutdown(grace.min(clock.left())) => return Ok(()),
+            () = server.shutdown(grace.min(clock.left()), why) => return Ok(()),
         }
-        self.end_now(server);
+        self.end_now(server, why);
         Err(ServerError::Cancelled)
     }
 
     /// Ends it in a task of the pool, for nobody to wait for.
-    pub(super) fn end_now(&self, server: Arc<Server>) {
-        server.peer.close("it was shut down");
+    pub(super) fn end_now(&self, server: Arc<Server>, why: &'static str) {
+        server.give_up(why);
         self.tracker.spawn(async move { server.process.end(Duration::ZERO).await });
     }
 }

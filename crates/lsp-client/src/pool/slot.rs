@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use workspace::AbsPath;
 
-use super::status::{ServerLog, log_of};
 use crate::definition::ServerDefinition;
-use crate::server::Server;
+use crate::server::{Server, last_lines};
+
+/// Of the error stream of a server that crashed, so many lines are told with its state.
+pub(super) const LAST_LINES: usize = 20;
 
 /// Where a server works.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +41,8 @@ pub(super) struct SlotState {
     pub server: Option<Arc<Server>>,
     pub failures: u32,
     pub not_before: Option<Instant>,
-    pub last_log: Option<ServerLog>,
+    /// The end of the error stream of one that crashed.
+    pub last_words: String,
     /// What the last server had open and was asked about, for the next one; one that was opened again and not
     /// asked about is not, so that a document that a server cannot bear is not opened for ever.
     pub open: Vec<AbsPath>,
@@ -98,7 +101,7 @@ impl Slot {
         let mut state = self.state();
         let dead = state.server.take_if(|server| !server.is_running())?;
         state.failed(dead.started.elapsed());
-        state.last_log = Some(log_of(&dead));
+        state.last_words = last_lines(&dead.process.stderr_tail(), LAST_LINES);
         state.open = dead.core.documents().asked();
         Some(dead)
     }
@@ -111,7 +114,7 @@ impl SlotState {
             server: None,
             failures: 0,
             not_before: None,
-            last_log: None,
+            last_words: String::new(),
             open: Vec::new(),
             folders,
             apart: false,

@@ -8,8 +8,8 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use workspace::{CommandLine, Process, SpawnError, SpawnGrant, SpawnRequest};
 
 use super::ServerPool;
+use super::reload::CHANGED;
 use super::slot::{InUse, Slot};
-use super::status::log_of;
 use crate::core::Core;
 use crate::definition::{ServerDefinition, expand, expand_text};
 use crate::discovery;
@@ -47,18 +47,16 @@ impl ServerPool {
                 return Ok(server);
             }
             if let Some(dead) = slot.bury() {
-                self.keep_log(&dead);
                 dead.process.end(Duration::from_millis(100)).await;
             }
             let not_before = slot.state().not_before.take();
             if let Some(not_before) = not_before.filter(|at| *at > Instant::now()) {
                 if not_before > clock.until {
                     slot.state().not_before = Some(not_before);
-                    let (failures, log) = {
+                    let (failures, tail) = {
                         let state = slot.state();
-                        (state.failures, state.last_log.clone())
+                        (state.failures, last_lines(&state.last_words, 5))
                     };
-                    let tail = log.map(|log| last_lines(&log.stderr_tail, 5)).unwrap_or_default();
                     let wait = not_before.saturating_duration_since(Instant::now());
                     return Err(late(format!(
                         "it crashed {failures} times, next start in {wait:.0?}\n{tail}"
@@ -149,7 +147,7 @@ impl ServerPool {
                 let mut state = slot.state();
                 let result = match result {
                     Ok(server) if !Arc::ptr_eq(&server.core.definition, &state.definition) => {
-                        this.end_now(server);
+                        this.end_now(server, CHANGED);
                         let detail = "its definition was changed while it started".to_owned();
                         Err(ServerError::Starting { server: slot.name.clone(), detail })
                     }
@@ -252,6 +250,7 @@ impl ServerPool {
                 slot.state().folders.clone(),
                 self.workspace.clone(),
                 Arc::clone(&self.host),
+                self.limits.search.clone(),
                 expand(&definition.settings, &variables),
             );
             return Server::start(core, process, &variables, self.limits.start, &self.tracker).await;
@@ -289,26 +288,6 @@ impl ServerPool {
                 process.end(Duration::from_millis(200)).await;
                 Err("it did not end".to_owned())
             }
-        }
-    }
-
-    fn keep_log(&self, dead: &Server) {
-        let log = log_of(dead);
-        let mut text = format!("stderr:\n{}\n", log.stderr_tail);
-        for entry in &log.traffic {
-            text.push_str(&format!("{:?} {:?} {}\n", entry.at, entry.direction, entry.body));
-        }
-        let name = format!("crash-{}.log", log.name);
-        let written = self
-            .workspace
-            .state()
-            .child("servers")
-            .and_then(|folder| folder.write_atomic(&name, text.as_bytes()));
-        match written {
-            Ok(()) => {
-                tracing::warn!(server = log.name, "it crashed; its last messages are in servers/{name}")
-            }
-            Err(error) => tracing::warn!(server = log.name, %error, "it crashed; its log cannot be kept"),
         }
     }
 }

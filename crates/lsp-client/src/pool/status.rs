@@ -1,10 +1,14 @@
 //! What the servers of a pool are doing, and what is kept of their lives for people.
 
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use workspace::AbsPath;
 
 use super::ServerPool;
+use super::slot::LAST_LINES;
+use crate::life::{self, Kept, ServerEnd};
 use crate::server::{Server, last_lines};
 use crate::traffic::TrafficEntry;
 
@@ -59,19 +63,33 @@ pub struct ServerLog {
     pub name: String,
     /// The folder it works on.
     pub root: AbsPath,
+    /// Whether it goes on.
+    pub life: ServerLife,
     /// The end of its error stream.
     pub stderr_tail: String,
-    /// The last messages, at most 2 MiB.
+    /// The last messages: at most 2 MiB of one that runs here, 512 KiB of others.
     pub traffic: Vec<TrafficEntry>,
+    /// Where it is kept; nothing is there where it could not be written.
+    pub folder: AbsPath,
 }
 
-pub(super) fn log_of(server: &Server) -> ServerLog {
-    ServerLog {
-        name: server.name().to_owned(),
-        root: server.core.root.clone(),
-        stderr_tail: server.process.stderr_tail(),
-        traffic: server.core.traffic.entries(),
-    }
+/// Whether a server goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerLife {
+    /// It runs, in this pool.
+    Runs,
+    /// It runs, or is ending, in another: that of this process of Pilcrow.
+    RunsElsewhere {
+        /// The process.
+        pid: u32,
+    },
+    /// It ended.
+    Ended(ServerEnd),
+    /// Pilcrow was killed while it ran.
+    Lost {
+        /// Unix time in milliseconds of what was written of it last.
+        heard_ms: u64,
+    },
 }
 
 impl ServerPool {
@@ -103,13 +121,12 @@ impl ServerPool {
                     status.open_documents = server.core.documents().paths().len();
                 }
                 Some(server) => {
-                    let stderr_tail = last_lines(&server.process.stderr_tail(), 20);
+                    let stderr_tail = last_lines(&server.process.stderr_tail(), LAST_LINES);
                     status.state = ServerState::Crashed { stderr_tail };
                 }
                 None if starting => status.state = ServerState::Starting,
                 None if state.failures > 0 => {
-                    let tail = state.last_log.as_ref().map(|log| last_lines(&log.stderr_tail, 20));
-                    status.state = ServerState::Crashed { stderr_tail: tail.unwrap_or_default() };
+                    status.state = ServerState::Crashed { stderr_tail: state.last_words.clone() };
                 }
                 None => {}
             }
@@ -146,14 +163,62 @@ impl ServerPool {
         names
     }
 
-    /// What is kept of each server's life, for one definition or all; of one that crashed, its last.
+    /// What is kept of servers, of one definition or all: of each and its root the last life, the newest first,
+    /// and the last that ended in a crash. Also of those that other processes started. Blocks for files of at
+    /// most some MiB.
     pub fn logs(&self, name: Option<&str>) -> Vec<ServerLog> {
-        let slots = self.slots().into_iter().filter(|slot| name.is_none_or(|name| name == slot.name));
-        slots
-            .filter_map(|slot| {
-                let state = slot.state();
-                state.server.as_deref().map(log_of).or_else(|| state.last_log.clone())
-            })
-            .collect()
+        let is_wanted = |server: &str| name.is_none_or(|name| name == server);
+        let mut out = Vec::new();
+        // By definition and root, whether a crash is among them.
+        let mut known: BTreeMap<(String, String), bool> = BTreeMap::new();
+        let mut here = HashSet::new();
+        for slot in self.slots().into_iter().filter(|slot| is_wanted(&slot.name)) {
+            let Some(server) = slot.state().server.clone() else { continue };
+            let log = self.log_of(&server);
+            let crashed = matches!(&log.life, ServerLife::Ended(end) if end.crashed);
+            known.insert((log.name.clone(), log.root.to_string()), crashed);
+            here.insert(server.life.clone());
+            out.push(log);
+        }
+        for life in Kept::all(self.workspace.state()) {
+            if here.contains(&life.id) || !is_wanted(&life.head.server) {
+                continue;
+            }
+            let crashed = life.end.as_ref().is_some_and(|end| end.crashed);
+            match known.entry((life.head.server.clone(), life.head.root.clone())) {
+                Entry::Vacant(entry) => drop(entry.insert(crashed)),
+                Entry::Occupied(mut crash) if crashed && !*crash.get() => drop(crash.insert(true)),
+                Entry::Occupied(_) => continue,
+            }
+            out.extend(kept(life));
+        }
+        out
     }
+
+    fn log_of(&self, server: &Server) -> ServerLog {
+        let life = match server.is_running() {
+            true => ServerLife::Runs,
+            false => ServerLife::Ended(server.ending.end()),
+        };
+        ServerLog {
+            name: server.name().to_owned(),
+            root: server.core.root.clone(),
+            life,
+            stderr_tail: server.process.stderr_tail(),
+            traffic: server.core.traffic.entries(),
+            folder: life::folder(self.workspace.state(), &server.life),
+        }
+    }
+}
+
+fn kept(life: Kept) -> Option<ServerLog> {
+    let root = AbsPath::new(&life.head.root)?;
+    let (stderr_tail, traffic) = life.contents();
+    let folder = life.folder.path().clone();
+    let told = match life.end.clone() {
+        Some(end) => ServerLife::Ended(end),
+        None if life.is_over() => ServerLife::Lost { heard_ms: life.heard_ms() },
+        None => ServerLife::RunsElsewhere { pid: life.head.pid },
+    };
+    Some(ServerLog { name: life.head.server, root, life: told, stderr_tail, traffic, folder })
 }

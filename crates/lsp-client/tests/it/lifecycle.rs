@@ -35,8 +35,6 @@ async fn a_crash_is_told_at_once_and_the_next_call_works() {
     let hover = bench.pool.hover(&doc, 0, &cx(LONG)).await.unwrap();
     assert_eq!(hover.value.unwrap(), "abc");
     assert_eq!(bench.got("scripted", "textDocument/didOpen").len(), 2);
-    let kept = bench.workspace.state().child("servers").unwrap().read("crash-scripted.log").unwrap().unwrap();
-    assert!(String::from_utf8(kept).unwrap().contains("textDocument/definition"));
 }
 
 #[tokio::test]
@@ -435,21 +433,32 @@ async fn a_server_is_told_the_environment_of_the_package_that_it_asks_for() {
     let more = "[settings.python]\npath = \"${venv}/bin/python\"\nother = 1\n";
     let files =
         [("p/a.txt", "abc"), ("p/.venv/pyvenv.cfg", ""), ("p/.venv/bin/python", "#!"), ("q/b.txt", "")];
-    let bench = build(&files, vec![("scripted", script, more)], |_| ());
-    let python = bench.path("p/.venv/bin/python");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&python, mode).unwrap();
-    bench.pool.definition(&bench.doc("p/a.txt"), 0, &cx(LONG)).await.unwrap();
-    let answers: Vec<Value> = bench
-        .record("scripted")
-        .into_iter()
-        .filter(|it| it["result"].is_array())
-        .map(|it| it["result"][0].clone())
-        .collect();
-    let there = json!({"path": python.to_string(), "other": 1});
-    assert_eq!(answers, [there.clone(), there, json!({"other": 1})]);
-    let told = &bench.got("scripted", "workspace/didChangeConfiguration")[0]["settings"];
-    assert_eq!(*told, json!({"python": {"other": 1}}));
+    let told = async |activated: Option<std::path::PathBuf>| {
+        let bench = build(&files, vec![("scripted", script.clone(), more)], |limits| {
+            limits.search.activated = activated;
+        });
+        let python = bench.path("p/.venv/bin/python");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&python, mode).unwrap();
+        bench.pool.definition(&bench.doc("p/a.txt"), 0, &cx(LONG)).await.unwrap();
+        let told = bench.got("scripted", "workspace/didChangeConfiguration")[0]["settings"]["python"].clone();
+        let answers = bench.record("scripted").into_iter().filter(|it| it["result"].is_array());
+        let answers: Vec<Value> = answers.map(|it| it["result"][0].clone()).chain([told]).collect();
+        (answers, json!({"path": python.to_string(), "other": 1}))
+    };
+    let none = json!({"other": 1});
+    let (answers, own) = told(None).await;
+    assert_eq!(answers, [own.clone(), own, none.clone(), none]);
+
+    // One that is activated stands in where the project has none.
+    let folder = tempfile::tempdir().unwrap();
+    let venv = folder.path().join("elsewhere");
+    std::fs::create_dir_all(venv.join("bin")).unwrap();
+    std::fs::write(venv.join("pyvenv.cfg"), "").unwrap();
+    std::fs::copy("/bin/true", venv.join("bin/python")).unwrap();
+    let (answers, own) = told(Some(venv.clone())).await;
+    let activated = json!({"path": venv.join("bin/python").display().to_string(), "other": 1});
+    assert_eq!(answers, [own.clone(), own, activated.clone(), activated]);
 }
 
 /// What a definition names besides: files of other packages, by their names, and what is ignored. Where more

@@ -20,6 +20,7 @@ mod freshness;
 mod gone;
 mod lifecycle;
 mod limit;
+mod logs;
 mod misbehaving;
 mod navigation;
 mod new_modules;

@@ -234,13 +234,13 @@ async fn carry_out(
     find: &(dyn Fn(&Offer) -> Result<CodeAction, Failure> + Send + Sync),
     to: Option<&AbsPath>,
 ) -> Result<ToolResult, Failure> {
-    let resolve = || async {
-        let offer = offered(kit, args, only, request).await?;
+    let resolve = |request: RequestCx| async move {
+        let offer = offered(kit, args, only, &request).await?;
         let action = find(&offer)?;
-        let resolved = kit.servers.resolve_action(&offer.document, &action, request).await?;
+        let resolved = kit.servers.resolve_action(&offer.document, &action, &request).await?;
         Ok::<_, Failure>((offer, action, resolved))
     };
-    let (offer, action, first) = resolve().await?;
+    let (offer, action, first) = resolve(request.clone()).await?;
     let title = action.title.clone();
     let server = action.server.clone();
     let command = Mutex::new(first.command);
@@ -250,13 +250,13 @@ async fn carry_out(
     let has_edit = edit.lock().unwrap_or_else(PoisonError::into_inner).is_some();
     if has_edit {
         let change = Change { label: &title, places: false, apply: true };
-        let done = change::make(kit, cx, change, || {
+        let done = change::make(kit, cx, change, |_| {
             Box::pin(async {
                 let known = edit.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let edit = match known {
                     Some(edit) => edit,
                     None => {
-                        let (_, _, again) = resolve().await?;
+                        let (_, _, again) = resolve(request.anew()).await?;
                         *command.lock().unwrap_or_else(PoisonError::into_inner) = again.command;
                         again.edit.unwrap_or_default()
                     }
@@ -274,7 +274,8 @@ async fn carry_out(
             kit.servers.set_move_target(&mut command, to);
         }
         let before = (!has_edit).then_some(offer.before).flatten().map(|items| (&offer.document, items));
-        let ran = run(kit, cx, &title, &command, before, request).await?;
+        let request = if has_edit { request.anew() } else { request.clone() };
+        let ran = run(kit, cx, &title, &command, before, &request).await?;
         said.push_str(&ran.text);
         match out.details.as_object_mut() {
             Some(details) => drop(details.insert("command".to_owned(), ran.details)),

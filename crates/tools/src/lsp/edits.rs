@@ -20,9 +20,11 @@ pub(super) async fn rename(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<T
         return Err(Failure::new(ErrorCode::InvalidArguments, format!("it is named `{old_name}` already")));
     }
     let label = format!("rename {old_name} to {new_name}");
+    let old = &old_name;
     let change = Change { label: &label, places: true, apply: args.apply != Some(false) };
-    let mut done = change::make(kit, cx, change, || {
-        Box::pin(async {
+    let mut done = change::make(kit, cx, change, |again| {
+        let request = if again { request.anew() } else { request.clone() };
+        Box::pin(async move {
             // Resolved anew for a second attempt: the text may have moved.
             let target = target::resolve(kit, args, &request).await?;
             let clash = target::sibling(kit, &target, new_name, &request).await;
@@ -32,7 +34,7 @@ pub(super) async fn rename(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<T
                 let said = format!("`{new_name}` is declared at {place} too: two things of one name");
                 answer.note = Some(answer.note.map_or(said.clone(), |note| format!("{said}; {note}")));
             }
-            shorthand::keep(kit, &mut answer.value, &old_name, new_name);
+            shorthand::keep(kit, &mut answer.value, old, new_name);
             Ok(proposed(answer))
         })
     })
@@ -56,11 +58,13 @@ pub(super) async fn rename_file(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Res
     if to.ends_with('/') || kit.workspace.list(&to_path).is_ok() {
         to_path = to_path.join(from_path.file_name());
     }
-    let label = format!("move {} to {}", kit.shown(&from_path), kit.shown(&to_path));
+    let (from_path, to_path) = (&from_path, &to_path);
+    let label = format!("move {} to {}", kit.shown(from_path), kit.shown(to_path));
     let change = Change { label: &label, places: true, apply: args.apply != Some(false) };
-    let done = change::make(kit, cx, change, || {
-        Box::pin(async {
-            let answer = kit.servers.rename_file(&from_path, &to_path, &request).await?;
+    let done = change::make(kit, cx, change, |again| {
+        let request = if again { request.anew() } else { request.clone() };
+        Box::pin(async move {
+            let answer = kit.servers.rename_file(from_path, to_path, &request).await?;
             Ok(proposed(answer))
         })
     })
@@ -80,16 +84,18 @@ pub(super) async fn tidy(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<Too
         let message = "`range` is for `format` of one `file`";
         return Err(Failure::new(ErrorCode::InvalidArguments, message));
     }
+    let files = &files[..];
     let words = if action == "format" { "format" } else { "organize imports in" };
-    let label = match &files[..] {
+    let label = match files {
         [file] => format!("{words} {file}"),
         files => format!("{words} {} files", files.len()),
     };
     let change = Change { label: &label, places: false, apply: args.apply != Some(false) };
-    let done = change::make(kit, cx, change, || {
-        Box::pin(async {
+    let done = change::make(kit, cx, change, |again| {
+        let request = if again { request.anew() } else { request.clone() };
+        Box::pin(async move {
             let mut all = Proposed { edit: WorkspaceEdit::default(), server: None, note: None };
-            for file in &files {
+            for file in files {
                 let document = kit.document(file)?;
                 let answer = if action == "format" {
                     let range = target::range(kit, &document, args)?;

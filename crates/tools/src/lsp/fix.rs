@@ -56,7 +56,7 @@ pub(super) async fn fix_all(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<
     for document in documents {
         let outcome = fix(kit, args, &document, &request.left(started)).await;
         // Whatever came of it, no server is left with a text that was only tried.
-        kit.servers.show(&document, &request).await;
+        kit.servers.show(&document, &request.anew()).await;
         outcomes.push(outcome?);
     }
     let label = match args.kind.as_deref() {
@@ -86,7 +86,7 @@ pub(super) async fn fix_all(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<
         servers.dedup();
         let servers = servers.join(", ");
         let change = Change { label: &label, places: false, apply: args.apply != Some(false) };
-        let done = change::make(kit, cx, change, || {
+        let done = change::make(kit, cx, change, |_| {
             let edit = WorkspaceEdit { operations: operations(), ..WorkspaceEdit::default() };
             Box::pin(async { Ok(Proposed { edit, server: Some(servers.clone()), note: None }) })
         })

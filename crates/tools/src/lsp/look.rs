@@ -1,6 +1,7 @@
 //! What a file holds: its symbols, the uses of a name in it, what servers write between the lines.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use agent::{ToolCx, ToolResult};
 use lsp_client::{Completion, Highlight};
@@ -38,10 +39,13 @@ pub(super) async fn symbols(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<
 
 /// Where a name is read and written in its file.
 pub(super) async fn highlights(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let request = kit.request(&cx.cancel, args.timeout);
+    let mut request = kit.request(&cx.cancel, args.timeout);
     let target = target::resolve(kit, args, &request).await?;
     if args.file.is_none() {
+        let asked = Instant::now();
         cx.permit_read(&target.document.path).await?;
+        // A person's time is not the call's.
+        request.until = request.until.map(|until| until + asked.elapsed());
     }
     let answer = kit.servers.highlights(&target.document, target.range.start, &request).await?;
     let found = &answer.value;

@@ -2,11 +2,12 @@
 //! left out counted.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use agent::ToolCx;
 use lsp_client::{
-    Answer, Diagnostic, Diagnostics, Location, Related, Reported, ServerLog, ServerState, ServerStatus,
-    Severity, Symbol,
+    Answer, Diagnostic, Diagnostics, Location, Related, Reported, ServerLife, ServerLog, ServerState,
+    ServerStatus, Severity, Symbol,
 };
 use serde_json::{Value, json};
 use text::{LineIndex, occurrences};
@@ -29,6 +30,8 @@ const MAX_DETAILED: usize = 1000;
 const MAX_RELATED: usize = 3;
 /// At most this many messages of a log are shown.
 const MAX_MESSAGES: usize = 40;
+/// At most this many logs of servers that have ended are shown.
+const MAX_ENDED: usize = 3;
 /// At most this many files of those that were not asked about are named.
 const MAX_NAMED: usize = 5;
 /// At most this many places left over by a rename are listed.
@@ -436,20 +439,67 @@ pub(super) fn status(kit: &Kit, servers: &[ServerStatus]) -> (String, Value) {
     (out, json!({ "servers": list }))
 }
 
-/// What is kept of a server's life: its error stream and the newest messages.
-pub(super) fn log(kit: &Kit, log: &ServerLog) -> String {
-    let mut out = format!(
-        "{} for {}\nerror stream:\n{}\n",
-        log.name,
-        kit.shown(&log.root),
-        tail(&log.stderr_tail, 100)
-    );
-    let skipped = log.traffic.len().saturating_sub(MAX_MESSAGES);
-    out.push_str(&format!("messages ({skipped} earlier ones left out):\n"));
-    for entry in &log.traffic[skipped..] {
-        out.push_str(&format!("{entry}\n"));
+/// What is kept of servers' lives: error streams and the newest messages. Of many that have ended the last are
+/// shown, and the rest is named.
+pub(super) fn logs(kit: &Kit, logs: &[ServerLog]) -> (String, Value) {
+    let (mut out, mut list, mut ended, mut left) = (String::new(), Vec::new(), 0, String::new());
+    for log in logs {
+        let heading = format!("{} for {}: {}", log.name, kit.shown(&log.root), lives(&log.life));
+        let (state, end) = match &log.life {
+            ServerLife::Runs => ("running", None),
+            ServerLife::RunsElsewhere { .. } => ("running_elsewhere", None),
+            ServerLife::Ended(end) if end.crashed => ("crashed", Some(end)),
+            ServerLife::Ended(end) => ("ended", Some(end)),
+            ServerLife::Lost { .. } => ("lost", None),
+        };
+        list.push(json!({
+            "name": log.name, "root": kit.shown(&log.root), "state": state, "folder": log.folder,
+            "ended_at_ms": end.map(|end| end.at_ms), "why": end.map(|end| &end.why),
+        }));
+        if !matches!(log.life, ServerLife::Runs) {
+            ended += 1;
+            if ended > MAX_ENDED {
+                left.push_str(&format!("  {heading}\n"));
+                continue;
+            }
+        }
+        out.push_str(&format!("{heading}\nerror stream:\n{}\n", tail(&log.stderr_tail, 100)));
+        let skipped = log.traffic.len().saturating_sub(MAX_MESSAGES);
+        out.push_str(&format!("messages ({skipped} earlier ones left out):\n"));
+        for entry in &log.traffic[skipped..] {
+            out.push_str(&format!("{entry}\n"));
+        }
+        out.push_str(&format!("more of each message is in {}\n", log.folder));
     }
-    out
+    if !left.is_empty() {
+        out.push_str(&format!("not shown; name a `server` for its log:\n{left}"));
+    }
+    (out, json!({ "servers": list }))
+}
+
+/// Whether a server goes on, for people.
+fn lives(life: &ServerLife) -> String {
+    let ago = |at_ms: u64| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let secs = now.saturating_sub(Duration::from_millis(at_ms)).as_secs();
+        match secs {
+            0..120 => format!("{secs} s ago"),
+            120..7200 => format!("{} min ago", secs / 60),
+            7200..172_800 => format!("{} h ago", secs / 3600),
+            _ => format!("{} days ago", secs / 86_400),
+        }
+    };
+    match life {
+        ServerLife::Runs => "running".to_owned(),
+        ServerLife::RunsElsewhere { pid } => format!("running for another process of Pilcrow ({pid})"),
+        ServerLife::Ended(end) => {
+            let how = if end.crashed { "crashed" } else { "ended" };
+            format!("{how} {} ({})", ago(end.at_ms), end.why)
+        }
+        ServerLife::Lost { heard_ms } => {
+            format!("heard of last {}, then Pilcrow was killed", ago(*heard_ms))
+        }
+    }
 }
 
 /// One line for one diagnostic.

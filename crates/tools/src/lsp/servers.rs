@@ -1,5 +1,7 @@
 //! The servers themselves: what they do, offer, said; a fresh start; any question in their own words.
 
+use std::sync::Arc;
+
 use agent::{ToolCx, ToolResult};
 use serde_json::{Value, json};
 use workspace::ErrorCode;
@@ -18,12 +20,18 @@ pub(super) async fn status(kit: &Kit) -> Result<ToolResult, Failure> {
 }
 
 pub(super) async fn logs(kit: &Kit, args: &Arguments) -> Result<ToolResult, Failure> {
-    let logs = kit.servers.logs(args.server.as_deref());
+    let (servers, name) = (Arc::clone(&kit.servers), args.server.clone());
+    let logs = tokio::task::spawn_blocking(move || servers.logs(name.as_deref())).await;
+    let logs = logs.map_err(|error| Failure::new(ErrorCode::Internal, error.to_string()))?;
     if logs.is_empty() {
-        return Err(Failure::new(ErrorCode::NotFound, "no such server is running; ask it something first"));
+        let message = match &args.server {
+            Some(name) => format!("there is no log of {name} in this project; ask it something first"),
+            None => "no language server has run in this project; ask one something first".to_owned(),
+        };
+        return Err(Failure::new(ErrorCode::NotFound, message));
     }
-    let text: Vec<String> = logs.iter().map(|log| report::log(kit, log)).collect();
-    Ok(ToolResult::text(text.join("\n")))
+    let (text, details) = report::logs(kit, &logs);
+    Ok(ToolResult::text(text).with_details(details))
 }
 
 pub(super) async fn capabilities(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {

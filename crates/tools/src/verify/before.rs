@@ -82,7 +82,7 @@ impl Baseline {
             .filter(|file| file.dependent)
             .filter_map(|file| kit.workspace.document(&file.path).ok())
             .collect();
-        let request = RequestCx { deadline: LIMIT, cancel: cx.cancel.clone() };
+        let request = RequestCx::new(LIMIT, &cx.cancel);
         let edited: Vec<AbsPath> = plan.changes().iter().map(|change| change.path.clone()).collect();
         let tried = kit.servers.try_edit(&files, &edited, &dependents, &request).await;
         if cx.cancel.is_cancelled() {
