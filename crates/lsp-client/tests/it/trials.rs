@@ -454,7 +454,7 @@ async fn two_readers_a_typing_person_and_a_cancel_of_one_trial_leave_nothing_of_
         typing.types(&c, "c typed");
         assert_eq!(bench.hover("b.txt").await, "b");
         let cancel = CancellationToken::new();
-        let request = RequestCx { deadline: LONG, cancel: cancel.clone() };
+        let request = RequestCx { cancel: cancel.clone(), ..cx(LONG) };
         let trial = {
             let bench = Arc::clone(&bench);
             tokio::spawn(async move { bench.try_in(&request, "a TRIAL").await })
