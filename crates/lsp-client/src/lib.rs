@@ -36,6 +36,7 @@ mod traffic;
 mod trial;
 mod usage;
 mod view;
+mod watchers;
 
 pub use answer::{Answer, Diagnostic, Diagnostics, Location, RawJson, Related, Severity, Symbol};
 pub use definition::{

@@ -27,4 +27,5 @@ mod real;
 mod saved;
 mod trials;
 mod unsaved;
+mod watched;
 mod whole;

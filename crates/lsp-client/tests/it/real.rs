@@ -537,6 +537,18 @@ async fn rust_analyzer_navigates_and_fixes() {
             action.title
         );
     }
+    // Of a file that only it watches, by its name, it hears what others do to it.
+    bench.write("rust-analyzer.toml", "");
+    let event = serde_json::json!({"uri": bench.uri("rust-analyzer.toml"), "type": 1});
+    let told = |entry: &lsp_client::TrafficEntry| {
+        let message: serde_json::Value = serde_json::from_str(&entry.body).unwrap_or_default();
+        message["params"]["changes"].as_array().is_some_and(|events| events.contains(&event))
+    };
+    let started = std::time::Instant::now();
+    while !bench.pool.logs(None).iter().any(|log| log.traffic.iter().any(told)) {
+        assert!(started.elapsed() < DEADLINE, "it is never told");
+        bench.pool.hover(&doc, at("side(n"), &cx(deadline)).await.unwrap();
+    }
 }
 
 /// A folder moves with what refers to the files in it.
