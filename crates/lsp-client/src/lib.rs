@@ -49,7 +49,7 @@ pub use error::ServerError;
 pub use features::{
     ActionQuery, Call, Calls, Checked, CodeAction, CommandEdits, Completion, FoundSaved, Highlight,
     InlayHint, Look, Navigate, Offered, Ran, RawAnswer, Reported, Resolved, SavedProblems, ServerCommand,
-    Signature, Tried, Types, Wishes,
+    Signature, Tried, Types, Unasked, UnaskedWhy, Wishes, WorkspaceSymbols,
 };
 pub use host::{Host, MessageType, NoHost, ShowDocument};
 pub use install::{

@@ -368,7 +368,8 @@ async fn basedpyright_navigates() {
     assert_eq!(ask.highlights(at("side(n")).await, [7, 10, 15]);
     assert!(ask.signature(at("side(3") + 5).await.contains("n: int"));
     assert!(ask.completes(value + "shape.".len()).await.contains(&"area".to_owned()));
-    let found = bench.pool.workspace_symbols("Squar", Some(&ask.doc()), &cx(DEADLINE)).await.unwrap().value;
+    let found =
+        bench.pool.workspace_symbols("Squar", Some(&ask.doc()), &cx(DEADLINE)).await.unwrap().value.symbols;
     assert!(found.iter().any(|it| it.name == "Square" && it.line == 5), "{found:?}");
     let hints = bench.pool.inlay_hints(&ask.doc(), 0..text.len(), &cx(DEADLINE)).await.unwrap();
     assert!(hints.value.iter().any(|it| it.label.contains("n=")), "{hints:?}");
