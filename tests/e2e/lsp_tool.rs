@@ -206,6 +206,28 @@ fn all_files_of_a_glob_are_asked_about_the_silent_twice_and_the_passed_over_are_
     assert!(said.fails("not_found").contains("elm-language-server is not here (a.elm)"), "{}", said.text());
 }
 
+/// Who looks for a symbol in a project of several languages is told which were not asked about.
+#[test]
+fn symbols_of_the_project_name_the_files_that_were_not_asked_about() {
+    let files = [("a.py", "Area\n"), ("sub/b.py", "Area\n"), ("x.go", "package x\n")];
+    let mut sandbox = Sandbox::with(&files);
+    let found =
+        json!([{"name": "Area", "kind": 5, "location": {"uri": "${root}/a.py", "range": range(0, 0, 4)}}]);
+    let script = json!({"capabilities": {"workspaceSymbolProvider": true}, "methods": {
+        "workspace/symbol": [[{"result": found}]],
+    }});
+    Scripted::install(&mut sandbox, &[script]);
+    let said = sandbox.tool("lsp", &json!({"action": "symbols", "query": "Area"})).ok().to_owned();
+    let (first, rest) = said.split_once('\n').unwrap();
+    assert_eq!(first, "symbols like `Area`: 1 symbol (basedpyright)");
+    // As the machine has one or not.
+    let gone = rest.contains("passed over: 1 file, for which gopls is not here (x.go)");
+    let idle =
+        rest.contains("not asked about: 1 file, for gopls does not run (x.go); `symbols` with one of them");
+    assert!(rest.starts_with("a.py:1: class Area\n") && (gone || idle), "{said}");
+    assert!(!rest.contains("b.py"), "{said}");
+}
+
 #[test]
 fn a_method_that_is_named_after_its_receiver_has_a_plain_path() {
     let mut sandbox = Sandbox::with(&[("a.py", "Area Area\n")]);

@@ -4,11 +4,14 @@
 //! all of them unreadable.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use text::PositionEncoding;
+use workspace::AbsPath;
 
 use crate::definition::{Feature, merge};
+use crate::watchers::Watchers;
 
 /// Questions about one place or one file, which may take a third of the time of a call.
 pub(crate) const QUICK: &[&str] = &[
@@ -185,6 +188,8 @@ pub(crate) fn client(over: &Value) -> Value {
 pub(crate) struct Capabilities {
     server: Value,
     registered: HashMap<String, (String, Value)>,
+    /// What it watches, since it was asked for last.
+    watchers: Option<Arc<Watchers>>,
 }
 
 impl Capabilities {
@@ -204,11 +209,13 @@ impl Capabilities {
 
     /// `client/registerCapability`.
     pub fn register(&mut self, id: &str, method: &str, options: Value) {
+        self.watchers = None;
         self.registered.insert(id.to_owned(), (method.to_owned(), options));
     }
 
     /// `client/unregisterCapability`.
     pub fn unregister(&mut self, id: &str) {
+        self.watchers = None;
         self.registered.remove(id);
     }
 
@@ -224,6 +231,17 @@ impl Capabilities {
     /// Options of every registration of `method`.
     pub fn registrations(&self, method: &str) -> Vec<&Value> {
         self.registered.values().filter(|(name, _)| name == method).map(|(_, options)| options).collect()
+    }
+
+    /// The files that it asked to hear of; `root` is its own.
+    pub fn watchers(&mut self, root: &AbsPath) -> Arc<Watchers> {
+        if let Some(watchers) = &self.watchers {
+            return Arc::clone(watchers);
+        }
+        let options = self.registrations("workspace/didChangeWatchedFiles").into_iter();
+        let watchers = Arc::new(Watchers::new(options, root));
+        self.watchers = Some(Arc::clone(&watchers));
+        watchers
     }
 
     /// The options of a provider, static or registered; `None` when it is not offered.

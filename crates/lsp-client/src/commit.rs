@@ -1,6 +1,5 @@
 //! Keeping servers in step with what was committed.
 
-use globset::Glob;
 use serde_json::{Value, json};
 use workspace::{AbsPath, ChangeKind, Commit, Document, Owner, path_to_uri};
 
@@ -56,9 +55,10 @@ async fn tell(server: &Server, events: &[(AbsPath, u8)], closed: &[AbsPath], tol
     let mut messages = Vec::new();
     server.moves(events.iter().map(|(path, _)| path));
     server.core.diagnostics.hears(events.iter().map(|(path, _)| path));
-    server.core.sweep.knows(&server.core.definition, events.iter().map(|(path, _)| path));
-    server.core.sweep.changed(events.iter().map(|(path, _)| path).filter(|path| server.is_below(path)));
-    server.core.sweep.happened(&server.core.definition, events);
+    let (definition, watchers) = (&server.core.definition, server.core.watchers());
+    server.core.sweep.knows(definition, &watchers, events.iter().map(|(path, _)| path));
+    server.core.sweep.changed(events.iter().map(|(path, _)| path).filter(|path| server.is_source(path)));
+    server.core.sweep.happened(definition, events);
     server.went(events.iter().filter(|(_, kind)| *kind == DELETED).map(|(path, _)| path));
     let mut all = events.to_vec();
     if server.core.definition.watch.by_marker {
@@ -116,56 +116,7 @@ pub(crate) fn did_save(server: &Server, document: &Document) -> Option<Value> {
 
 /// The events that some watcher of the server asked for (LSP 3.17 §DidChangeWatchedFiles).
 pub(crate) fn watched(server: &Server, events: &[(AbsPath, u8)]) -> Vec<Value> {
-    let capabilities = server.core.capabilities();
-    let registrations = capabilities.registrations("workspace/didChangeWatchedFiles");
-    let watchers: Vec<&Value> = registrations
-        .iter()
-        .flat_map(|options| options["watchers"].as_array().into_iter().flatten())
-        .collect();
-    let wanted = |path: &AbsPath, kind: u8| {
-        watchers.iter().any(|watcher| {
-            let kinds = watcher["kind"].as_u64().unwrap_or(7);
-            kinds & (1 << (kind - 1)) != 0 && matches(&server.core.root, &watcher["globPattern"], path)
-        })
-    };
-    events
-        .iter()
-        .filter(|(path, kind)| wanted(path, *kind))
-        .map(|(path, kind)| json!({"uri": path_to_uri(path.as_path()), "type": kind}))
-        .collect()
-}
-
-/// A glob over the whole path, or one relative to a base.
-fn matches(root: &AbsPath, pattern: &Value, path: &AbsPath) -> bool {
-    let (base, glob) = match pattern {
-        Value::String(glob) => (root.clone(), glob.as_str()),
-        relative => {
-            let base = relative["baseUri"].as_str().or(relative["baseUri"]["uri"].as_str());
-            let base = base.and_then(workspace::uri_to_path).and_then(AbsPath::new);
-            let (Some(base), Some(glob)) = (base, relative["pattern"].as_str()) else { return false };
-            (base, glob)
-        }
-    };
-    let Ok(glob) = Glob::new(glob) else { return false };
-    let matcher = glob.compile_matcher();
-    matcher.is_match(path) || path.strip_prefix(&base).is_some_and(|relative| matcher.is_match(relative))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn watchers_match_whole_paths_and_relative_ones() {
-        let root = AbsPath::new("/r").unwrap();
-        let check = |pattern: Value, path: &str| matches(&root, &pattern, &AbsPath::new(path).unwrap());
-        assert!(check(json!("**"), "/r/a/b.py"));
-        assert!(check(json!("**/*.{py,pyi}"), "/r/a/b.py"));
-        assert!(check(json!("/r/Cargo.toml"), "/r/Cargo.toml"));
-        assert!(!check(json!("**/*.rs"), "/r/a/b.py"));
-        let relative = |base: Value| json!({"baseUri": base, "pattern": "src/*.py"});
-        assert!(check(relative(json!("file:///r")), "/r/src/b.py"));
-        assert!(check(relative(json!({"uri": "file:///r", "name": "r"})), "/r/src/b.py"));
-        assert!(!check(relative(json!("file:///q")), "/r/src/b.py"));
-    }
+    let watchers = server.core.watchers();
+    let wanted = events.iter().filter(|(path, kind)| watchers.tells(path, *kind));
+    wanted.map(|(path, kind)| json!({"uri": path_to_uri(path.as_path()), "type": kind})).collect()
 }

@@ -21,6 +21,7 @@ use crate::reports::Reports;
 use crate::saved::Saved;
 use crate::sweep::Sweep;
 use crate::traffic::Traffic;
+use crate::watchers::Watchers;
 
 /// Messages kept of a server, each with at most so many characters.
 const KEPT: usize = 5;
@@ -122,6 +123,11 @@ impl Core {
     /// Neither lock is held across an `.await`; where both are, capabilities come first.
     pub fn capabilities(&self) -> MutexGuard<'_, Capabilities> {
         self.capabilities.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The files that the server asked to hear of.
+    pub fn watchers(&self) -> Arc<Watchers> {
+        self.capabilities().watchers(&self.root)
     }
 
     pub fn documents(&self) -> MutexGuard<'_, OpenDocuments> {

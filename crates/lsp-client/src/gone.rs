@@ -76,11 +76,8 @@ impl Gone {
 impl Server {
     /// The server is told that these are gone.
     pub fn went<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
-        let definition = &self.core.definition;
-        if definition.watch.gone.is_some() {
-            let is_its =
-                |path: &&AbsPath| definition.language_id(path.as_path()).is_some() && self.is_below(path);
-            self.core.gone.went(paths.filter(is_its));
+        if self.core.definition.watch.gone.is_some() {
+            self.core.gone.went(paths.filter(|path| self.is_source(path)));
         }
     }
 

@@ -18,6 +18,7 @@ use crate::definition;
 use crate::edit::Converter;
 use crate::features::Arrived;
 use crate::host::{MessageType, ShowDocument};
+use crate::news::registered;
 use crate::protocol::{Published, RawWorkspaceEdit};
 
 /// What a server is told whose edit comes when the question that caused it is over.
@@ -112,6 +113,9 @@ impl Handler for ServerHandler {
             _ => None,
         };
         Box::pin(async move {
+            if request.method == "client/registerCapability" {
+                registered(&core).await;
+            }
             let answer = match now {
                 Some(value) => value,
                 None if request.method == "workspace/applyEdit" => apply_edit(&core, params).await,

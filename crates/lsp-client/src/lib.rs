@@ -37,6 +37,7 @@ mod traffic;
 mod trial;
 mod usage;
 mod view;
+mod watchers;
 
 pub use answer::{Answer, Diagnostic, Diagnostics, Location, RawJson, Related, Severity, Symbol};
 pub use definition::{
@@ -49,7 +50,7 @@ pub use error::ServerError;
 pub use features::{
     ActionQuery, Call, Calls, Checked, CodeAction, CommandEdits, Completion, FoundSaved, Highlight,
     InlayHint, Look, Navigate, Offered, Ran, RawAnswer, Reported, Resolved, SavedProblems, ServerCommand,
-    Signature, Tried, Types, Wishes,
+    Signature, Tried, Types, Unasked, UnaskedWhy, Wishes, WorkspaceSymbols,
 };
 pub use host::{Host, MessageType, NoHost, ShowDocument};
 pub use install::{

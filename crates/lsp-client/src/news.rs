@@ -12,12 +12,14 @@ use workspace::{AbsPath, Owner, ReadError};
 use crate::core::Core;
 use crate::error::ServerError;
 use crate::server::{Clock, Server};
-use crate::sweep::{CHANGED, CREATED, DELETED, Look, Reading};
+use crate::sweep::{CHANGED, CREATED, DELETED, Look, Reading, wanted};
 
 /// How long a server may take to read its projects anew before it is asked all the same …
 const REREAD: Duration = Duration::from_secs(20);
 /// … and before it is taken to have forgotten it.
 const FORGOTTEN: Duration = Duration::from_secs(600);
+/// How long a server waits for the answer to what it registers.
+const FIRST_LOOK: Duration = Duration::from_secs(2);
 
 impl Server {
     /// Tells it what others did to files, if it is time to look, at most until three quarters of the time are
@@ -49,7 +51,8 @@ impl Server {
         }
         let began = Instant::now();
         let shared = Arc::clone(core);
-        let look = move || crate::sweep::look(&shared.workspace, &shared.root, &shared.definition);
+        let watchers = core.watchers();
+        let look = move || crate::sweep::look(&shared.workspace, &shared.root, &shared.definition, watchers);
         let Ok(seen) = tokio::task::spawn_blocking(look).await else { return };
         if how == Look::First {
             core.sweep.changes(seen, true);
@@ -67,8 +70,9 @@ impl Server {
         let is_news = |(path, kind): &&(AbsPath, u8)| *kind != CHANGED || !open.contains(path);
         let news: Vec<&AbsPath> = events.iter().filter(is_news).map(|(path, _)| path).collect();
         self.moves(news.iter().copied());
-        core.sweep.changed(news.into_iter().filter(|path| self.is_below(path)));
-        core.sweep.happened(&core.definition, &events);
+        core.sweep.changed(news.into_iter().filter(|path| self.is_source(path)));
+        let own = events.iter().filter(|(path, _)| wanted(&core.definition, path));
+        core.sweep.happened(&core.definition, &own.cloned().collect::<Vec<_>>());
         self.went(events.iter().filter(|(_, kind)| *kind == DELETED).map(|(path, _)| path));
         // Of one that it has open already a server may not look whether it is new (tsserver 5.9, ty 0.0.105): it
         // is opened again when it is needed.
@@ -168,6 +172,23 @@ impl Server {
             }
         };
         on.wait().await;
+    }
+}
+
+/// Looks at what the server has just registered, so that what comes of it from now on is known to be new. Where
+/// that takes too long it is left to the next look.
+pub(crate) async fn registered(core: &Arc<Core>) {
+    let watchers = core.watchers();
+    if core.sweep.knows_of(&watchers) {
+        return;
+    }
+    let shared = Arc::clone(core);
+    let look = move || crate::sweep::look(&shared.workspace, &shared.root, &shared.definition, watchers);
+    match tokio::time::timeout(FIRST_LOOK, tokio::task::spawn_blocking(look)).await {
+        Ok(Ok(seen)) => core.sweep.begins(seen),
+        Ok(Err(_)) | Err(_) => {
+            tracing::debug!(server = core.definition.name, "not looked at what it watches")
+        }
     }
 }
 

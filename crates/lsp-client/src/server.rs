@@ -594,10 +594,17 @@ impl Server {
         path.starts_with(&self.core.root) || self.core.folders().iter().any(|it| path.starts_with(it))
     }
 
-    /// Whether what it says of its project depends on a file.
+    /// Whether a file is of its languages, and there.
+    pub fn is_source(&self, path: &AbsPath) -> bool {
+        self.core.definition.language_id(path.as_path()).is_some() && self.is_below(path)
+    }
+
+    /// Whether what it says of its project depends on a file. Of what it watches that is what it knows by its
+    /// name (`Cargo.lock`); what it knows by an ending alone may be in it or not (rust-analyzer 1.96 watches `*.md`).
     pub fn reads(&self, path: &AbsPath) -> bool {
         let definition = &self.core.definition;
-        (definition.watch.workspace || self.is_below(path)) && wanted(definition, path)
+        (definition.watch.workspace || self.is_below(path))
+            && (wanted(definition, path) || self.core.watchers().names_whole(path))
     }
 
     pub fn sync(

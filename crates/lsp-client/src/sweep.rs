@@ -5,21 +5,24 @@
 //! until they were shown: opened with their texts.
 //!
 //! Reads names, sizes and times only. Looks at the files that the server's definition is about, at most
-//! [`LIMIT`] of them, and not more than once in [`PAUSE`] unless the question is one of problems: a
-//! checkout or a formatter run between two questions is seen, one during a question by the next. What must
-//! stay true: no file that is there is called deleted, and none new that may have been there.
+//! [`LIMIT`] of them, and as many besides that globs name which the server registered; not more than once in
+//! [`PAUSE`] unless the question is one of problems: a checkout or a formatter run between two questions is seen,
+//! one during a question by the next. What must stay true: no file that is there is called deleted, and none new
+//! that may have been there.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use workspace::{AbsPath, Workspace};
+use workspace::{AbsPath, EntryKind, Workspace};
 
 use crate::definition::ServerDefinition;
 use crate::discovery;
+use crate::watchers::Watchers;
 
 /// Files looked at for one server.
 const LIMIT: usize = 4096;
@@ -44,13 +47,24 @@ pub(crate) const DELETED: u8 = 3;
 
 type Stamp = (u64, Option<SystemTime>);
 
+#[derive(Clone)]
+struct Known {
+    stamp: Stamp,
+    /// Only a glob of the server's names it, not its definition.
+    registered: bool,
+}
+
 /// Files as they are.
 #[derive(Default)]
 pub(crate) struct Seen {
-    files: HashMap<AbsPath, Stamp>,
+    files: HashMap<AbsPath, Known>,
+    /// What the server had registered.
+    watchers: Arc<Watchers>,
     /// There are more than are looked at.
     cut: bool,
     at: Option<SystemTime>,
+    /// When it was looked first: the server has read nothing that is older.
+    first: Option<SystemTime>,
 }
 
 pub(crate) struct Sweep {
@@ -209,12 +223,21 @@ impl Sweep {
     }
 
     /// Files as they are now, of which the server is told by other means.
-    pub fn knows<'a>(&self, definition: &ServerDefinition, paths: impl Iterator<Item = &'a AbsPath>) {
-        for path in paths.filter(|path| wanted(definition, path)) {
+    pub fn knows<'a>(
+        &self,
+        definition: &ServerDefinition,
+        watchers: &Watchers,
+        paths: impl Iterator<Item = &'a AbsPath>,
+    ) {
+        for path in paths {
+            let registered = !wanted(definition, path);
+            if registered && !watchers.names(path) {
+                continue;
+            }
             let now = stamp(path);
             let mut state = self.state();
             match now {
-                Some(now) => state.1.files.insert(path.clone(), now),
+                Some(stamp) => state.1.files.insert(path.clone(), Known { stamp, registered }),
                 None => state.1.files.remove(path),
             };
         }
@@ -225,50 +248,104 @@ impl Sweep {
         self.state().1.cut
     }
 
+    /// Whether a look has found what `watchers` name.
+    pub fn knows_of(&self, watchers: &Watchers) -> bool {
+        self.state().1.watchers.are_same(watchers)
+    }
+
+    /// What a server has registered since the last look, as it is. What was written since the first look it may
+    /// have read before: it hears of that by the next.
+    pub fn begins(&self, seen: Seen) {
+        let mut state = self.state();
+        let first = state.1.first;
+        for (path, mut known) in seen.files {
+            if !known.registered || state.1.files.contains_key(&path) {
+                continue;
+            }
+            if !known.is_older(first) {
+                known.stamp = (u64::MAX, None);
+            }
+            state.1.files.insert(path, known);
+        }
+        state.1.watchers = seen.watchers;
+    }
+
     /// What changed since the last look; nothing at the first. Looks once more at what was not found.
     pub fn changes(&self, mut now: Seen, first: bool) -> Vec<(AbsPath, u8)> {
         let mut state = self.state();
         let before = std::mem::take(&mut state.1);
         if first {
+            now.first = now.at;
             state.1 = now;
             return Vec::new();
         }
+        now.first = before.first;
+        let is_new_glob = !now.watchers.are_same(&before.watchers);
+        let is_told =
+            |path: &AbsPath, known: &Known, kind| !known.registered || now.watchers.tells(path, kind);
         let mut changes = Vec::new();
+        let mut found = |path: &AbsPath, known: &Known, kind| {
+            if is_told(path, known, kind) {
+                changes.push((path.clone(), kind));
+            }
+        };
         for (path, known) in &now.files {
             match before.files.get(path) {
-                Some(before) if before != known => changes.push((path.clone(), CHANGED)),
+                Some(before) if before.stamp != known.stamp => found(path, known, CHANGED),
                 Some(_) => {}
                 // One that was beyond those looked at is new only if it was written since.
-                None if before.cut && before.at.is_none_or(|at| known.1.is_none_or(|it| it < at)) => {}
-                None => changes.push((path.clone(), CREATED)),
+                None if before.cut && known.is_older(before.at) => {}
+                // Nobody looked at it before. It may have been there, and read before it was written.
+                None if known.registered && is_new_glob => {
+                    if !known.is_older(before.first) {
+                        found(path, known, CHANGED);
+                    }
+                }
+                None => found(path, known, CREATED),
             }
         }
+        let mut kept = Vec::new();
         for (path, known) in before.files {
             if now.files.contains_key(&path) {
                 continue;
             }
+            // Of what is registered no more it hears when it registers it again.
+            if known.registered && !now.watchers.names(&path) {
+                kept.push((path, known));
+                continue;
+            }
             match stamp(&path) {
-                None => changes.push((path, DELETED)),
+                None => found(&path, &known, DELETED),
                 // Ignored by now, or beyond those looked at.
                 Some(stamp) => {
-                    if stamp != known {
-                        changes.push((path.clone(), CHANGED));
+                    if stamp != known.stamp {
+                        found(&path, &known, CHANGED);
                     }
-                    now.files.insert(path, stamp);
+                    kept.push((path, Known { stamp, ..known }));
                 }
             }
         }
+        now.files.extend(kept);
         state.1 = now;
         changes.sort();
         changes
     }
 }
 
+impl Known {
+    /// Whether it was written before that.
+    fn is_older(&self, at: Option<SystemTime>) -> bool {
+        at.is_none_or(|at| self.stamp.1.is_none_or(|it| it < at))
+    }
+}
+
 /// Whether a file is of a server's language, marks a root of it, or is looked at by its name.
 pub(crate) fn wanted(definition: &ServerDefinition, path: &AbsPath) -> bool {
-    definition.language_id(path.as_path()).is_some()
-        || definition.root.markers.contains(&path.file_name())
-        || definition.watch.names(path)
+    definition.language_id(path.as_path()).is_some() || is_named(definition, path)
+}
+
+fn is_named(definition: &ServerDefinition, path: &AbsPath) -> bool {
+    definition.root.markers.contains(&path.file_name()) || definition.watch.names(path)
 }
 
 fn stamp(path: &AbsPath) -> Option<(u64, Option<SystemTime>)> {
@@ -276,21 +353,114 @@ fn stamp(path: &AbsPath) -> Option<(u64, Option<SystemTime>)> {
     Some((metadata.len(), metadata.modified().ok()))
 }
 
-/// The files of a server's language, its root markers, and what else its definition names, as they are.
-/// Blocking.
-pub(crate) fn look(workspace: &Workspace, root: &AbsPath, definition: &ServerDefinition) -> Seen {
+/// The files of a server's language, its root markers, what else its definition names, and what the server
+/// registered by name, as they are. Blocking.
+pub(crate) fn look(
+    workspace: &Workspace,
+    root: &AbsPath,
+    definition: &ServerDefinition,
+    watchers: Arc<Watchers>,
+) -> Seen {
     let at = Some(SystemTime::now());
-    let top = if definition.watch.workspace { workspace.root() } else { root };
+    let mut found = Found { own: Vec::new(), registered: placed(workspace, root, &watchers), cut: false };
     // Its own root first: a large workspace holds more than are looked at.
-    let all = (top != root).then(|| workspace.files(top)).into_iter().flatten();
-    let others = all.filter(|path| !path.starts_with(root));
-    let mut paths = workspace.files(root).chain(others).filter(|path| wanted(definition, path));
-    let found: Vec<AbsPath> = paths.by_ref().take(LIMIT).collect();
+    let mut walked = vec![root.clone()];
+    let is_whole = definition.watch.workspace && workspace.root() != root;
+    walked.extend(is_whole.then(|| workspace.root().clone()));
+    for folder in 0..walked.len() {
+        let entries = workspace.files_and_hidden(&walked[folder], &walked[..folder]);
+        found.take(definition, &watchers, true, entries);
+    }
+    // What lies beside these is only what was registered.
+    for top in &watchers.tops {
+        let top = if workspace.root().starts_with(top) { workspace.root() } else { top };
+        if top.starts_with(workspace.root()) && !walked.iter().any(|it| is_met(it, top)) {
+            let entries = workspace.files_and_hidden(top, &walked);
+            found.take(definition, &watchers, false, entries);
+            walked.push(top.clone());
+        }
+    }
     let mut ignored = ignored(workspace, root, definition);
-    let cut = paths.next().is_some() || ignored.len() > LIMIT;
+    let cut = found.cut || ignored.len() > LIMIT;
     ignored.truncate(LIMIT);
-    let files = found.into_iter().chain(ignored).filter_map(|path| stamp(&path).map(|stamp| (path, stamp)));
-    Seen { files: files.collect(), cut, at }
+    let own = found.own.into_iter().chain(ignored).map(|path| (path, false));
+    // Who is in both is its definition's.
+    let all = found.registered.into_iter().map(|path| (path, true)).chain(own);
+    let stamped =
+        all.filter_map(|(path, registered)| Some((Known { stamp: stamp(&path)?, registered }, path)));
+    Seen { files: stamped.map(|(known, path)| (path, known)).collect(), watchers, cut, at, first: None }
+}
+
+/// Whether a walk of a folder comes to another one, ignore files aside.
+fn is_met(walked: &AbsPath, folder: &AbsPath) -> bool {
+    let below = folder.strip_prefix(walked);
+    below.is_some_and(|it| it.iter().all(|part| !part.as_encoded_bytes().starts_with(b".")))
+}
+
+/// Files of a look, up to [`LIMIT`] of each kind.
+struct Found {
+    /// As the definition says.
+    own: Vec<AbsPath>,
+    registered: Vec<AbsPath>,
+    /// There are more.
+    cut: bool,
+}
+
+impl Found {
+    /// What a walk meets, until more of its own are met than are looked at.
+    fn take(
+        &mut self,
+        definition: &ServerDefinition,
+        watchers: &Watchers,
+        own: bool,
+        entries: impl Iterator<Item = (AbsPath, EntryKind)>,
+    ) {
+        for (path, kind) in entries {
+            if self.own.len() >= LIMIT && self.cut {
+                return;
+            }
+            if kind == EntryKind::Folder {
+                let name = path.file_name();
+                let named = watchers.hidden.iter().filter(|(folder, _)| *folder == name);
+                let inside = named.flat_map(|(_, it)| discovery::matches_below(path.as_path(), it));
+                self.registered.extend(files(inside, watchers));
+            } else if own && is_own(definition, &path) {
+                match self.own.len() < LIMIT {
+                    true => self.own.push(path),
+                    false => self.cut = true,
+                }
+            } else if watchers.names(&path) {
+                match self.registered.len() < LIMIT {
+                    true => self.registered.push(path),
+                    false => self.cut = true,
+                }
+            }
+        }
+    }
+}
+
+/// Whether a file that a walk meets is wanted. Of hidden ones those that are named: no server reads others as source.
+fn is_own(definition: &ServerDefinition, path: &AbsPath) -> bool {
+    match path.file_name().starts_with('.') {
+        true => is_named(definition, path),
+        false => wanted(definition, path),
+    }
+}
+
+/// What the server registered in single folders, and by name in its root and the folders above it in the workspace,
+/// though it be ignored or hidden.
+fn placed(workspace: &Workspace, root: &AbsPath, watchers: &Watchers) -> Vec<AbsPath> {
+    let folders = root.as_path().ancestors().take_while(|folder| folder.starts_with(workspace.root()));
+    let ends = folders.flat_map(|folder| watchers.ends.iter().map(|end| folder.join(end)));
+    let places = watchers.places.iter().take(LIMIT);
+    let inside = places.flat_map(|(folder, glob)| discovery::matches_below(folder.as_path(), glob));
+    files(ends.chain(inside), watchers).take(LIMIT).collect()
+}
+
+/// Those of them that are files and named.
+fn files(paths: impl Iterator<Item = PathBuf>, watchers: &Watchers) -> impl Iterator<Item = AbsPath> {
+    let paths = paths.filter_map(AbsPath::new).filter(|path| watchers.names(path));
+    paths.filter(|path| path.as_path().is_file())
 }
 
 /// What is looked at though it may be ignored, for the root and for each folder above it in the workspace.
@@ -336,8 +506,9 @@ mod tests {
         let here = AbsPath::new(file!()).or_else(|| AbsPath::new(std::env::current_exe().ok()?)).unwrap();
         let old = Some(SystemTime::UNIX_EPOCH);
         let seen = |paths: &[&AbsPath], cut| {
-            let files = paths.iter().map(|path| ((*path).clone(), (1, old))).collect();
-            Seen { files, cut, at: Some(SystemTime::now()) }
+            let known = Known { stamp: (1, old), registered: false };
+            let files = paths.iter().map(|path| ((*path).clone(), known.clone())).collect();
+            Seen { files, cut, at: Some(SystemTime::now()), ..Seen::default() }
         };
         let gone = AbsPath::new("/no/such/file.py").unwrap();
         let sweep = Sweep::default();

@@ -22,6 +22,7 @@ mod saved;
 mod symbols;
 mod tried;
 mod twins;
+mod unasked;
 mod whole;
 
 pub(crate) use check::Extra;
@@ -36,7 +37,9 @@ pub use hints::{Completion, Highlight, InlayHint, Signature};
 pub use navigation::Navigate;
 pub use raw::{Offered, RawAnswer};
 pub use saved::{FoundSaved, SavedProblems};
+pub use symbols::WorkspaceSymbols;
 pub use tried::Tried;
+pub use unasked::{Unasked, UnaskedWhy};
 pub use whole::Reported;
 
 use std::sync::Arc;

@@ -1,15 +1,17 @@
 //! The named things of a file, and those of a workspace that match a query.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use workspace::{AbsPath, Document};
 
+use super::unasked::{LOOKING, Running, Unasked};
 use super::{answer, document};
 use crate::answer::{Answer, Symbol};
 use crate::definition::Feature;
 use crate::error::ServerError;
-use crate::pool::{RequestCx, ServerPool};
+use crate::pool::{InUse, RequestCx, ServerPool};
 use crate::protocol::{DocumentSymbol, FlatSymbol, kind_name};
 use crate::server::{Asked, Clock, Server};
 use crate::view::View;
@@ -18,6 +20,17 @@ use crate::view::View;
 const LOOKED_AT: usize = 2000;
 /// Symbols of a workspace whose range is asked for when it did not come with them.
 const RESOLVED: usize = 50;
+
+/// What a question for symbols of the workspace found.
+#[derive(Debug, Clone, Default)]
+pub struct WorkspaceSymbols {
+    /// In the order of the servers' answers.
+    pub symbols: Vec<Symbol>,
+    /// The files whose servers were not asked; none where the question was to the server of one file.
+    pub unasked: Vec<Unasked>,
+    /// There was no time to look at all files for that.
+    pub is_cut: bool,
+}
 
 impl ServerPool {
     /// The outline of a file, as a tree where the server gives one.
@@ -36,7 +49,8 @@ impl ServerPool {
     }
 
     /// Symbols of the workspace whose names match `query` as the server sees it. `near` says whose
-    /// server is asked; without it, those that run, or the one for the workspace's first known file.
+    /// server is asked; without it, those that run, or the one for the workspace's first known file, and of which
+    /// files no server was asked is told.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -45,14 +59,16 @@ impl ServerPool {
         query: &str,
         near: Option<&Document>,
         cx: &RequestCx,
-    ) -> Result<Answer<Vec<Symbol>>, ServerError> {
+    ) -> Result<Answer<WorkspaceSymbols>, ServerError> {
         let clock = cx.clock();
         let feature = Feature::WorkspaceSymbols;
         let mut servers = match near {
             Some(near) => vec![self.pick(&near.path, feature, clock).await?],
             None => self.use_running(),
         };
-        servers.retain(|server| server.core.capabilities().offers(feature));
+        let unable = |server: &InUse| !server.core.capabilities().offers(feature);
+        let mute: Vec<Running> = servers.iter().filter(|it| unable(it)).map(|it| Running::of(it)).collect();
+        servers.retain(|server| !unable(server));
         if servers.is_empty() {
             let root = self.workspace.root();
             let mut files = self.workspace.files(root).take(LOOKED_AT);
@@ -69,7 +85,7 @@ impl ServerPool {
             let known = known.ok_or_else(|| self.no_server(root.to_string()))?;
             servers.push(self.pick(&known, feature, clock).await?);
         }
-        let mut out = Answer { value: Vec::new(), server: String::new(), note: None };
+        let mut out = Answer { value: WorkspaceSymbols::default(), server: String::new(), note: None };
         for server in &servers {
             server.wait_ready(near, clock).await?;
             let params = |_: Option<&_>, _| json!({"query": query});
@@ -78,10 +94,18 @@ impl ServerPool {
             for item in whole(server, items.unwrap_or_default(), clock).await? {
                 let symbol: FlatSymbol = serde_json::from_value(item)
                     .map_err(|error| server.protocol(&asked.method, error.to_string()))?;
-                out.value.extend(flat_symbol(server, &asked, symbol));
+                out.value.symbols.extend(flat_symbol(server, &asked, symbol));
             }
             let note = asked.note.or_else(|| server.note());
             out.note = out.note.or(note);
+        }
+        if near.is_none() {
+            let pool = Arc::clone(self);
+            let asked: Vec<Running> = servers.iter().map(|it| Running::of(it)).collect();
+            let until = clock.until.min(Instant::now() + LOOKING);
+            let look = tokio::task::spawn_blocking(move || pool.unasked(feature, &asked, &mute, until));
+            let (unasked, is_whole) = look.await.unwrap_or_default();
+            (out.value.unasked, out.value.is_cut) = (unasked, !is_whole);
         }
         out.server = servers.iter().map(|server| server.name()).collect::<Vec<_>>().join(", ");
         Ok(out)

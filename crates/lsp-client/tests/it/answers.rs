@@ -284,7 +284,7 @@ async fn symbols_have_paths_whichever_form_they_come_in() {
     assert_eq!(&doc.text[method.selection.clone()], "method");
     let flat = bench.pool.symbols(&doc, &cx(LONG)).await.unwrap().value;
     assert_eq!((flat[0].kind.as_str(), flat[0].path.as_str()), ("function", "Class.method"));
-    let found = bench.pool.workspace_symbols("meth", None, &cx(LONG)).await.unwrap().value;
+    let found = bench.pool.workspace_symbols("meth", None, &cx(LONG)).await.unwrap().value.symbols;
     assert_eq!((found[0].line, &found[0].file), (1, &bench.path("a.txt")));
     assert_eq!(bench.got("scripted", "workspace/symbol")[0]["query"], "meth");
 }

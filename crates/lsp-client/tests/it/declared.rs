@@ -55,7 +55,7 @@ const TABLE: &[(&str, By)] = &[
     ("workspace.didChangeWatchedFiles.dynamicRegistration", By::Sent("workspace/didChangeWatchedFiles")),
     (
         "workspace.didChangeWatchedFiles.relativePatternSupport",
-        By::Read("src/commit::watchers_match_whole_paths_and_relative_ones"),
+        By::Read("src/watchers::watchers_match_whole_paths_and_relative_ones"),
     ),
     ("workspace.symbol.symbolKind.valueSet", By::Read("src/protocol::kinds_have_names")),
     (

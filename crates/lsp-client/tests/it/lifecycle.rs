@@ -461,12 +461,15 @@ async fn a_server_is_told_the_environment_of_the_package_that_it_asks_for() {
     assert_eq!(answers, [own.clone(), own, activated.clone(), activated]);
 }
 
-/// What a definition names besides: files of other packages, by their names, and what is ignored. Where more
-/// files are there than are looked at, a server is left to its own watching.
+/// What a definition names besides: files of other packages, by their names, and what is ignored. A glob of
+/// everything that the server registered names nothing more, one with a name does. Where more files are there than
+/// are looked at, a server is left to its own watching.
 #[tokio::test]
 async fn a_server_hears_of_what_its_definition_has_watched() {
     let watchers = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles",
-        "registerOptions": {"watchers": [{"globPattern": {"baseUri": "file:///", "pattern": "**/*"}}]}}]});
+    "registerOptions": {"watchers": [
+        {"globPattern": {"baseUri": "file:///", "pattern": "**/*"}}, {"globPattern": "**/named"}
+    ]}}]});
     let script = || {
         hovers()
             .on("initialized", [Step::request("w", "client/registerCapability", watchers.clone())])
@@ -482,7 +485,7 @@ async fn a_server_hears_of_what_its_definition_has_watched() {
     let options = |bench: &Bench| bench.got("scripted", "initialize")[0]["initializationOptions"].clone();
     assert_eq!(options(&bench), json!({"own": {"else": 1, "watching": false}}));
     std::fs::create_dir_all(bench.path("mods/one")).unwrap();
-    for name in ["q/b.txt", "base.json", "mods/one/info", "mods/one/more", "other"] {
+    for name in ["q/b.txt", "base.json", "mods/one/info", "mods/one/more", "mods/named", "named", "other"] {
         bench.write(name, "new");
     }
     // What is asked about problems looks at once.
@@ -490,7 +493,8 @@ async fn a_server_hears_of_what_its_definition_has_watched() {
     assert!(asked.unwrap().value.items.is_empty());
     let events = bench.got("scripted", "workspace/didChangeWatchedFiles")[0]["changes"].clone();
     let event = |name: &str, kind: u8| json!({"uri": bench.uri(name), "type": kind});
-    assert_eq!(events, json!([event("base.json", 1), event("mods/one/info", 1), event("q/b.txt", 2)]));
+    let expected = [("base.json", 1), ("mods/one/info", 1), ("named", 1), ("q/b.txt", 2)];
+    assert_eq!(events, json!(expected.map(|(name, kind)| event(name, kind))));
     let opened: Vec<Value> = bench
         .got("scripted", "textDocument/didOpen")
         .iter()

@@ -29,4 +29,5 @@ mod real;
 mod saved;
 mod trials;
 mod unsaved;
+mod watched;
 mod whole;

@@ -1,9 +1,9 @@
 //! From a place to other places, and what an editor would show: each question and its answers' forms.
 
-use lsp_client::{Calls, Navigate, Types};
+use lsp_client::{Calls, Navigate, Types, UnaskedWhy};
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
-use workspace::ErrorCode;
+use workspace::{AbsPath, ErrorCode};
 
 use crate::bench::{LONG, bench, build, cx, range};
 
@@ -177,9 +177,65 @@ async fn symbols_of_the_project_get_the_range_that_they_came_without() {
             .on("workspace/symbol", [Step::Result(bare)])
             .on("workspaceSymbol/resolve", [Step::Result(whole)]);
     let bench = bench(&[("a.txt", ALL)], script);
-    let found = bench.pool.workspace_symbols("inn", None, &cx(LONG)).await.unwrap().value;
+    let found = bench.pool.workspace_symbols("inn", None, &cx(LONG)).await.unwrap().value.symbols;
     assert_eq!((found[0].line, found[0].range.clone()), (2, 25..30));
     assert_eq!(bench.got("scripted", "workspace/symbol")[0]["query"], "inn");
+}
+
+/// Servers that do not run are not started for it, so of their files nothing is known.
+#[tokio::test]
+async fn symbols_of_the_project_are_told_with_the_files_that_were_not_asked_about() {
+    let script =
+        |capabilities: Value| Script::new(capabilities).on("workspace/symbol", [Step::Result(json!([]))]);
+    let able = script(json!({"textDocumentSync": 2, "hoverProvider": true, "workspaceSymbolProvider": true}));
+    let mute = script(json!({"textDocumentSync": 2, "hoverProvider": true}))
+        .on("textDocument/hover", [Step::Result(json!({"contents": "x"}))]);
+    let speaks = |ending: &str| format!("[[languages]]\nid = \"{ending}\"\npatterns = [\"*.{ending}\"]\n");
+    let gone = speaks("gone") + "[command]\ncandidates = [\"/no/such/program\"]\n";
+    let untried = "verified = false\n".to_owned() + &gone.replace("gone", "untried");
+    let rooted = "[root]\nmarkers = [\"mark\"]\n";
+    let files = [
+        ("a/mark", ""),
+        ("a/x.txt", "x"),
+        ("b/mark", ""),
+        ("b/y.txt", "y"),
+        ("b/z.txt", "z"),
+        ("q.quiet", "x"),
+        ("g.gone", "x"),
+        ("u.untried", "x"),
+        ("nobody.knows", "x"),
+    ];
+    let servers = vec![
+        ("able", able, rooted),
+        ("gone", Script::default(), gone.as_str()),
+        ("mute", mute, &speaks("quiet")),
+        ("untried", Script::default(), untried.as_str()),
+    ]
+    .into_iter()
+    .map(|(name, script, more)| (name, script, more.to_owned()))
+    .collect::<Vec<_>>();
+    let servers = servers.iter().map(|(name, script, more)| (*name, script.clone(), more.as_str())).collect();
+    let bench = build(&files, servers, |_| ());
+    bench.pool.hover(&bench.doc("q.quiet"), 0, &cx(LONG)).await.unwrap();
+    let unasked = async || {
+        let found = bench.pool.workspace_symbols("x", None, &cx(LONG)).await.unwrap().value;
+        assert!(!found.is_cut);
+        let files =
+            |files: &[AbsPath]| files.iter().map(|it| bench.workspace.relative(it)).collect::<Vec<_>>();
+        found
+            .unasked
+            .iter()
+            .map(|it| (it.why, it.servers.join(" "), files(&it.files).join(" ")))
+            .collect::<Vec<_>>()
+    };
+    let told = |why, server: &str, files: &str| (why, server.to_owned(), files.to_owned());
+    let others =
+        || vec![told(UnaskedWhy::Unable, "mute", "q.quiet"), told(UnaskedWhy::Missing, "gone", "g.gone")];
+    let idle = vec![told(UnaskedWhy::Idle, "able", "b/y.txt b/z.txt")];
+    assert_eq!(unasked().await, [idle, others()].concat());
+    assert_eq!(unasked().await.len(), 3, "it starts none");
+    bench.pool.symbols(&bench.doc("b/y.txt"), &cx(LONG)).await.unwrap_err();
+    assert_eq!(unasked().await, others());
 }
 
 #[tokio::test]

@@ -368,7 +368,8 @@ async fn basedpyright_navigates() {
     assert_eq!(ask.highlights(at("side(n")).await, [7, 10, 15]);
     assert!(ask.signature(at("side(3") + 5).await.contains("n: int"));
     assert!(ask.completes(value + "shape.".len()).await.contains(&"area".to_owned()));
-    let found = bench.pool.workspace_symbols("Squar", Some(&ask.doc()), &cx(DEADLINE)).await.unwrap().value;
+    let found =
+        bench.pool.workspace_symbols("Squar", Some(&ask.doc()), &cx(DEADLINE)).await.unwrap().value.symbols;
     assert!(found.iter().any(|it| it.name == "Square" && it.line == 5), "{found:?}");
     let hints = bench.pool.inlay_hints(&ask.doc(), 0..text.len(), &cx(DEADLINE)).await.unwrap();
     assert!(hints.value.iter().any(|it| it.label.contains("n=")), "{hints:?}");
@@ -536,6 +537,18 @@ async fn rust_analyzer_navigates_and_fixes() {
             "{}: {outcome:?}",
             action.title
         );
+    }
+    // Of a file that only it watches, by its name, it hears what others do to it.
+    bench.write("rust-analyzer.toml", "");
+    let event = serde_json::json!({"uri": bench.uri("rust-analyzer.toml"), "type": 1});
+    let told = |entry: &lsp_client::TrafficEntry| {
+        let message: serde_json::Value = serde_json::from_str(&entry.body).unwrap_or_default();
+        message["params"]["changes"].as_array().is_some_and(|events| events.contains(&event))
+    };
+    let started = std::time::Instant::now();
+    while !bench.pool.logs(None).iter().any(|log| log.traffic.iter().any(told)) {
+        assert!(started.elapsed() < DEADLINE, "it is never told");
+        bench.pool.hover(&doc, at("side(n"), &cx(deadline)).await.unwrap();
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) async fn symbols(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<
         }
         (None, Some(query)) if !query.trim().is_empty() => {
             let answer = kit.servers.workspace_symbols(query, None, &request).await?;
-            let (text, list) = report::found_symbols(kit, query, &answer);
+            let (text, list) = report::found_symbols(kit, query, &answer, cx);
             (text, list, answer.server)
         }
         _ => return Err(needs("symbols", "file` or `query")),

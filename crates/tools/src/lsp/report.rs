@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use agent::ToolCx;
 use lsp_client::{
     Answer, Diagnostic, Diagnostics, Location, Related, Reported, ServerLife, ServerLog, ServerState,
-    ServerStatus, Severity, Symbol,
+    ServerStatus, Severity, Symbol, UnaskedWhy, WorkspaceSymbols,
 };
 use serde_json::{Value, json};
 use text::{LineIndex, occurrences};
@@ -118,9 +118,14 @@ pub(super) fn symbols(
     (out, list)
 }
 
-/// Symbols of the workspace that match.
-pub(super) fn found_symbols(kit: &Kit, query: &str, answer: &Answer<Vec<Symbol>>) -> (String, Vec<Value>) {
-    let symbols = &answer.value;
+/// Symbols of the workspace that match, and whose servers were not asked.
+pub(super) fn found_symbols(
+    kit: &Kit,
+    query: &str,
+    answer: &Answer<WorkspaceSymbols>,
+    cx: &ToolCx,
+) -> (String, Vec<Value>) {
+    let symbols = &answer.value.symbols;
     let amount = if symbols.is_empty() { "none found".to_owned() } else { counted(symbols.len(), "symbol") };
     let title = format!("symbols like `{query}`: {amount} ({})", answer.server);
     let mut out = with_note(&title, answer.note.as_deref()) + "\n";
@@ -130,6 +135,27 @@ pub(super) fn found_symbols(kit: &Kit, query: &str, answer: &Answer<Vec<Symbol>>
     }
     if symbols.len() > MAX_SYMBOLS {
         out.push_str(&format!("… and {} more; narrow it with `query`\n", symbols.len() - MAX_SYMBOLS));
+    }
+    for it in &answer.value.unasked {
+        let files: Vec<AbsPath> = it.files.iter().filter(|path| may_read(path, cx)).cloned().collect();
+        if files.is_empty() {
+            continue;
+        }
+        let (count, names, servers) =
+            (counted(files.len(), "file"), named(kit, &files), it.servers.join(" or "));
+        out.push_str(&match it.why {
+            UnaskedWhy::Missing => passed(kit, &BTreeMap::from([(servers, files)]), ""),
+            UnaskedWhy::Unable => {
+                format!("not asked about: {count}, for {servers} has no symbols of a project ({names})\n")
+            }
+            UnaskedWhy::Idle => format!(
+                "not asked about: {count}, for {servers} does not run ({names}); `symbols` with one of them as \
+                 `file` starts it, and after that in the same session this asks it too\n"
+            ),
+        });
+    }
+    if answer.value.is_cut {
+        out.push_str("not every file was looked at for whether its server was asked: there are too many\n");
     }
     let row = |it: &Symbol| json!({ "path": it.path, "kind": it.kind, "file": kit.shown(&it.file), "line": it.line });
     (out, symbols.iter().take(MAX_SYMBOLS).map(row).collect())

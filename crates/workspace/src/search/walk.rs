@@ -4,7 +4,7 @@ use ignore::{DirEntry, WalkBuilder};
 
 use super::{Scope, Stop};
 use crate::walk::files_of;
-use crate::{AbsPath, Workspace};
+use crate::{AbsPath, EntryKind, Workspace};
 
 /// What version control keeps for itself; left out even where hidden names are looked at.
 const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
@@ -27,6 +27,35 @@ impl Workspace {
         let scope = Scope::new(folder.clone());
         let walk = files_of(self.walker(&scope));
         self.new_documents(&scope).into_iter().chain(walk)
+    }
+
+    /// What is on the disk below `folder`, in order of path: the regular files that no ignore file names,
+    /// hidden ones too, and hidden folders, which are not looked into. Nothing of the folders `without`, and
+    /// nothing that version control keeps for itself. Walks as it is asked, and blocks.
+    pub fn files_and_hidden(
+        &self,
+        folder: &AbsPath,
+        without: &[AbsPath],
+    ) -> impl Iterator<Item = (AbsPath, EntryKind)> + use<> {
+        let scope = Scope { hidden: true, ..Scope::new(folder.clone()) };
+        let without = without.to_vec();
+        let is_met = move |entry: &DirEntry| {
+            let inside = (entry.depth() > 1).then(|| entry.path().parent()?.file_name()).flatten();
+            !inside.is_some_and(is_hidden)
+                && !is_version_control(entry.file_name())
+                && !without.iter().any(|it| it.as_path() == entry.path())
+        };
+        let mut walker = self.walker(&scope);
+        walker.filter_entry(move |entry| entry.depth() == 0 || is_met(entry));
+        walker.sort_by_file_path(|a, b| a.cmp(b)).build().filter_map(Result::ok).filter_map(|entry| {
+            let kind = EntryKind::of(entry.file_type()?);
+            let is_told = match kind {
+                EntryKind::File => true,
+                EntryKind::Folder => entry.depth() > 0 && is_hidden(entry.file_name()),
+                EntryKind::Link | EntryKind::Other => false,
+            };
+            Some((AbsPath::new(entry.path()).filter(|_| is_told)?, kind))
+        })
     }
 
     /// A walk of the scope's folder, its globs aside.
@@ -81,6 +110,10 @@ fn is_entered(entry: &DirEntry, globs: &super::Globs) -> bool {
     let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
     let is_excluded = is_folder && globs.excludes(entry.path(), true);
     !is_excluded && !is_version_control(entry.file_name())
+}
+
+fn is_hidden(name: &std::ffi::OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
 }
 
 /// Whether a name is what version control keeps for itself.

@@ -138,6 +138,22 @@ fn ignore_files_hidden_names_and_nested_repositories_count_as_they_do_for_git() 
 }
 
 #[test]
+fn hidden_files_are_met_and_hidden_folders_not_looked_into() {
+    let names =
+        [".git/x", ".gitignore", ".rc", ".tool/deep/x", ".tool/x", "a.txt", "b/.rc", "built/x", "own/x", "z"];
+    let fixture = Fixture::new(&names.map(|it| (it, if it == ".gitignore" { "built\nz\n" } else { "x" })));
+    let root = fixture.workspace.root();
+    let without = [root.join("own")];
+    let met = fixture.workspace.files_and_hidden(root, &without);
+    let met: Vec<_> = met.map(|(path, kind)| (fixture.workspace.relative(&path), kind)).collect();
+    let names = [".gitignore", ".rc", ".tool", "a.txt", "b/.rc"];
+    let kind = |it: &str| if it == ".tool" { EntryKind::Folder } else { EntryKind::File };
+    assert_eq!(met, names.map(|it| (it.to_owned(), kind(it))));
+    let inside: Vec<_> = fixture.workspace.files_and_hidden(&root.join(".tool"), &[]).collect();
+    assert_eq!(inside.len(), 2, "one that is asked for");
+}
+
+#[test]
 fn globs_choose_files() {
     let fixture = Fixture::new(&[("a.rs", "x\n"), ("b.py", "x\n"), ("src/c.rs", "x\n"), ("out/d.rs", "x\n")]);
     let mut scope = fixture.everything();
