@@ -126,6 +126,37 @@ fn what_a_rename_overwrites_is_told_and_counted() {
 }
 
 #[test]
+fn symbols_are_those_of_the_project_and_others_are_counted() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
+    let library = sandbox.beside("library.py");
+    std::fs::write(&library, "def greeting(): ...\n").expect("a file beside the project");
+    let found = |uri: String, name: &str| json!({"name": name, "kind": 12, "location": {"uri": uri, "range": range(0, 4, 9)}});
+    let outside = || found("${root}/../library.py".to_owned(), "greeting");
+    for (list, expected) in [
+        (
+            json!([outside(), outside(), found("${root}/a.py".to_owned(), "greet")]),
+            "1 symbol; 2 outside the project left out (basedpyright)\na.py:1: function greet\n",
+        ),
+        (json!([outside()]), "none found; 1 outside the project left out (basedpyright)\n"),
+        (
+            json!([found("${root}/a.py".to_owned(), "greet")]),
+            "1 symbol (basedpyright)\na.py:1: function greet\n",
+        ),
+    ] {
+        let script = json!({
+            "capabilities": {"workspaceSymbolProvider": true},
+            "methods": {"workspace/symbol": [[{"result": list}]]},
+        });
+        Scripted::install(&mut sandbox, &[script]);
+        let answer = sandbox.tool("lsp", &json!({"action": "symbols", "query": "gre"}));
+        let said = answer.ok();
+        assert_eq!(said, format!("symbols like `gre`: {expected}"));
+        let shown = answer.value["details"]["symbols"].as_array().map(Vec::len);
+        assert_eq!(shown, Some(expected.lines().count() - 1));
+    }
+}
+
+#[test]
 fn an_edit_of_a_file_outside_the_project_is_refused_whole() {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
     let outside = sandbox.beside("outside.py");

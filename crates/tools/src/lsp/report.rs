@@ -115,11 +115,18 @@ pub(super) fn symbols(
     (out, list)
 }
 
-/// Symbols of the workspace that match.
+/// Symbols of the workspace that match; those that a server found elsewhere (in its libraries, in the
+/// system's headers) are counted.
 pub(super) fn found_symbols(kit: &Kit, query: &str, answer: &Answer<Vec<Symbol>>) -> (String, Vec<Value>) {
-    let symbols = &answer.value;
+    let root = kit.workspace.root();
+    let symbols: Vec<&Symbol> = answer.value.iter().filter(|it| it.file.starts_with(root)).collect();
+    let outside = answer.value.len() - symbols.len();
     let amount = if symbols.is_empty() { "none found".to_owned() } else { counted(symbols.len(), "symbol") };
-    let title = format!("symbols like `{query}`: {amount} ({})", answer.server);
+    let left_out = match outside {
+        0 => String::new(),
+        _ => format!("; {outside} outside the project left out"),
+    };
+    let title = format!("symbols like `{query}`: {amount}{left_out} ({})", answer.server);
     let mut out = with_note(&title, answer.note.as_deref()) + "\n";
     for symbol in symbols.iter().take(MAX_SYMBOLS) {
         let place = format!("{}:{}", kit.shown(&symbol.file), symbol.line);
@@ -128,7 +135,7 @@ pub(super) fn found_symbols(kit: &Kit, query: &str, answer: &Answer<Vec<Symbol>>
     if symbols.len() > MAX_SYMBOLS {
         out.push_str(&format!("… and {} more; narrow it with `query`\n", symbols.len() - MAX_SYMBOLS));
     }
-    let row = |it: &Symbol| json!({ "path": it.path, "kind": it.kind, "file": kit.shown(&it.file), "line": it.line });
+    let row = |it: &&Symbol| json!({ "path": it.path, "kind": it.kind, "file": kit.shown(&it.file), "line": it.line });
     (out, symbols.iter().take(MAX_SYMBOLS).map(row).collect())
 }
 
