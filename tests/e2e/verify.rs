@@ -344,6 +344,23 @@ fn an_edit_that_would_bring_errors_is_told_asked_about_or_not_made() {
     }
 }
 
+/// The person has to decide, so they are told what about, by whatever rule they are asked.
+#[test]
+fn where_nobody_can_be_asked_the_denial_names_what_a_trial_found() {
+    let (sandbox, _, mut batch) = tried_with("ask");
+    let rules = sandbox.home().join("config/config.toml");
+    std::fs::write(rules, "[policy]\nmode = \"prompt\"\n").expect("the configuration");
+    drop(batch);
+    batch = Batch::start_without_yes(&sandbox);
+    batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
+    batch.call("read", &json!({"path": "a.py"})).ok();
+    let edit = json!({"path": "a.py", "content": "x = 2\n", "overwrite": true});
+    let said = batch.call("write", &edit).fails("denied").to_owned();
+    assert!(said.contains("nobody can be asked") && said.contains("no rule names it"), "{said}");
+    assert!(said.contains("new errors: a.py:1: error: x is bad"), "{said}");
+    assert_eq!(sandbox.read("a.py"), "x = 1\n");
+}
+
 #[test]
 fn a_new_file_is_tried_and_what_cannot_be_is_made_and_says_so() {
     let (sandbox, _, mut batch) = tried_with("no_new_errors");
