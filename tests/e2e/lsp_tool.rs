@@ -85,6 +85,77 @@ fn a_rename_tells_what_it_did_and_where_the_old_name_still_stands() {
     assert_eq!(sandbox.read("notes.md"), "call greet\n");
 }
 
+/// What a server's edit destroys is counted, named and in the diff, whether it is made or only shown.
+#[test]
+fn what_a_rename_overwrites_is_told_and_counted() {
+    let uri = |file: &str| format!("${{root}}/{file}");
+    let moves = json!({"kind": "rename", "oldUri": uri("a.py"), "newUri": uri("b.py"), "options": {"overwrite": true}});
+    let makes = json!({"kind": "create", "uri": uri("b.py"), "options": {"overwrite": true}});
+    let place = edit("a.py", &[(0, 4, 9, "welcome")]);
+    for (documents, count, line, diff) in [
+        (
+            json!([place, moves]),
+            "1 file moved, 1 file overwritten, 1 place edited in 1 file",
+            "b.py: moved from a.py, 1; overwritten, 2 lines of what was there",
+            "--- a/b.py\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-precious\n-lines\nrename from a.py\nrename to b.py\n",
+        ),
+        (
+            json!([place, makes, edit("b.py", &[(0, 0, 0, "new\n")])]),
+            "1 file overwritten, 1 place in 1 file",
+            "b.py: overwritten, 2 lines of what was there",
+            "-precious\n-lines\n+new\n",
+        ),
+    ] {
+        let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n"), ("b.py", "precious\nlines\n")]);
+        Scripted::install(&mut sandbox, &[rename_script(documents)]);
+        let arguments = json!({"action": "rename", "file": "a.py", "symbol": "greet", "new_name": "welcome"});
+        let mut shown_only = arguments.clone();
+        shown_only["apply"] = json!(false);
+        let said = sandbox.tool("lsp", &shown_only).ok();
+        assert!(said.contains(count) && said.contains(line) && said.contains(diff), "{said}");
+        let answer = sandbox.tool("lsp", &arguments);
+        let said = answer.ok();
+        assert!(said.contains(count) && said.contains(line), "{said}");
+        let files = answer.value["details"]["files"].as_array().expect("the files").clone();
+        let lost: Vec<&Value> = files.iter().filter(|it| it["overwritten"] == json!(true)).collect();
+        assert_eq!((lost.len(), &lost[0]["path"]), (1, &json!("b.py")), "{files:?}");
+        assert!(answer.value["details"]["diff"].as_str().is_some_and(|it| it.contains(diff)), "{answer:?}");
+        sandbox.run(&["undo"]).expect(0);
+        assert_eq!(sandbox.read("b.py"), "precious\nlines\n");
+    }
+}
+
+#[test]
+fn symbols_are_those_of_the_project_and_others_are_counted() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
+    let library = sandbox.beside("library.py");
+    std::fs::write(&library, "def greeting(): ...\n").expect("a file beside the project");
+    let found = |uri: String, name: &str| json!({"name": name, "kind": 12, "location": {"uri": uri, "range": range(0, 4, 9)}});
+    let outside = || found("${root}/../library.py".to_owned(), "greeting");
+    for (list, expected) in [
+        (
+            json!([outside(), outside(), found("${root}/a.py".to_owned(), "greet")]),
+            "1 symbol; 2 outside the project left out (basedpyright)\na.py:1: function greet\n",
+        ),
+        (json!([outside()]), "none found; 1 outside the project left out (basedpyright)\n"),
+        (
+            json!([found("${root}/a.py".to_owned(), "greet")]),
+            "1 symbol (basedpyright)\na.py:1: function greet\n",
+        ),
+    ] {
+        let script = json!({
+            "capabilities": {"workspaceSymbolProvider": true},
+            "methods": {"workspace/symbol": [[{"result": list}]]},
+        });
+        Scripted::install(&mut sandbox, &[script]);
+        let answer = sandbox.tool("lsp", &json!({"action": "symbols", "query": "gre"}));
+        let said = answer.ok();
+        assert_eq!(said, format!("symbols like `gre`: {expected}"));
+        let shown = answer.value["details"]["symbols"].as_array().map(Vec::len);
+        assert_eq!(shown, Some(expected.lines().count() - 1));
+    }
+}
+
 #[test]
 fn an_edit_of_a_file_outside_the_project_is_refused_whole() {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);

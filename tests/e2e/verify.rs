@@ -344,6 +344,90 @@ fn an_edit_that_would_bring_errors_is_told_asked_about_or_not_made() {
     }
 }
 
+/// The person has to decide, so they are told what about, by whatever rule they are asked.
+#[test]
+fn where_nobody_can_be_asked_the_denial_names_what_a_trial_found() {
+    let (sandbox, _, mut batch) = tried_with("ask");
+    let rules = sandbox.home().join("config/config.toml");
+    std::fs::write(rules, "[policy]\nmode = \"prompt\"\n").expect("the configuration");
+    drop(batch);
+    batch = Batch::start_without_yes(&sandbox);
+    batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
+    batch.call("read", &json!({"path": "a.py"})).ok();
+    let edit = json!({"path": "a.py", "content": "x = 2\n", "overwrite": true});
+    let said = batch.call("write", &edit).fails("denied").to_owned();
+    assert!(said.contains("nobody can be asked") && said.contains("no rule names it"), "{said}");
+    assert!(said.contains("new errors: a.py:1: error: x is bad"), "{said}");
+    assert_eq!(sandbox.read("a.py"), "x = 1\n");
+}
+
+/// `a.py` is edited while `b.py` uses its name; a trial asks about both.
+fn tried_in_two(answers: Value) -> (Sandbox, Batch) {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet():\n    return 1\n"), ("b.py", "greet\n")]);
+    Scripted::install(&mut sandbox, &[script(answers)]);
+    sandbox.variables.insert("PILCROW_EDIT_VERIFY".to_owned(), "before".to_owned());
+    sandbox.variables.insert("PILCROW_EDIT_VERIFY_POLICY".to_owned(), "no_new_errors".to_owned());
+    let mut batch = Batch::start(&sandbox);
+    batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
+    batch.call("read", &json!({"path": "a.py"})).ok();
+    (sandbox, batch)
+}
+
+/// The text of which a server is to be silent, as a turn for each question: both are asked about before.
+fn silent_from(turn: usize) -> Value {
+    let clean = json!([{"result": {"kind": "full", "items": []}}]);
+    let mut turns = vec![clean; turn];
+    turns.push(json!(["never"]));
+    json!(turns)
+}
+
+#[test]
+fn a_trial_that_no_server_answers_is_told_as_not_made() {
+    let (sandbox, mut batch) = tried_in_two(silent_from(2));
+    let edit = json!({"path": "a.py", "content": "def greet():\n    return 2\n", "overwrite": true});
+    let answer = batch.call("write", &edit);
+    let said = answer.ok();
+    assert!(said.contains("not tried on basedpyright: it did not answer within 5 s\n"), "{said}");
+    assert!(!said.contains("tried before it was made") && !said.contains("not compared"), "{said}");
+    let not_tried = &answer.value["details"]["diagnostics"]["tried"]["not_tried"][0];
+    assert_eq!(
+        *not_tried,
+        json!({"server": "basedpyright", "why": "it did not answer within 5 s"}),
+        "{:#}",
+        answer.value
+    );
+    assert_eq!(sandbox.read("a.py"), "def greet():\n    return 2\n");
+}
+
+#[test]
+fn a_trial_that_a_server_answered_of_one_file_alone_names_the_other() {
+    let (_sandbox, mut batch) = tried_in_two(silent_from(3));
+    let edit = json!({"path": "a.py", "content": "def greet():\n    return 2\n", "overwrite": true});
+    let said = batch.call("write", &edit).ok().to_owned();
+    assert!(said.contains("not tried on basedpyright: it did not answer within 5 s, about "), "{said}");
+    assert!(said.contains("tried before it was made:\nno new errors or warnings in 1 file"), "{said}");
+}
+
+/// A server leaves what an edit breaks elsewhere to a tool that runs on save, as rust-analyzer does.
+#[test]
+fn what_a_server_cannot_tell_of_other_files_is_no_verdict_about_them() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet():\n    return 1\n"), ("b.py", "greet\n")]);
+    let definition = include_str!("../../adapters/servers/basedpyright.toml");
+    let folder = sandbox.home().join("config/adapters/servers");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let with = definition.replacen("[diagnostics]\n", "[diagnostics]\non_save = [\"slow\"]\n", 1);
+    assert_ne!(definition, with);
+    std::fs::write(folder.join("basedpyright.toml"), with).expect("a definition");
+    let clean = json!([[{"result": {"kind": "full", "items": []}}]]);
+    Scripted::install(&mut sandbox, &[script(clean)]);
+    let mut batch = Batch::start(&sandbox);
+    batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
+    let said = replace(&mut batch, "a.py", "def greet():\n    return 2\n");
+    assert!(said.contains("no new errors or warnings in 1 file (basedpyright)"), "{said}");
+    let unknown = "not known whether it breaks 1 file that it does not change: basedpyright finds only a part of that without slow";
+    assert!(said.contains(unknown), "{said}");
+}
+
 #[test]
 fn a_new_file_is_tried_and_what_cannot_be_is_made_and_says_so() {
     let (sandbox, _, mut batch) = tried_with("no_new_errors");

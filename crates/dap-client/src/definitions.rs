@@ -63,7 +63,8 @@ impl Definitions {
                 let origin = file.display().to_string();
                 let read = std::fs::read_to_string(&file)
                     .map_err(|error| DefinitionError { origin: origin.clone(), reason: error.to_string() });
-                match read.and_then(|text| AdapterDefinition::parse(&text, &origin, from_project)) {
+                let parsed = read.and_then(|text| AdapterDefinition::parse(&text, &origin, from_project));
+                match parsed.and_then(|it| is_named(&file, &it.name).map(|()| it)) {
                     Ok(definition) => definitions.insert(definition),
                     Err(problem) => problems.push(problem),
                 }
@@ -155,6 +156,18 @@ fn look(path: &Path) -> Kind {
         }
         _ => Kind::Unknown,
     }
+}
+
+/// The error when a definition is not named as its file is: it would replace another than its reader thinks.
+fn is_named(file: &Path, name: &str) -> Result<(), DefinitionError> {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    if stem == name {
+        return Ok(());
+    }
+    let reason = format!(
+        "its name is {name:?}, which is to be the file's: rename the file to {name}.toml, or write name = {stem:?}"
+    );
+    Err(DefinitionError { origin: file.display().to_string(), reason })
 }
 
 fn toml_files(folder: &Path) -> Vec<PathBuf> {
@@ -255,5 +268,10 @@ mod tests {
         std::fs::write(folder.path().join("gdb.toml"), text.replace("mine", "other")).unwrap();
         std::fs::write(folder.path().join("new.toml"), text.replace("\"gdb\"", "\"new\"")).unwrap();
         assert_eq!(definitions.differences(&Definitions::load(Some(folder.path()), None).0), ["gdb", "new"]);
+        std::fs::rename(folder.path().join("new.toml"), folder.path().join("newer.toml")).unwrap();
+        let (definitions, problems) = Definitions::load(Some(folder.path()), None);
+        assert!(definitions.get("new").is_none() && problems.len() == 2, "{problems:?}");
+        let said = problems[1].to_string();
+        assert!(said.contains("rename the file to new.toml, or write name = \"newer\""), "{said}");
     }
 }

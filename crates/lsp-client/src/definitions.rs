@@ -111,7 +111,8 @@ impl Definitions {
                 let origin = file.display().to_string();
                 let read = std::fs::read_to_string(&file)
                     .map_err(|error| DefinitionError { origin: origin.clone(), reason: error.to_string() });
-                match read.and_then(|text| ServerDefinition::parse(&text, &origin, from_project)) {
+                let parsed = read.and_then(|text| ServerDefinition::parse(&text, &origin, from_project));
+                match parsed.and_then(|it| is_named(&file, &it.name).map(|()| it)) {
                     Ok(definition) => definitions.insert(definition),
                     Err(problem) => problems.push(problem),
                 }
@@ -196,6 +197,18 @@ impl Definitions {
         });
         found
     }
+}
+
+/// The error when a definition is not named as its file is: it would replace another than its reader thinks.
+fn is_named(file: &Path, name: &str) -> Result<(), DefinitionError> {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    if stem == name {
+        return Ok(());
+    }
+    let reason = format!(
+        "its name is {name:?}, which is to be the file's: rename the file to {name}.toml, or write name = {stem:?}"
+    );
+    Err(DefinitionError { origin: file.display().to_string(), reason })
 }
 
 fn toml_files(folder: &Path) -> Vec<std::path::PathBuf> {
@@ -339,6 +352,13 @@ mod tests {
         assert!(!definitions.get("ruff").unwrap().from_project);
         assert_eq!(problems.len(), 1);
         assert!(problems[0].origin.ends_with("bad.toml"));
+        std::fs::remove_file(folder.path().join("bad.toml")).unwrap();
+        std::fs::rename(folder.path().join("ruff.toml"), folder.path().join("mine.toml")).unwrap();
+        let (definitions, problems) = Definitions::load(Some(folder.path()), None);
+        assert_eq!(definitions.get("ruff").unwrap().command.candidates, ["ruff"]);
+        let said = problems[0].to_string();
+        assert!(said.contains("rename the file to ruff.toml, or write name = \"mine\""), "{said}");
+        std::fs::rename(folder.path().join("mine.toml"), folder.path().join("ruff.toml")).unwrap();
         let (definitions, _) = Definitions::load(None, Some(folder.path()));
         assert!(definitions.get("ruff").unwrap().from_project);
     }

@@ -83,8 +83,8 @@ struct Shown {
 /// Runs a trial to its end. Dropping the future gives it up; what it showed is taken back all the same.
 pub(crate) async fn run(trial: Trial, clock: Clock<'_>, tracker: &TaskTracker) -> Result<Findings, NotTried> {
     let (reply, findings) = oneshot::channel();
-    let (until, cancel) = (Instant::now() + LIMIT.min(clock.left()), clock.cancel.clone());
-    tracker.spawn(async move { trial.act(reply, until, cancel).await });
+    let (limit, cancel) = (LIMIT.min(clock.left()), clock.cancel.clone());
+    tracker.spawn(async move { trial.act(reply, limit, cancel).await });
     findings.await.unwrap_or(Err(NotTried::Cancelled))
 }
 
@@ -92,9 +92,10 @@ impl Trial {
     async fn act(
         self,
         mut reply: oneshot::Sender<Result<Findings, NotTried>>,
-        until: Instant,
+        limit: Duration,
         cancel: CancellationToken,
     ) {
+        let until = Instant::now() + limit;
         let server = &self.server;
         let announced = server.gate.announce();
         let moved = announced.moved.clone();
@@ -123,7 +124,7 @@ impl Trial {
                     () = reply.closed() => Err(NotTried::Cancelled),
                     () = cancel.cancelled() => Err(NotTried::Cancelled),
                     () = moved.cancelled() => Err(NotTried::Moved),
-                    tried = self.tried(&mut shown, until) => tried,
+                    tried = self.tried(&mut shown, until, limit) => tried,
                 };
                 self.take_back(&shown, &tried).await;
                 drop(alone);
@@ -136,7 +137,12 @@ impl Trial {
         }
     }
 
-    async fn tried(&self, shown: &mut Vec<Shown>, until: Instant) -> Result<Findings, NotTried> {
+    async fn tried(
+        &self,
+        shown: &mut Vec<Shown>,
+        until: Instant,
+        limit: Duration,
+    ) -> Result<Findings, NotTried> {
         let server = &self.server;
         let workspace = &server.core.workspace;
         // Listened to from before the texts are looked at, so that no change is missed.
@@ -177,7 +183,7 @@ impl Trial {
             let path = &it.document.path;
             self.asked.contains(path) || self.dependents.iter().any(|dependent| dependent.path == *path)
         };
-        let asks = shown.iter().filter(is_asked).map(|it| self.ask(it, until));
+        let asks = shown.iter().filter(is_asked).map(|it| self.ask(it, until, limit));
         let asking = futures_util::future::join_all(asks);
         tokio::pin!(asking);
         let found = loop {
@@ -259,10 +265,17 @@ impl Trial {
         Ok(())
     }
 
-    async fn ask(&self, shown: &Shown, until: Instant) -> (AbsPath, Result<Vec<Diagnostic>, String>) {
+    /// What the server says of one file until then; `limit` is how long the whole trial takes at most.
+    async fn ask(
+        &self,
+        shown: &Shown,
+        until: Instant,
+        limit: Duration,
+    ) -> (AbsPath, Result<Vec<Diagnostic>, String>) {
         let server = &self.server;
         let path = shown.document.path.clone();
-        let late = || Err("it did not answer in time".to_owned());
+        let tenths = (limit.as_secs_f64() * 10.0).round() / 10.0;
+        let late = || Err(format!("it did not answer within {tenths} s"));
         let items = match pulled(server) {
             Some(options) => {
                 // Under no name: what is answered here is nobody else's.

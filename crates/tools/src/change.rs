@@ -240,25 +240,32 @@ pub(crate) async fn tried(kit: &Kit, cx: &ToolCx, plan: Plan) -> Result<(Plan, V
 fn summary(kit: &Kit, plan: &Plan, change: &Change<'_>, server: Option<&str>) -> String {
     let by = server.filter(|it| !it.is_empty()).map(|server| format!(" ({server})")).unwrap_or_default();
     let (files, added, removed) = plan.counts();
-    let places: usize = plan.changes().iter().map(|file| file.edits.len()).sum();
     let is_moved = |file: &&FileChange| matches!(file.kind, ChangeKind::Renamed { .. });
     let moved = plan.changes().iter().filter(is_moved).count();
-    let amount = match (change.places, moved) {
-        (false, _) => format!("+{added} -{removed} lines in {}", counted(files, "file")),
-        (true, 0) => format!("{} in {}", counted(places, "place"), counted(files, "file")),
+    let overwritten = plan.changes().iter().filter(|file| file.overwritten.is_some()).count();
+    let overwritten = (overwritten > 0).then(|| format!("{} overwritten", counted(overwritten, "file")));
+    // A file that is given another text as a whole has no places.
+    let is_whole = |file: &FileChange| file.kind == ChangeKind::Modified && file.overwritten.is_some();
+    let edited = plan.changes().iter().filter(|file| !file.edits.is_empty() && !is_whole(file));
+    let places: usize = edited.clone().map(|file| file.edits.len()).sum();
+    let (edited, places_in) = (edited.count(), counted(places, "place"));
+    let amount: Vec<String> = match (change.places, moved) {
+        (false, _) => vec![format!("+{added} -{removed} lines in {}", counted(files, "file"))],
+        (true, 0) => {
+            let others = plan.changes().iter().filter(|file| !is_whole(file)).count();
+            let places = format!("{places_in} in {}", counted(others, "file"));
+            overwritten.into_iter().chain((others > 0).then_some(places)).collect()
+        }
         (true, moved) => {
-            let edited = plan.changes().iter().filter(|file| !file.edits.is_empty()).count();
-            let moved = counted(moved, "file");
-            match places {
-                0 => format!("{moved} moved, none edited"),
-                _ => format!(
-                    "{moved} moved, {} edited in {}",
-                    counted(places, "place"),
-                    counted(edited, "file")
-                ),
-            }
+            let edited = match places {
+                0 => "none edited".to_owned(),
+                _ => format!("{places_in} edited in {}", counted(edited, "file")),
+            };
+            let moved = format!("{} moved", counted(moved, "file"));
+            [Some(moved), overwritten, Some(edited)].into_iter().flatten().collect()
         }
     };
+    let amount = amount.join(", ");
     let mut out = format!("{}: {amount}{by}", change.label);
     // What is edited is not to be looked for among all that moves with a folder.
     let (moved, others): (Vec<_>, Vec<_>) = plan.changes().iter().partition(is_moved);
@@ -266,6 +273,7 @@ fn summary(kit: &Kit, plan: &Plan, change: &Change<'_>, server: Option<&str>) ->
     let (moved_and_edited, moved): (Vec<_>, Vec<_>) = moved.into_iter().partition(is_edited);
     for file in others.into_iter().chain(moved_and_edited).chain(moved) {
         let what = match &file.kind {
+            ChangeKind::Modified if change.places && is_whole(file) => lost(file),
             ChangeKind::Modified if change.places => format!("{}", file.edits.len()),
             ChangeKind::Modified => "changed".to_owned(),
             ChangeKind::Created => "created".to_owned(),
@@ -275,12 +283,23 @@ fn summary(kit: &Kit, plan: &Plan, change: &Change<'_>, server: Option<&str>) ->
                     0 => String::new(),
                     count => format!(", {count}"),
                 };
-                format!("moved from {}{edited}", kit.shown(from))
+                let over = file.destroys().map(|_| format!("; {}", lost(file))).unwrap_or_default();
+                format!("moved from {}{edited}{over}", kit.shown(from))
             }
         };
         out.push_str(&format!("\n  {}: {what}", kit.shown(&file.path)));
     }
     out
+}
+
+/// What is overwritten at a file's place.
+fn lost(file: &FileChange) -> String {
+    match file.overwritten.as_ref().map(|it| &it.text) {
+        Some(Some(text)) => {
+            format!("overwritten, {} of what was there", counted(shown::line_count(text), "line"))
+        }
+        _ => "overwritten, what was there is not text".to_owned(),
+    }
 }
 
 /// A diff for the model, not longer than is useful.
@@ -304,7 +323,11 @@ pub(crate) fn details(kit: &Kit, plan: &Plan, made: Option<(&Commit, Value)>) ->
                 ChangeKind::Deleted => ("deleted", None),
                 ChangeKind::Renamed { from } => ("renamed", Some(kit.shown(from))),
             };
-            json!({ "path": kit.shown(&file.path), "kind": kind, "from": from, "edits": file.edits.len() })
+            let mut it = json!({ "path": kit.shown(&file.path), "kind": kind, "from": from, "edits": file.edits.len() });
+            if file.overwritten.is_some() {
+                it["overwritten"] = json!(true);
+            }
+            it
         })
         .collect();
     let diff = plan.diff(kit.workspace.root());

@@ -73,7 +73,7 @@ pub use hash::ContentHash;
 pub use others::{Hold, Holds, Others};
 pub use path::AbsPath;
 pub use permit::{Permit, SpawnGrant};
-pub use plan::{ChangeKind, FileChange, Plan, PlanError};
+pub use plan::{ChangeKind, FileChange, Overwritten, Plan, PlanError};
 pub use policy::{Decision, Denied, ExecOptions, Mode, Policy, PolicyOptions, SpawnRequest, Verdict};
 pub use process::{CommandLine, Process, ProcessView, Processes, SpawnError, memory as process_memory};
 pub use resolve::canonical;

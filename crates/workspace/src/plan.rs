@@ -61,6 +61,23 @@ pub struct FileChange {
     pub after: Option<Arc<str>>,
     /// The edits that turn `before` into `after`, in order of place; empty for created and deleted.
     pub edits: Vec<TextEdit>,
+    /// What was at `path` and goes as a whole: its text is given anew, or another file takes its place.
+    pub overwritten: Option<Overwritten>,
+}
+
+/// A file whose whole content goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overwritten {
+    /// Its text, without a byte order mark; `None` when it is not text.
+    pub text: Option<Arc<str>>,
+}
+
+impl FileChange {
+    /// The file that goes because this one moves to its place. One that is only given another text is
+    /// the change itself.
+    pub fn destroys(&self) -> Option<&Overwritten> {
+        self.overwritten.as_ref().filter(|_| matches!(self.kind, ChangeKind::Renamed { .. }))
+    }
 }
 
 /// In which way a file changes.
@@ -188,7 +205,8 @@ impl Plan {
         self.steps.is_empty() && self.made.is_empty() && self.removed.is_empty()
     }
 
-    /// All changes as one unified diff, paths relative to `root`.
+    /// All changes as one unified diff, paths relative to `root`. A file that another takes the place of is
+    /// deleted in it, right before the other moves.
     pub fn diff(&self, root: &AbsPath) -> String {
         let name = |path: &AbsPath| relative(root, path);
         let mut out = String::new();
@@ -196,6 +214,11 @@ impl Plan {
             let path = name(&change.path);
             let (before, after) = (change.before.as_deref(), change.after.as_deref());
             let patch = text::unified_diff(&path, before, after);
+            match change.destroys().map(|it| it.text.as_deref()) {
+                Some(Some(text)) => out.push_str(&text::unified_diff(&path, Some(text), None)),
+                Some(None) => out.push_str(&format!("binary file {path} deleted\n")),
+                None => {}
+            }
             if let ChangeKind::Renamed { from } = &change.kind {
                 let from = name(from);
                 out.push_str(&format!("rename from {from}\nrename to {path}\n"));
@@ -212,12 +235,14 @@ impl Plan {
         out
     }
 
-    /// Files, lines added, lines removed.
+    /// Files, lines added, lines removed; a file that another takes the place of counts too.
     pub fn counts(&self) -> (usize, usize, usize) {
-        self.changes.iter().fold((self.changes.len(), 0, 0), |(files, added, removed), change| {
+        self.changes.iter().fold((0, 0, 0), |(files, added, removed), change| {
             let text = |side: &Option<Arc<str>>| side.clone().unwrap_or_default();
             let (more, less) = text::line_counts(&text(&change.before), &text(&change.after));
-            (files, added + more, removed + less)
+            let gone = change.destroys();
+            let lost = gone.map_or(0, |gone| text::line_counts(&text(&gone.text), "").1);
+            (files + 1 + usize::from(gone.is_some()), added + more, removed + less + lost)
         })
     }
 

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use self::asking::Asked;
+use self::asking::{Asked, to_be_confirmed};
 use self::judging::Found;
 use crate::audit::{Audit, By, Classified, Decided};
 use crate::memory::{Memory, Term};
@@ -302,7 +302,7 @@ impl Policy {
             files: vec![self.shown(path)],
         };
         let paths = std::slice::from_ref(path);
-        self.permit_paths(Capability::Read, paths, question, approver, cancel).await.map(drop)
+        self.permit_paths(Capability::Read, paths, &[], question, approver, cancel).await.map(drop)
     }
 
     /// Whether a file whose path is canonical may be read unasked: for work on many files, which
@@ -332,7 +332,8 @@ impl Policy {
     ) -> Result<Permit, Denied> {
         let paths = paths_of(plan);
         let question = || self.question(plan, &paths);
-        let asked = self.permit_paths(Capability::Write, &paths, question, approver, cancel).await?;
+        let more = plan.confirm();
+        let asked = self.permit_paths(Capability::Write, &paths, more, question, approver, cancel).await?;
         if !asked {
             self.confirm(plan, &paths, approver, cancel).await?;
         }
@@ -363,7 +364,7 @@ impl Policy {
             return Ok(());
         }
         let _turn = self.turn(cancel).await?;
-        let reason = format!("write: to be confirmed: {}", plan.confirm().join("; "));
+        let reason = format!("write: {}", to_be_confirmed(plan.confirm()));
         let about = Asked {
             capability: Capability::Write.name(),
             code: ErrorCode::Denied,
@@ -384,7 +385,7 @@ impl Policy {
         let paths = paths_of(plan);
         self.refuse_denied(Capability::Write, &paths)?;
         if !plan.confirm().is_empty() {
-            let reason = format!("write: to be confirmed: {}", plan.confirm().join("; "));
+            let reason = format!("write: {}", to_be_confirmed(plan.confirm()));
             let subject = paths.iter().map(|path| self.shown(path)).collect();
             return Err(self.deny(Capability::Write, By::Policy, reason, subject));
         }

@@ -12,7 +12,7 @@ use text::TextEdit;
 
 use crate::content::{Content, Image};
 use crate::disk::Tree;
-use crate::plan::{ChangeKind, FileChange, Folder, Plan, PlanError, Step};
+use crate::plan::{ChangeKind, FileChange, Folder, Overwritten, Plan, PlanError, Step};
 use crate::{AbsPath, Operation, ReadError, Version, disk};
 
 /// The files as they are.
@@ -41,6 +41,8 @@ pub(crate) struct Node {
     open: bool,
     /// The one list of edits made so far; a second one makes it unknown.
     edits: Edits,
+    /// It was given another text as a whole.
+    whole: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -107,7 +109,7 @@ impl<'a> Files<'a> {
 
     /// A file that did not exist.
     pub fn new_file(image: Image) -> Node {
-        Node { image, origin: None, open: false, edits: Edits::None }
+        Node { image, origin: None, open: false, edits: Edits::None, whole: false }
     }
 
     /// Another content for the file at `path`, its permissions kept.
@@ -152,6 +154,7 @@ impl<'a> Files<'a> {
             let node = self.expect(path, expected)?;
             let bom = matches!(node.image.content, Content::Text { bom: true, .. });
             node.set(Content::text(text, bom), None);
+            node.whole = true;
             return Ok(());
         }
         self.expect_free(path)?;
@@ -263,7 +266,8 @@ impl<'a> Files<'a> {
         if !self.slots.contains_key(path) {
             let before = match self.source.look(path)? {
                 Look::File { image, open } => {
-                    Some(Node { image, origin: Some(path.clone()), open, edits: Edits::None })
+                    let origin = Some(path.clone());
+                    Some(Node { image, origin, open, edits: Edits::None, whole: false })
                 }
                 Look::Nothing | Look::Folder => None,
             };
@@ -377,7 +381,15 @@ impl<'a> Files<'a> {
                     (_, Some(before), Some(after)) => text::diff_edits(before, after),
                     _ => Vec::new(),
                 };
-                changes.push(FileChange { path: path.clone(), kind, before, after, edits });
+                let whole = slot.now.as_ref().is_some_and(|now| now.whole);
+                let is_lost = match kind {
+                    ChangeKind::Renamed { .. } => !moved.contains(path),
+                    ChangeKind::Modified => whole,
+                    ChangeKind::Created | ChangeKind::Deleted => false,
+                };
+                let overwritten =
+                    known.filter(|_| is_lost).map(|known| Overwritten { text: text(Some(known)) });
+                changes.push(FileChange { path: path.clone(), kind, before, after, edits, overwritten });
             }
             let image = |node: &Option<Node>| node.as_ref().map(|node| node.image.clone());
             steps.push(Step {

@@ -364,7 +364,7 @@ async fn a_server_that_never_answers_holds_nobody_up_for_long() {
     assert!((Duration::from_secs(4)..Duration::from_secs(9)).contains(&took), "{took:?}");
     assert_eq!(
         told(&bench, &tried),
-        ["a.txt: (it did not answer in time)", "b.txt: (it did not answer in time)"]
+        ["a.txt: (it did not answer within 5 s)", "b.txt: (it did not answer within 5 s)"]
     );
     assert_eq!(bench.server_has().await, ["a.txt 3: a"]);
 }
@@ -405,7 +405,7 @@ async fn what_a_trial_caused_is_not_believed_when_it_comes_late_and_without_a_ve
     assert_eq!(about().await, "true");
     let file = TrialFile { document: bench.doc("a.txt"), text: "tried".into(), created: false };
     let tried = bench.pool.try_edit(&[file], &[], &[], &cx(Duration::from_millis(300))).await;
-    assert_eq!(told(&bench, &tried), ["a.txt: (it did not answer in time)"]);
+    assert_eq!(told(&bench, &tried), ["a.txt: (it did not answer within 0.3 s)"]);
     assert_eq!(about().await, "true again");
 }
 
@@ -626,6 +626,6 @@ async fn without_versions_nothing_is_closed_for_a_trial_and_a_part_is_not_its_an
     let (bench, _) = with(script, &format!("{more}code = \"code\"\n"));
     bench.hover("b.txt").await;
     let tried = bench.try_in(&cx(Duration::from_millis(700)), "a TRIAL").await;
-    let late = "(it did not answer in time)";
+    let late = "(it did not answer within 0.7 s)";
     assert_eq!(told(&bench, &tried), [format!("a.txt: {late}"), format!("b.txt: {late}")]);
 }

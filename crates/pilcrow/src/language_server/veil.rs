@@ -389,7 +389,7 @@ mod tests {
             .collect();
         let after = text::apply(before, &edits).unwrap();
         let (before, after) = (Some(before.into()), Some(after.into()));
-        FileChange { path: path(), kind: ChangeKind::Modified, before, after, edits }
+        FileChange { path: path(), kind: ChangeKind::Modified, before, after, edits, overwritten: None }
     }
 
     #[tokio::test]

@@ -41,5 +41,5 @@ fn forward(kit: &Kit, back: &FileChange) -> Option<FileChange> {
         (None, Some(_)) => (ChangeKind::Created, Vec::new()),
         _ => (ChangeKind::Deleted, Vec::new()),
     };
-    Some(FileChange { path, kind, before, after, edits })
+    Some(FileChange { path, kind, before, after, edits, overwritten: None })
 }

@@ -118,16 +118,24 @@ pub(super) fn symbols(
     (out, list)
 }
 
-/// Symbols of the workspace that match, and whose servers were not asked.
+/// Symbols of the workspace that match, and whose servers were not asked. Those that a server found elsewhere
+/// (in its libraries, in the system's headers) are counted.
 pub(super) fn found_symbols(
     kit: &Kit,
     query: &str,
     answer: &Answer<WorkspaceSymbols>,
     cx: &ToolCx,
 ) -> (String, Vec<Value>) {
-    let symbols = &answer.value.symbols;
+    let root = kit.workspace.root();
+    let found = &answer.value.symbols;
+    let symbols: Vec<&Symbol> = found.iter().filter(|it| it.file.starts_with(root)).collect();
+    let outside = found.len() - symbols.len();
     let amount = if symbols.is_empty() { "none found".to_owned() } else { counted(symbols.len(), "symbol") };
-    let title = format!("symbols like `{query}`: {amount} ({})", answer.server);
+    let left_out = match outside {
+        0 => String::new(),
+        _ => format!("; {outside} outside the project left out"),
+    };
+    let title = format!("symbols like `{query}`: {amount}{left_out} ({})", answer.server);
     let mut out = with_note(&title, answer.note.as_deref()) + "\n";
     for symbol in symbols.iter().take(MAX_SYMBOLS) {
         let place = format!("{}:{}", kit.shown(&symbol.file), symbol.line);
@@ -157,7 +165,7 @@ pub(super) fn found_symbols(
     if answer.value.is_cut {
         out.push_str("not every file was looked at for whether its server was asked: there are too many\n");
     }
-    let row = |it: &Symbol| json!({ "path": it.path, "kind": it.kind, "file": kit.shown(&it.file), "line": it.line });
+    let row = |it: &&Symbol| json!({ "path": it.path, "kind": it.kind, "file": kit.shown(&it.file), "line": it.line });
     (out, symbols.iter().take(MAX_SYMBOLS).map(row).collect())
 }
 

@@ -5,9 +5,9 @@
 //! other edit; what it broke is told after it, as always.
 
 use agent::ToolCx;
-use lsp_client::{NotTried, RequestCx, Severity, TrialFile};
+use lsp_client::{Checked, NotTried, RequestCx, Severity, TrialFile};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use workspace::{AbsPath, ChangeKind, ContentHash, Document, ErrorCode, FileChange, Owner, Plan, Version};
@@ -21,8 +21,10 @@ use crate::{Failure, Kit};
 
 /// The longest that a trial takes.
 const LIMIT: Duration = Duration::from_secs(5);
-/// At most this many new problems are named in a question to the person.
+/// At most this many new problems are named in a question to the person, or files …
 const MAX_NAMED: usize = 5;
+/// … and of each problem so many characters.
+const MAX_CHARACTERS: usize = 300;
 
 /// When what an edit breaks is found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -96,9 +98,16 @@ impl Baseline {
                 Err(Refused::Moved)
             };
         }
+        let mut untried = tried.not_tried;
+        untried.extend(silent(kit, &tried.files));
         let mut tally = Tally::default();
         for before in &self.files {
             let Some(answers) = tried.files.get(&before.path) else { continue };
+            let mut answers = answers.clone();
+            answers.retain(|it| !is_silent(it));
+            if answers.is_empty() {
+                continue;
+            }
             let after = files.iter().find(|file| file.document.path == before.path);
             let Ok(document) = after
                 .map(|file| Ok(Document { text: Arc::clone(&file.text), ..file.document.clone() }))
@@ -106,9 +115,9 @@ impl Baseline {
             else {
                 continue;
             };
-            compare_tried(&mut tally, before, &document, answers.clone());
+            compare_tried(&mut tally, before, &document, answers);
         }
-        let mut trial = decide(kit, plan, tally, &tried.not_tried)?;
+        let mut trial = decide(kit, plan, tally, &untried)?;
         if let Some(why) = cold {
             trial.told.text.push_str(&format!("not tried: {why}\n"));
             if let Some(list) = trial.told.details["not_tried"].as_array_mut() {
@@ -116,6 +125,45 @@ impl Baseline {
             }
         }
         Ok(trial)
+    }
+}
+
+/// Whether a server was shown a file and did not say anything about it.
+fn is_silent(checked: &Checked) -> bool {
+    checked.known.is_err() && checked.disowned.is_none()
+}
+
+/// Servers that did not answer of what they were shown, and why; with the files, where they did of others.
+fn silent(kit: &Kit, files: &BTreeMap<AbsPath, Vec<Checked>>) -> Vec<(String, NotTried)> {
+    let mut silent: BTreeMap<&str, (&str, Vec<String>)> = BTreeMap::new();
+    let mut answered = BTreeSet::new();
+    for (path, answers) in files {
+        for it in answers {
+            match &it.known {
+                Err(why) if is_silent(it) => {
+                    let row = silent.entry(&it.server).or_insert_with(|| (why.as_str(), Vec::new()));
+                    row.1.push(kit.shown(path));
+                }
+                _ => drop(answered.insert(it.server.as_str())),
+            }
+        }
+    }
+    let row = |(server, (why, names)): (&str, (&str, Vec<String>))| {
+        let about = match answered.contains(server) {
+            true => format!(", about {}", first(&names, ", ")),
+            false => String::new(),
+        };
+        (server.to_owned(), NotTried::Because(format!("{why}{about}")))
+    };
+    silent.into_iter().map(row).collect()
+}
+
+/// The first of them, and how many there are besides.
+fn first(all: &[String], between: &str) -> String {
+    let named = all.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(between);
+    match all.len().saturating_sub(MAX_NAMED) {
+        0 => named,
+        more => format!("{named}{between}and {more} more"),
     }
 }
 
@@ -175,12 +223,8 @@ fn decide(kit: &Kit, plan: Plan, tally: Tally, not_tried: &[(String, NotTried)])
         _ if errors.is_empty() => Ok(Trial { plan, told }),
         VerifyPolicy::Report => Ok(Trial { plan, told }),
         VerifyPolicy::Ask => {
-            let named: Vec<&str> = errors.iter().take(MAX_NAMED).map(String::as_str).collect();
-            let more = match errors.len().saturating_sub(MAX_NAMED) {
-                0 => String::new(),
-                more => format!("; and {more} more"),
-            };
-            let line = format!("language servers find new errors: {}{more}", named.join("; "));
+            let errors: Vec<String> = errors.iter().map(|error| short(error)).collect();
+            let line = format!("language servers find new errors: {}", first(&errors, "; "));
             Ok(Trial { plan: plan.confirming(line), told })
         }
         VerifyPolicy::NoNewErrors => {
@@ -189,6 +233,14 @@ fn decide(kit: &Kit, plan: Plan, tally: Tally, not_tried: &[(String, NotTried)])
             let failure = Failure::new(ErrorCode::NotApplied, message.trim_end().to_owned());
             Err(Refused::Failed(failure.with_data(json!({ "trial": told.details }))))
         }
+    }
+}
+
+/// The beginning of what is too long for a question.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(MAX_CHARACTERS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }
 

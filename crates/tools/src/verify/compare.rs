@@ -124,7 +124,7 @@ async fn ask_back(tally: &mut Tally, kit: &Kit, unknown: Vec<Unknown>, ends: Ins
                 }
                 let why = why.get(&server).map_or("it was not asked", String::as_str);
                 if before.tries >= MAX_TRIES {
-                    tally.unknown.insert(server);
+                    tally.not_before.insert(server);
                     tally.incomparable.insert(before.path);
                     continue;
                 }
@@ -185,10 +185,15 @@ fn compare_file(
                 pending.insert(server, old);
             }
             (old, known) => {
-                if let (Some(_), Err(why)) = (old, known) {
-                    tally.why.insert(by(&server, &why));
+                if let (Some(_), Err(why)) = (&old, &known) {
+                    tally.why.insert(by(&server, why));
                 }
-                tally.unknown.insert(server);
+                if old.is_none() {
+                    tally.not_before.insert(server.clone());
+                }
+                if known.is_err() {
+                    tally.not_after.insert(server);
+                }
                 tally.incomparable.insert(before.path.clone());
             }
         }
@@ -226,11 +231,11 @@ fn compare_server(
     tally.servers.insert(server.to_owned());
     tally.compared.insert(before.path.clone());
     if before.dependent {
-        tally.dependents.insert(before.path.clone());
+        tally.dependents.entry(before.path.clone()).or_default().insert(server.to_owned());
     }
 }
 
-/// What a trial found, compared with what was known before it.
+/// What a trial found, compared with what was known before it; of answers only those that were given.
 pub(super) fn compare_tried(tally: &mut Tally, before: &Before, document: &Document, answers: Vec<Checked>) {
     // What is not known of a trial comes with no later result.
     let mut unknown = Vec::new();

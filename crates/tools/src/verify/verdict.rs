@@ -1,6 +1,6 @@
 //! The difference that an edit made, as text for the model and as data for programs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use agent::{Event, Problem, ToolCx};
 use lsp_client::{Diagnostic, Severity};
@@ -58,15 +58,17 @@ pub(super) struct Tally {
     pub fixed: Vec<Placed>,
     /// Files of which at least one server is known before and after …
     pub compared: BTreeSet<AbsPath>,
-    /// … and which of them are not changed themselves.
-    pub dependents: BTreeSet<AbsPath>,
+    /// … and which of them are not changed themselves, with the servers.
+    pub dependents: BTreeMap<AbsPath, BTreeSet<String>>,
     pub pending: BTreeSet<AbsPath>,
     /// Files of which something will not become known.
     pub incomparable: BTreeSet<AbsPath>,
     /// Files that a server takes for none of its project's, with its words.
     pub disowned: BTreeSet<(AbsPath, String)>,
-    /// Of which servers.
-    pub unknown: BTreeSet<String>,
+    /// The servers of which it is not known what they said before …
+    pub not_before: BTreeSet<String>,
+    /// … and those of which it is not known what they say after it.
+    pub not_after: BTreeSet<String>,
     pub why: BTreeSet<String>,
     pub servers: BTreeSet<String>,
     /// Sources that run on save only, with their servers.
@@ -79,7 +81,7 @@ impl Tally {
         self.servers.insert(server.to_owned());
         self.compared.insert(before.path.clone());
         if before.dependent {
-            self.dependents.insert(before.path.clone());
+            self.dependents.entry(before.path.clone()).or_default().insert(server.to_owned());
         }
         false
     }
@@ -102,9 +104,7 @@ impl Tally {
         }
         if !self.incomparable.is_empty() {
             let count = files(self.incomparable.len());
-            let names: Vec<&str> = self.unknown.iter().map(String::as_str).collect();
-            let of = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
-            lines.push(format!("diagnostics not compared for {count}: not known before or after{of}"));
+            lines.push(format!("diagnostics not compared for {count}: {}", self.sides()));
         }
         let all = self.disowned.len();
         for (path, words) in self.disowned.iter().take(MAX_LISTED) {
@@ -128,34 +128,72 @@ impl Tally {
         }
     }
 
+    /// Which side of a comparison is missing, with the servers.
+    fn sides(&self) -> String {
+        let side = |words: &str, servers: &BTreeSet<String>| {
+            let names: Vec<&str> = servers.iter().map(String::as_str).collect();
+            let of = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+            format!("not known {words}{of}")
+        };
+        match (self.not_before.is_empty(), self.not_after.is_empty()) {
+            _ if self.not_before == self.not_after => side("before or after", &self.not_before),
+            (false, true) => side("before", &self.not_before),
+            (true, _) => side("after", &self.not_after),
+            (false, false) => {
+                format!("{}, {}", side("before", &self.not_before), side("after", &self.not_after))
+            }
+        }
+    }
+
     fn differences(&self, kit: &Kit, lines: &mut Vec<String>) {
         let by: Vec<&str> = self.servers.iter().map(String::as_str).collect();
         let by = by.join(", ");
-        let within = match self.dependents.len() {
-            0 => counted(self.compared.len(), "file"),
+        let unjudged = self.unjudged();
+        let compared = self.compared.len() - unjudged;
+        let within = match self.dependents.len() - unjudged {
+            0 => counted(compared, "file"),
             dependents => {
-                format!(
-                    "{}, {dependents} of them not changed themselves",
-                    counted(self.compared.len(), "file")
-                )
+                format!("{}, {dependents} of them not changed themselves", counted(compared, "file"))
             }
         };
         let errors = self.new.iter().filter(|(_, _, item)| item.severity == Severity::Error).count();
-        lines.push(match (errors, self.new.len() - errors) {
-            (0, 0) => format!("no new errors or warnings in {within} ({by})"),
-            (errors, warnings) => {
-                format!(
-                    "introduced: {}, {} in {within} ({by})",
-                    counted(errors, "error"),
-                    counted(warnings, "warning")
-                )
-            }
-        });
+        match (errors, self.new.len() - errors) {
+            (0, 0) if compared == 0 => {}
+            (0, 0) => lines.push(format!("no new errors or warnings in {within} ({by})")),
+            (errors, warnings) => lines.push(format!(
+                "introduced: {}, {} in {within} ({by})",
+                counted(errors, "error"),
+                counted(warnings, "warning")
+            )),
+        }
         self.list(kit, &self.new, lines);
         if !self.fixed.is_empty() {
             lines.push(format!("fixed: {}", self.fixed.len()));
             self.list(kit, &self.fixed, lines);
         }
+        if unjudged > 0 {
+            let of = |each: fn(&(String, String)) -> &str| {
+                let names: BTreeSet<&str> = self.on_save.iter().map(each).collect();
+                names.into_iter().collect::<Vec<_>>().join(" and ")
+            };
+            lines.push(format!(
+                "not known whether it breaks {} that it does not change: {} finds only a part of that without {}",
+                counted(unjudged, "file"),
+                of(|(_, server)| server),
+                of(|(source, _)| source)
+            ));
+        }
+    }
+
+    /// Of how many files that are not changed nothing follows: no difference was found in them, by servers
+    /// that leave most of what an edit breaks elsewhere to a source that runs on save.
+    fn unjudged(&self) -> usize {
+        let partial: BTreeSet<&str> = self.on_save.iter().map(|(_, server)| server.as_str()).collect();
+        let differs = |path: &AbsPath| self.new.iter().chain(&self.fixed).any(|(it, ..)| it == path);
+        let unjudged = self.dependents.iter().filter(|(path, servers)| {
+            servers.iter().all(|server| partial.contains(server.as_str())) && !differs(path)
+        });
+        unjudged.count()
     }
 
     fn list(&self, kit: &Kit, items: &[Placed], lines: &mut Vec<String>) {
@@ -181,7 +219,7 @@ impl Tally {
         let disowned: Vec<String> = self.disowned.iter().map(|(path, _)| kit.shown(path)).collect();
         json!({
             "introduced": list(&self.new), "fixed": self.fixed.len(), "gone": list(&self.fixed),
-            "compared": self.compared.len(), "dependents": self.dependents.len(), "pending": self.pending.len(),
+            "compared": self.compared.len(), "dependents": self.dependents.len(), "unjudged": self.unjudged(), "pending": self.pending.len(),
             "not_compared": self.incomparable.len(), "not_checked": unchecked, "on_save": on_save,
             "disowned": disowned, "servers": self.servers,
         })

@@ -21,6 +21,11 @@ pub(super) struct Asked<'a> {
     pub class: Option<Classified>,
 }
 
+/// What a plan wants confirmed, in a reason.
+pub(super) fn to_be_confirmed(lines: &[String]) -> String {
+    format!("to be confirmed: {}", lines.join("; "))
+}
+
 impl Policy {
     /// The error when a rule denies `command`.
     pub(super) fn refuse_command(&self, command: &CommandLine) -> Result<(), Denied> {
@@ -104,12 +109,13 @@ impl Policy {
         Ok(())
     }
 
-    /// Decides about `paths` together, with one question.
-    /// Whether the person, or `--yes`, was asked.
+    /// Decides about `paths` together, with one question; `more` is what is to be confirmed besides, which
+    /// whoever cannot ask is told too. Whether the person, or `--yes`, was asked.
     pub(super) async fn permit_paths(
         &self,
         capability: Capability,
         paths: &[AbsPath],
+        more: &[String],
         question: impl Fn() -> Question,
         approver: &dyn Approver,
         cancel: &CancellationToken,
@@ -130,7 +136,10 @@ impl Policy {
         };
         let subject = asked.iter().map(|(path, _)| self.shown(path)).collect();
         let capability_name = capability.name();
-        let reason = first.reason.clone();
+        let mut reason = first.reason.clone();
+        if !more.is_empty() {
+            reason = format!("{reason}; {}", to_be_confirmed(more));
+        }
         let about =
             Asked { capability: capability_name, code, reason: &reason, help: &help, subject, class: None };
         let answer = self.ask(question(), about, approver, cancel).await.map_err(|(denied, _)| denied)?;

@@ -218,6 +218,50 @@ fn people_see_one_diff() {
 }
 
 #[test]
+fn what_is_overwritten_is_in_the_diff_and_in_the_counts() {
+    let fixture = Fixture::new(&[("a", "one\n"), ("b", "precious\nlines\n"), ("c", "old\n")]);
+    let bytes = [0xff, 0xfe, 0];
+    fixture.write("picture", bytes);
+    let replaced = |from: &str, to: &str, version| Operation::Rename {
+        from: fixture.path(from),
+        to: fixture.path(to),
+        expected: None,
+        replaces: Some(version),
+    };
+    let over = |from: &str, to: &str| replaced(from, to, fixture.version(to));
+    let anew = |path: &str, text: &str| Operation::Create {
+        path: fixture.path(path),
+        text: text.to_owned(),
+        replaces: Some(fixture.version(path)),
+    };
+    let shown = |operations| {
+        let plan = fixture.plan(operations).unwrap();
+        let lost = |change: &crate::FileChange| {
+            let text = change.overwritten.as_ref()?.text.as_deref().unwrap_or("-").to_owned();
+            Some((fixture.workspace.relative(&change.path), text))
+        };
+        let lost: Vec<_> = plan.changes().iter().filter_map(lost).collect();
+        (plan.counts(), plan.diff(fixture.workspace.root()), lost)
+    };
+    let lost = |path: &str, text: &str| vec![(path.to_owned(), text.to_owned())];
+    let gone = "--- a/b\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-precious\n-lines\nrename from a\nrename to b\n";
+    assert_eq!(shown(vec![over("a", "b")]), ((2, 0, 2), gone.to_owned(), lost("b", "precious\nlines\n")));
+    let gone = vec![fixture.delete("b"), fixture.rename("a", "b")];
+    assert_eq!(shown(gone).0, (2, 0, 2), "however it goes");
+    let picture = "binary file picture deleted\nrename from a\nrename to picture\n";
+    let version = Version { hash: ContentHash::of(&bytes), editor: None };
+    assert_eq!(
+        shown(vec![replaced("a", "picture", version)]),
+        ((2, 0, 0), picture.to_owned(), lost("picture", "-"))
+    );
+    let (counts, _, whole) = shown(vec![anew("c", "new\n")]);
+    assert_eq!((counts, whole), ((1, 1, 1), lost("c", "old\n")));
+    let swap = vec![fixture.rename("a", "t"), fixture.rename("b", "a"), fixture.rename("t", "b")];
+    let swapped = shown(swap);
+    assert_eq!((swapped.0, swapped.2), ((2, 0, 0), Vec::new()), "nothing goes");
+}
+
+#[test]
 fn a_folder_goes_with_all_that_is_in_it_or_only_when_it_is_empty() {
     let fixture = Fixture::new(&[("d/a", "one"), ("d/e/b", "two"), ("c", "three")]);
     fixture.write("d/e/picture", [0xff, 0xfe, 0]);
