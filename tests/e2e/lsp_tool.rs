@@ -196,6 +196,24 @@ fn what_an_edit_broke_is_told_with_it() {
     assert_eq!(answer.value["details"]["diagnostics"]["introduced"].as_array().map(Vec::len), Some(1));
 }
 
+/// Of more than anybody reads the worst are told, also where they come last.
+#[test]
+fn of_very_many_problems_the_worst_are_in_the_details() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\ngreet(1)\n")]);
+    let mut items = vec![json!({"range": range(0, 0, 3), "severity": 4, "message": "hint"}); 10_004];
+    items.push(json!({"range": range(1, 0, 5), "severity": 1, "message": "wrong"}));
+    let full = json!({"result": {"kind": "full", "items": items}});
+    Scripted::install(&mut sandbox, &[json!({"methods": {"textDocument/diagnostic": [[full]]}})]);
+    let answer = sandbox.tool("lsp", &json!({"action": "diagnostics", "file": "a.py"}));
+    let said = answer.ok();
+    let first = "1 error, 0 warnings, 10004 hints in 1 file (basedpyright)\na.py:2: error: wrong (basedpyright)\n    greet(1)\na.py:1: hint";
+    assert!(said.starts_with(first) && said.contains("… and 9905 more"), "{said}");
+    let details = &answer.value["details"];
+    let told = details["diagnostics"].as_array().expect("diagnostics");
+    assert_eq!((told.len(), &details["left_out"]), (10_000, &json!(5)));
+    assert_eq!(told[9_999]["message"], "wrong");
+}
+
 #[test]
 fn diagnostics_that_are_not_known_are_pending_and_not_clean() {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);

@@ -5,8 +5,11 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::marker::PhantomData;
 
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -14,46 +17,73 @@ use crate::snippet;
 
 pub(crate) use lsp_types::{DocumentSymbol, Position, Range, SymbolKind};
 
-/// A range in a file, whichever of the two forms it came in.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum AnyLocation {
-    Link {
-        #[serde(rename = "targetUri")]
-        uri: String,
-        #[serde(rename = "targetSelectionRange")]
-        range: Range,
-    },
-    Plain {
-        uri: String,
-        range: Range,
-    },
+/// A range in a file, whichever of the two forms it came in. Not an untagged enum, which would keep a copy
+/// of all that came while it is read: answers of many megabytes are made of these.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AnyLocation<'a> {
+    #[serde(default, borrow)]
+    uri: Option<Uri<'a>>,
+    #[serde(default)]
+    range: Option<Range>,
+    #[serde(default, borrow)]
+    target_uri: Option<Uri<'a>>,
+    #[serde(default)]
+    target_selection_range: Option<Range>,
 }
 
-impl AnyLocation {
-    pub fn parts(self) -> (String, Range) {
-        match self {
-            Self::Link { uri, range } | Self::Plain { uri, range } => (uri, range),
-        }
+/// A URI as it came.
+#[derive(Debug, Deserialize)]
+struct Uri<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'a> AnyLocation<'a> {
+    /// `None` where it is of neither form.
+    pub fn parts(self) -> Option<(Cow<'a, str>, Range)> {
+        let target = self.target_uri.zip(self.target_selection_range);
+        let (Uri(uri), range) = target.or_else(|| self.uri.zip(self.range))?;
+        Some((uri, range))
     }
 }
 
 /// One, many, or none (`null`).
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum Many<T> {
-    Several(Vec<T>),
-    One(T),
-    None,
-}
+#[derive(Debug)]
+pub(crate) struct Many<T>(Vec<T>);
 
 impl<T> Many<T> {
     pub fn into_vec(self) -> Vec<T> {
-        match self {
-            Self::Several(items) => items,
-            Self::One(item) => vec![item],
-            Self::None => Vec::new(),
+        self.0
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Many<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Reader<T> {
+            type Value = Many<T>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("one, a list, or null")
+            }
+
+            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+                Ok(Many(Vec::new()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut all = Vec::new();
+                while let Some(one) = list.next_element()? {
+                    all.push(one);
+                }
+                Ok(Many(all))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, one: A) -> Result<Self::Value, A::Error> {
+                Ok(Many(vec![T::deserialize(MapAccessDeserializer::new(one))?]))
+            }
         }
+
+        deserializer.deserialize_any(Reader(PhantomData))
     }
 }
 
@@ -284,7 +314,12 @@ mod tests {
 
     #[test]
     fn locations_come_in_many_forms() {
-        let count = |text: &str| serde_json::from_str::<Many<AnyLocation>>(text).unwrap().into_vec().len();
+        let read = |text: &str| {
+            let all = serde_json::from_str::<Many<AnyLocation<'_>>>(text).unwrap().into_vec();
+            let uri = |it: AnyLocation<'_>| Some(it.parts()?.0.into_owned());
+            all.into_iter().map(uri).collect::<Vec<_>>()
+        };
+        let count = |text: &str| read(text).iter().flatten().count();
         let range = r#"{"start":{"line":0,"character":0},"end":{"line":0,"character":1}}"#;
         assert_eq!(count("null"), 0);
         assert_eq!(count(&format!(r#"{{"uri":"file:///a","range":{range}}}"#)), 1);
@@ -294,6 +329,26 @@ mod tests {
             )),
             1
         );
+    }
+
+    #[test]
+    fn a_place_is_of_one_of_its_forms() {
+        let range = r#"{"start":{"line":0,"character":0},"end":{"line":0,"character":1}}"#;
+        let read = |text: String| {
+            let all = serde_json::from_str::<Many<AnyLocation<'_>>>(&text).unwrap().into_vec();
+            all.into_iter().map(|it| Some(it.parts()?.0.into_owned())).collect::<Vec<_>>()
+        };
+        let link = format!(
+            r#"{{"targetUri":"file:///b","targetSelectionRange":{range},"uri":"x","range":{range}}}"#
+        );
+        let plain = format!(r#"{{"uri":"file:///\u0061","range":{range}}}"#);
+        let neither = r#"{"uri":"file:///c"}"#;
+        assert_eq!(
+            read(format!("[{link},{plain},{neither}]")),
+            [Some("file:///b".to_owned()), Some("file:///a".to_owned()), None]
+        );
+        assert_eq!(read("[]".to_owned()), []);
+        assert!(serde_json::from_str::<Many<AnyLocation<'_>>>("3").is_err());
     }
 
     #[test]

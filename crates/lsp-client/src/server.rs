@@ -28,6 +28,7 @@ use crate::handler::ServerHandler;
 use crate::life::{self, Ending, Head, Seen};
 use crate::sweep::{Look, wanted};
 use crate::usage::Usage;
+use crate::view::Views;
 
 /// The pause before a question is asked again, for the first time; it doubles each time …
 pub(crate) const PAUSE: Duration = Duration::from_millis(20);
@@ -96,6 +97,8 @@ pub(crate) struct Asked {
     pub encoding: PositionEncoding,
     /// Why the answer may be incomplete, from the moment of the question.
     pub note: Option<String>,
+    /// Files that the answer names and the server was not sent.
+    pub views: Views,
 }
 
 /// Documents opened for one question.
@@ -491,7 +494,10 @@ impl Server {
                 Err(error) => return Err(self.request_error(error, clock).await),
             };
             match flight.wait(clock.left(), clock.cancel).await {
-                Ok(raw) => return Ok(Asked { method: method.to_owned(), raw, snapshot, encoding, note }),
+                Ok(raw) => {
+                    let (method, views) = (method.to_owned(), Views::default());
+                    return Ok(Asked { method, raw, snapshot, encoding, note, views });
+                }
                 Err(RequestError::Rpc { error, .. })
                     if capabilities::ASKED_AGAIN.contains(&method)
                         && matches!(error.code, codes::CONTENT_MODIFIED | codes::SERVER_CANCELLED)
@@ -515,7 +521,8 @@ impl Server {
         let encoding = self.core.capabilities().encoding();
         let snapshot = self.core.documents().snapshot();
         let raw = RawValue::NULL.to_owned();
-        Asked { method: method.to_owned(), raw, snapshot, encoding, note: self.note() }
+        let views = Views::default();
+        Asked { method: method.to_owned(), raw, snapshot, encoding, note: self.note(), views }
     }
 
     /// What is known of other files than these, which the server is about to hear of, may be wrong.

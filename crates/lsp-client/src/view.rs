@@ -1,9 +1,11 @@
 //! A text with its lines, and positions of one server's encoding in it.
 
+use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use text::{LineIndex, PositionEncoding};
+use workspace::AbsPath;
 
 use crate::protocol;
 
@@ -53,5 +55,52 @@ impl View {
         let line = self.index.line_of(offset);
         let text = self.index.line(&self.text, line).and_then(|range| self.text.get(range)).unwrap_or("");
         (line + 1, text.to_owned())
+    }
+}
+
+/// The files that an answer speaks of, each read once though it names thousands of their places; not
+/// more of them at a time than [`MOST`].
+#[derive(Debug, Default)]
+pub(crate) struct Views(Mutex<HashMap<AbsPath, Option<Arc<View>>>>);
+
+/// So many files are kept; servers name the places of one file together.
+const MOST: usize = 64;
+
+impl Views {
+    /// The text of a file, read where it is not known yet; `None` where it cannot be read.
+    pub fn get(&self, path: &AbsPath, read: impl FnOnce() -> Option<Arc<View>>) -> Option<Arc<View>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(view) = known.get(path) {
+            return view.clone();
+        }
+        let view = read();
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.insert(path.clone(), view.clone());
+        view
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_once_for_all_its_places() {
+        let views = Views::default();
+        let mut reads = 0;
+        for file in 0..200 {
+            for _ in 0..3 {
+                let path = AbsPath::new(format!("/p/{file}")).unwrap();
+                let view = views.get(&path, || {
+                    reads += 1;
+                    (file != 7).then(|| Arc::new(View::new(path.to_string().into())))
+                });
+                assert_eq!(view.map(|view| view.text.to_string()), (file != 7).then(|| path.to_string()));
+            }
+        }
+        assert_eq!(reads, 200);
+        assert!(views.0.lock().unwrap().len() <= MOST);
     }
 }

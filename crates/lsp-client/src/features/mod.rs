@@ -88,8 +88,10 @@ impl Asked {
         if let Some(synced) = self.snapshot.get(path) {
             return Some(Arc::clone(&synced.view));
         }
-        let document = server.core.workspace.document(path).ok()?;
-        Some(Arc::new(View::new(document.text)))
+        self.views.get(path, || {
+            let document = server.core.workspace.document(path).ok()?;
+            Some(Arc::new(View::new(document.text)))
+        })
     }
 
     /// A place; `None` when the URI names no file.

@@ -231,9 +231,14 @@ pub(super) async fn uses(
 }
 
 pub(super) fn locations(server: &Server, asked: &Asked) -> Result<Vec<Location>, ServerError> {
-    let found: Many<AnyLocation> = server.read(&asked.method, &asked.raw)?;
-    let parts = found.into_vec().into_iter().map(AnyLocation::parts);
-    Ok(parts.filter_map(|(uri, range)| asked.location(server, &uri, range)).collect())
+    let found: Many<AnyLocation<'_>> = server.read_borrowed(&asked.method, &asked.raw)?;
+    let mut places = Vec::new();
+    for place in found.into_vec() {
+        let bad = || server.protocol(&asked.method, "a place without a file or a range".to_owned());
+        let (uri, range) = place.parts().ok_or_else(bad)?;
+        places.extend(asked.location(server, &uri, range));
+    }
+    Ok(places)
 }
 
 /// `MarkupContent`, `MarkedString` or a list of these.

@@ -34,9 +34,12 @@ pub(super) async fn references(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Resu
 fn shown(kit: &Kit, title: &str, answer: Answer<Vec<Location>>, cx: &ToolCx) -> ToolResult {
     let mut text = report::heading(title, answer.value.len(), &answer.server, answer.note.as_deref());
     text.push_str(&report::locations(kit, &answer.value, cx));
-    let list: Vec<Value> = answer.value.iter().map(|place| location(kit, place)).collect();
-    ToolResult::text(text)
-        .with_details(json!({ "locations": list, "server": answer.server, "note": answer.note }))
+    let listed = answer.value.iter().take(report::MAX_ENTRIES);
+    let list: Vec<Value> = listed.map(|place| location(kit, place)).collect();
+    let left_out = answer.value.len() - list.len();
+    ToolResult::text(text).with_details(
+        json!({ "locations": list, "left_out": left_out, "server": answer.server, "note": answer.note }),
+    )
 }
 
 fn location(kit: &Kit, place: &Location) -> Value {

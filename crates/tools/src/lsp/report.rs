@@ -24,6 +24,8 @@ const MAX_PLACES: usize = 100;
 const MAX_SYMBOLS: usize = 300;
 /// At most this many diagnostics are listed.
 const MAX_DIAGNOSTICS: usize = 100;
+/// At most this many entries of one kind are in the details; the rest is counted.
+pub(super) const MAX_ENTRIES: usize = 10_000;
 /// Of so many it is told what else they say …
 const MAX_DETAILED: usize = 1000;
 /// … with at most so many other places each.
@@ -223,46 +225,64 @@ pub(super) fn diagnostics(
     left: &Left,
 ) -> (String, Value) {
     let unchecked = left.files.len();
-    let mut rows = Vec::new();
-    let mut list = Vec::new();
     let (mut errors, mut warnings, mut others) = (0, 0, 0);
     let asked = answers.iter().map(|(document, answer)| (document, &answer.value.items));
     let told = reported.values().filter_map(|it| Some((it.document.as_ref()?, &it.items)));
+    let (mut files, mut found) = (Vec::new(), Vec::new());
     for (document, items) in asked.chain(told) {
-        let index = LineIndex::new(&document.text);
         for item in items {
             match item.severity {
                 Severity::Error => errors += 1,
                 Severity::Warning => warnings += 1,
                 _ => others += 1,
             }
-            let line = index.line_of(item.range.start);
-            let source =
-                index.line(&document.text, line).map(|range| document.text[range].trim()).unwrap_or_default();
-            let mut row =
-                format!("{}:{}: {}\n    {source}\n", kit.shown(&document.path), line + 1, headline(item));
-            let mut entry = json!({
-                "path": kit.shown(&document.path), "line": line + 1, "severity": item.severity.to_string(),
-                "code": item.code, "source": item.source, "message": item.message,
-            });
-            // Of thousands only some are shown.
-            if rows.len() < MAX_DETAILED {
-                let related = item.related();
-                for it in related.iter().take(MAX_RELATED) {
-                    let message = it.message.replace('\n', " ");
-                    row.push_str(&format!("    {}:{}: {message}\n", kit.shown(&it.path), it.line));
-                }
-                let place = |it: &Related| json!({ "path": kit.shown(&it.path), "line": it.line, "message": it.message });
-                entry["related"] = related.iter().map(place).collect();
-                entry["tags"] = json!(item.tags());
-                entry["page"] = json!(item.page());
-            }
-            rows.push((item.severity, row));
-            list.push(entry);
+            found.push((files.len(), item));
         }
+        files.push((document, LineIndex::new(&document.text)));
     }
-    // The worst first; within a severity as they stand in the files.
-    rows.sort_by_key(|(severity, _)| *severity);
+    // The worst first; within a severity as they stand in the files. Of thousands only some are told.
+    let mut worst: Vec<usize> = (0..found.len()).collect();
+    worst.sort_by_key(|at| found[*at].1.severity);
+    let related = |item: &Diagnostic| {
+        let mut related = item.related();
+        related.truncate(MAX_RELATED);
+        related
+    };
+    let row = |at: &usize| {
+        let (file, item) = found[*at];
+        let (document, index) = &files[file];
+        let line = index.line_of(item.range.start);
+        let source =
+            index.line(&document.text, line).map(|range| document.text[range].trim()).unwrap_or_default();
+        let (path, head) = (kit.shown(&document.path), headline(item));
+        let mut row = format!("{path}:{}: {head}\n    {source}\n", line + 1);
+        for it in related(item) {
+            let message = it.message.replace('\n', " ");
+            row.push_str(&format!("    {}:{}: {message}\n", kit.shown(&it.path), it.line));
+        }
+        row
+    };
+    let rows: Vec<String> = worst.iter().take(MAX_DIAGNOSTICS).map(row).collect();
+    let mut listed: Vec<usize> = worst.iter().take(MAX_ENTRIES).copied().collect();
+    listed.sort_unstable();
+    let entry = |(number, at): (usize, &usize)| {
+        let (file, item) = found[*at];
+        let (document, index) = &files[file];
+        let mut entry = json!({
+            "path": kit.shown(&document.path), "line": index.line_of(item.range.start) + 1,
+            "severity": item.severity.to_string(),
+            "code": item.code, "source": item.source, "message": item.message,
+        });
+        if number < MAX_DETAILED {
+            let place =
+                |it: Related| json!({ "path": kit.shown(&it.path), "line": it.line, "message": it.message });
+            entry["related"] = item.related().into_iter().map(place).collect();
+            entry["tags"] = json!(item.tags());
+            entry["page"] = json!(item.page());
+        }
+        entry
+    };
+    let list: Vec<Value> = listed.iter().enumerate().map(entry).collect();
     let mut servers: Vec<&str> =
         answers.iter().flat_map(|(_, it)| it.server.split(", ")).filter(|it| !it.is_empty()).collect();
     servers.extend(reported.values().flat_map(|it| it.servers.iter().map(String::as_str)));
@@ -293,11 +313,9 @@ pub(super) fn diagnostics(
         out.push_str(&format!(" ({})", who.join("; ")));
     }
     out.push('\n');
-    for (_, row) in rows.iter().take(MAX_DIAGNOSTICS) {
-        out.push_str(row);
-    }
-    if rows.len() > MAX_DIAGNOSTICS {
-        out.push_str(&format!("… and {} more; name a `file`\n", rows.len() - MAX_DIAGNOSTICS));
+    out.extend(rows);
+    if found.len() > MAX_DIAGNOSTICS {
+        out.push_str(&format!("… and {} more; name a `file`\n", found.len() - MAX_DIAGNOSTICS));
     }
     let (mut pending, mut failed) = (Vec::new(), Vec::new());
     // What keeps one server from starting keeps it from all its files, and is said once.
@@ -356,7 +374,7 @@ pub(super) fn diagnostics(
     out.push_str(&passed(kit, &left.passed, ""));
     let on_save: Vec<&String> = on_save.iter().map(|(source, _)| source).collect();
     let details = json!({
-        "diagnostics": list, "pending": pending, "failed": failed, "not_checked": unchecked,
+        "diagnostics": list, "left_out": found.len() - listed.len(), "pending": pending, "failed": failed, "not_checked": unchecked,
         "on_save": on_save, "passed_over": left.passed.values().map(Vec::len).sum::<usize>(),
     });
     (out, details)
