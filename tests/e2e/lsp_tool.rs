@@ -45,6 +45,41 @@ fn a_name_that_means_two_things_is_refused_with_both() {
     assert_eq!(sandbox.tree(), start);
 }
 
+/// A prototype and its definition: clangd's `definition` leads from each to the other.
+#[test]
+fn declarations_that_lead_to_each_other_are_one_thing_which_is_changed_whole_or_not() {
+    let place = |file: &str| json!([{"uri": format!("${{root}}/{file}"), "range": range(0, 4, 9)}]);
+    let leads = |to: [&str; 2]| json!([[{"result": place(to[0])}], [{"result": place(to[1])}]]);
+    let run = |leads: Value, edits: &[&str], arguments: Value| {
+        let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n"), ("b.py", "def greet(): ...\n")]);
+        let documents: Vec<Value> = edits.iter().map(|file| edit(file, &[(0, 4, 9, "welcome")])).collect();
+        let mut script = rename_script(json!(documents));
+        script["methods"]["textDocument/definition"] = leads;
+        script["methods"]["textDocument/references"] =
+            json!([[{"result": place("a.py")}], [{"result": [place("a.py")[0], place("b.py")[0]]}]]);
+        Scripted::install(&mut sandbox, &[script]);
+        let start = sandbox.tree();
+        let answer = sandbox.tool("lsp", &arguments);
+        (answer, sandbox.tree() == start)
+    };
+    let references = json!({"action": "references", "symbol": "greet"});
+    let (answer, _) = run(leads(["b.py", "a.py"]), &[], references.clone());
+    assert!(answer.ok().contains("2 places"), "{}", answer.ok());
+    // Each is its own.
+    let (answer, _) = run(leads(["a.py", "b.py"]), &[], references.clone());
+    assert!(answer.fails("ambiguous").contains("means 2 things"));
+    // One leads to the other, but not back.
+    let (answer, _) = run(leads(["b.py", "b.py"]), &[], references);
+    assert!(answer.fails("ambiguous").contains("means 2 things"));
+
+    let rename = json!({"action": "rename", "symbol": "greet", "new_name": "welcome"});
+    let both = || json!([[{"result": [place("a.py")[0], place("b.py")[0]]}]]);
+    let (answer, _) = run(both(), &["a.py", "b.py"], rename.clone());
+    assert!(answer.ok().contains("2 places in 2 files"), "{}", answer.ok());
+    let (answer, unchanged) = run(both(), &["a.py"], rename);
+    assert!(answer.fails("ambiguous").contains("b.py:1") && unchanged);
+}
+
 #[test]
 fn a_name_that_nothing_declares_is_not_found() {
     let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);

@@ -249,3 +249,65 @@ fn edits(asker: &mut Asker, sandbox: &Sandbox) {
         &["fixed 2, left 3", "left: other.py:2: error: Undefined name `total` [F821] (Ruff)"],
     );
 }
+
+const HEADER: [(&str, &str); 4] = [
+    ("compile_flags.txt", "-std=c11\n"),
+    (
+        "a.h",
+        "#ifndef A_H\n#define A_H\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
+         void a_drop(int *p);\n#endif\n",
+    ),
+    ("a.c", "#include \"a.h\"\nvoid a_drop(int *p) { free(p); }\nvoid early(int *p) { a_drop(p); }\n"),
+    ("b.c", "#include \"a.h\"\nvoid b_use(int *p) { a_drop(p); puts(\"x\"); }\n"),
+];
+
+/// clangd 22.1.1 tells of each file first what it is with the header as it was, and sees no change of a header that
+/// keeps its size within a second.
+#[test]
+fn a_rename_in_a_header_and_its_users_brings_no_errors() {
+    if !slow("a_rename_in_a_header_and_its_users_brings_no_errors") {
+        return;
+    }
+    for verify in ["after", "before"] {
+        let mut sandbox = Sandbox::with(&HEADER);
+        give(&mut sandbox, &["clangd"]);
+        sandbox.variables.insert("PILCROW_EDIT_VERIFY".to_owned(), verify.to_owned());
+        sandbox.variables.insert("PILCROW_EDIT_VERIFY_POLICY".to_owned(), "no_new_errors".to_owned());
+        let mut batch = Batch::start(&sandbox);
+        for (old, new) in ["a_drop", "a_free", "a_gone", "a_release", "a_left", "a_drop"]
+            .windows(2)
+            .map(|two| (two[0], two[1]))
+        {
+            let ask = json!({"action": "rename", "symbol": old, "new_name": new, "timeout": 120});
+            let said = batch.call("lsp", &ask).ok().to_owned();
+            assert!(said.contains("4 places in 3 files"), "{verify}: {said}");
+            let told = said.matches("no new errors or warnings in 3 files (clangd)").count();
+            assert_eq!(told, if verify == "before" { 2 } else { 1 }, "{verify}: {said}");
+        }
+        // One thing, though it is declared twice.
+        let ask = json!({"action": "references", "symbol": "a_drop", "timeout": 120});
+        let said = batch.call("lsp", &ask).ok().to_owned();
+        assert!(said.contains("references of `a_drop`: 4 places"), "{said}");
+        batch.end();
+    }
+}
+
+#[test]
+fn a_header_that_moves_has_its_includers_looked_at_or_counted() {
+    if !slow("a_header_that_moves_has_its_includers_looked_at_or_counted") {
+        return;
+    }
+    let mut sandbox = Sandbox::with(&HEADER);
+    give(&mut sandbox, &["clangd"]);
+    let moves = |from: &str, to: &str| json!({"action": "rename_file", "file": from, "to": to});
+    // A call of its own, for which no server is started.
+    let moved = sandbox.tool("lsp", &moves("a.h", "b.h")).ok().to_owned();
+    let told = "diagnostics not checked for 3 files (no language server of the project's root runs)";
+    assert!(moved.contains(told), "{moved}");
+    let mut batch = Batch::start(&sandbox);
+    let ask = json!({"action": "diagnostics", "file": "b.c", "timeout": 120});
+    assert!(batch.call("lsp", &ask).ok().contains("'a.h' file not found"));
+    let back = batch.call("lsp", &moves("b.h", "a.h")).ok().to_owned();
+    assert!(back.contains("in 3 files, 2 of them not changed themselves (clangd)"), "{back}");
+    batch.end();
+}

@@ -58,6 +58,19 @@ fn files_that_use_a_changed_name_are_opened_closed_and_bounded() {
     assert!(closed.len() == 20 && closed.iter().all(|uri| uri.contains("user")), "{closed:?}");
 }
 
+#[test]
+fn files_that_name_the_old_place_of_a_moved_file_are_looked_at() {
+    let files = [("a.py", "def greet(): ...\n"), ("user.py", "import a\n"), ("other.py", "b = 'a'\n")];
+    let mut sandbox = Sandbox::with(&files);
+    let clean = json!([[{"result": {"kind": "full", "items": []}}]]);
+    Scripted::install(&mut sandbox, &[script(clean)]);
+    let mut batch = Batch::start(&sandbox);
+    batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
+    let moved = batch.call("lsp", &json!({"action": "rename_file", "file": "a.py", "to": "c.py"}));
+    let told = "no new errors or warnings in 2 files, 1 of them not changed themselves";
+    assert!(moved.ok().contains(told), "{}", moved.ok());
+}
+
 /// A server that pushes says nothing of one file; another has a problem from before, and a new one.
 #[test]
 fn of_many_files_each_is_told_as_far_as_it_is_known() {

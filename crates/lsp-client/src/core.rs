@@ -77,7 +77,7 @@ impl Core {
             looking: Semaphore::new(1),
             edits: Mutex::default(),
             capabilities: Mutex::default(),
-            documents: Mutex::default(),
+            documents: Mutex::new(OpenDocuments::new(definition.diagnostics.anew.clone())),
             reports: Mutex::default(),
             definition,
             root,

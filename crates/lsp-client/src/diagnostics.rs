@@ -498,6 +498,7 @@ mod tests {
         let synced = Synced {
             uri: String::new(),
             number: 1,
+            opened: 1,
             version: workspace::Version { hash: workspace::ContentHash::of(b""), editor: None },
             view: std::sync::Arc::new(View::new("".into())),
             sent: Sent::default(),

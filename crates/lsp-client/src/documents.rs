@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use wire::{Closed, Room};
 use workspace::{AbsPath, Document, Owner};
 
+use crate::definition::AnewRule;
 use crate::view::View;
 
 /// Documents kept open in one server; the least recently used is closed first. One that an editor has not saved
@@ -41,6 +42,19 @@ pub(crate) struct OpenDocuments {
     closed: HashMap<AbsPath, Instant>,
     /// Told of each that is closed.
     closings: watch::Sender<()>,
+    /// How the server is made to read anew what a document includes, where it keeps that.
+    anew: Option<AnewRule>,
+    changes: Changes,
+}
+
+/// The changes of files that others may include, counted.
+#[derive(Default)]
+struct Changes {
+    count: u64,
+    /// The file of the last one …
+    last: Option<AbsPath>,
+    /// … and how many there had been when the last of another than that came.
+    before: u64,
 }
 
 struct Open {
@@ -50,6 +64,10 @@ struct Open {
     unsaved: bool,
     /// A question was about it.
     asked: bool,
+    /// How many changes there had been when the server last read anew what it includes.
+    anew: u64,
+    /// It has its text again after another: a server that did not begin with that tells nothing.
+    back: bool,
 }
 
 /// A document as the server has it.
@@ -58,6 +76,8 @@ pub(crate) struct Synced {
     pub uri: String,
     /// The protocol's version number.
     pub number: i32,
+    /// The one that it was opened with.
+    pub opened: i32,
     /// The version of the document it was made from.
     pub version: workspace::Version,
     pub view: Arc<View>,
@@ -85,6 +105,44 @@ pub(crate) struct SyncRule {
 }
 
 impl OpenDocuments {
+    pub fn new(anew: Option<AnewRule>) -> Self {
+        Self { anew, ..Self::default() }
+    }
+
+    /// Whether [`OpenDocuments::send_again`] has the server read anew what a document includes.
+    pub fn reads_anew(&self) -> bool {
+        self.anew.is_some()
+    }
+
+    /// What the server has of a file is another from now on, or was: that of others that include it may be
+    /// made with it as it was.
+    pub fn changed(&mut self, path: &AbsPath) {
+        let Some(rule) = &self.anew else { return };
+        if rule.apart.iter().any(|end| path.file_name().ends_with(end.as_str())) {
+            return;
+        }
+        let changes = &mut self.changes;
+        if changes.last.as_ref() != Some(path) {
+            (changes.last, changes.before) = (Some(path.clone()), changes.count);
+        }
+        changes.count += 1;
+    }
+
+    /// Whether another file changed since the server read what an open document includes, or it may tell nothing
+    /// of it by itself.
+    pub fn is_behind(&self, path: &AbsPath) -> bool {
+        let changes = &self.changes;
+        let others = if changes.last.as_ref() == Some(path) { changes.before } else { changes.count };
+        self.anew.is_some() && self.open.get(path).is_some_and(|open| open.back || others > open.anew)
+    }
+
+    /// A document has the text again that it had before a trial.
+    pub fn is_back(&mut self, path: &AbsPath) {
+        if let Some(open) = self.open.get_mut(path) {
+            open.back = true;
+        }
+    }
+
     /// All that are open, the least recently used first.
     pub fn paths(&self) -> Vec<AbsPath> {
         let mut open: Vec<_> = self.open.iter().collect();
@@ -169,7 +227,8 @@ impl OpenDocuments {
                 true => Differ::Nowhere,
                 false => differ(&open.state.view.text, &document.text),
             };
-            if found != Differ::Nowhere {
+            let differs = found != Differ::Nowhere;
+            if differs {
                 let edit = found.at_one_place();
                 let edits = match &edit {
                     Some(edit) => std::slice::from_ref(edit),
@@ -188,18 +247,30 @@ impl OpenDocuments {
                 }
             }
             open.state.version = document.version;
-            return Ok(open.state.clone());
+            let state = open.state.clone();
+            if differs {
+                self.changed(&document.path);
+            }
+            return Ok(state);
         }
         let state = Synced {
             // Not as an editor spells it: a server that is told of links answers by their names.
             uri: workspace::path_to_uri(document.path.as_path()),
             number: self.floor + 1,
+            opened: self.floor + 1,
             version: document.version,
             view: Arc::new(View::new(Arc::clone(&document.text))),
             sent,
             closed: self.closed.remove(&document.path),
         };
-        self.open.insert(document.path.clone(), Open { state: state.clone(), used, unsaved, asked: false });
+        let anew = self.changes.count;
+        self.open.insert(
+            document.path.clone(),
+            Open { state: state.clone(), used, unsaved, asked: false, anew, back: false },
+        );
+        if unsaved {
+            self.changed(&document.path);
+        }
         if rule.open {
             let params = json!({"textDocument": {
                 "uri": state.uri, "languageId": language, "version": state.number, "text": &*document.text,
@@ -218,7 +289,7 @@ impl OpenDocuments {
     }
 
     /// Sends the text of an open document once more under a new number, so that the server looks at it
-    /// again; `None` when it is not open.
+    /// again, at what it includes too where it can be told to; `None` when it is not open.
     pub fn send_again(
         &mut self,
         room: &Room,
@@ -226,14 +297,18 @@ impl OpenDocuments {
         path: &AbsPath,
         sent: Sent,
     ) -> Result<Option<Synced>, Closed> {
-        let Some(Open { state, .. }) = self.open.get_mut(path) else { return Ok(None) };
+        let Some(Open { state, anew, back, .. }) = self.open.get_mut(path) else { return Ok(None) };
         state.number += 1;
         state.sent = sent;
+        (*anew, *back) = (self.changes.count, false);
         if rule.open {
-            let params = json!({
+            let mut params = json!({
                 "textDocument": {"uri": state.uri, "version": state.number},
                 "contentChanges": [{"text": &*state.view.text}],
             });
+            for (field, value) in self.anew.iter().flat_map(|rule| &rule.params) {
+                params[field] = value.clone();
+            }
             room.notify("textDocument/didChange", &params)?;
         }
         Ok(Some(state.clone()))
@@ -257,6 +332,9 @@ impl OpenDocuments {
     /// Tells the server that a document is no longer open.
     pub fn close(&mut self, room: &Room, rule: SyncRule, path: &AbsPath) -> Result<(), Closed> {
         let Some(open) = self.open.remove(path) else { return Ok(()) };
+        if open.unsaved {
+            self.changed(path);
+        }
         self.floor = self.floor.max(open.state.number);
         if self.closed.len() >= REMEMBERED {
             self.closed.clear();

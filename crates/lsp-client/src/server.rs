@@ -344,10 +344,11 @@ impl Server {
         document: &Document,
         clock: Clock<'_>,
     ) -> Result<Synced, ServerError> {
-        if self.core.diagnostics.is_versioned() {
+        if self.core.diagnostics.is_versioned() && !self.core.documents().reads_anew() {
             return self.open_anew(entered, document, clock).await;
         }
-        // Closed, it would be told to be without problems, and nothing says of which text that is.
+        // Closed, it would be told to be without problems, and nothing says of which text that is; and what
+        // others include would for a moment be as it is on the disk.
         let open = self.open_entered(entered, document, clock).await?;
         let room = self.room("textDocument/didChange", clock).await?;
         let rule = self.core.sync_rule();
@@ -528,7 +529,12 @@ impl Server {
     /// What is known of other files than these, which the server is about to hear of, may be wrong.
     pub fn moves<'a>(&self, paths: impl Iterator<Item = &'a AbsPath>) {
         let pushes = self.core.diagnostics.now().pushes;
-        paths.for_each(|path| self.core.diagnostics.moves(path, pushes));
+        paths.for_each(|path| {
+            self.core.diagnostics.moves(path, pushes);
+            if self.reads(path) {
+                self.core.documents().changed(path);
+            }
+        });
     }
 
     /// Tells, in order with everything else.

@@ -19,7 +19,7 @@ use workspace::{AbsPath, Document, ErrorCode, ReadError};
 use crate::answer::{Diagnostic, RawJson};
 use crate::diagnostics::Told;
 use crate::documents::Synced;
-use crate::features::{Extra, Looked, METHOD, look, pulled, question, read};
+use crate::features::{Extra, Looked, METHOD, look, pulled, question, read, told_whole};
 use crate::protocol::Report;
 use crate::server::{Clock, Server};
 
@@ -244,12 +244,14 @@ impl Trial {
             let tried = Document { text: Arc::clone(&file.text), ..file.document.clone() };
             let was_open = documents.holds(&tried.path);
             let synced = documents.sync(room, rule, &tried, &language(&tried.path), now)?;
+            documents.changed(&tried.path);
             let (document, created) = (file.document.clone(), file.created);
             shown.push(Shown { document, was_open, opened: !was_open, created, synced });
         }
+        let reads_anew = documents.reads_anew();
         for document in &self.dependents {
             let was_open = documents.holds(&document.path);
-            let anew = was_open && pushes;
+            let anew = was_open && pushes && !reads_anew;
             // Anew, so that what is told of it now is told apart from what is told later. Where no versions
             // tell that apart, a server would say of one that is closed that nothing is wrong with it.
             if anew && versioned {
@@ -261,6 +263,13 @@ impl Trial {
             }
             let opened = !was_open || anew && versioned;
             shown.push(Shown { document: document.clone(), was_open, opened, created: false, synced });
+        }
+        // When all that they may include is there.
+        for it in shown.iter_mut().filter(|_| reads_anew && pushes) {
+            if documents.is_behind(&it.document.path) {
+                let again = documents.send_again(room, rule, &it.document.path, now)?;
+                it.synced = again.unwrap_or_else(|| it.synced.clone());
+            }
         }
         Ok(())
     }
@@ -307,13 +316,16 @@ impl Trial {
             }
             None => {
                 let looked = look(server, &shown.document, until, &CancellationToken::new()).await;
-                let (told, whole) = (&server.core.diagnostics, |items: &RawJson| looked.is_whole(items));
+                let whole = |items: &RawJson| looked.is_whole(items);
                 match looked == Looked::Clean {
                     true => RawJson::empty_list(),
-                    false => match told.wait_for(&path, &shown.synced, until, Told::Trial, &whole).await {
-                        Some(items) => items,
-                        None => return (path, late()),
-                    },
+                    false => {
+                        let (wait, cancel) = ((until, Told::Trial), CancellationToken::new());
+                        match told_whole(server, &path, &shown.synced, wait, &whole, &cancel).await {
+                            Some(items) => items,
+                            None => return (path, late()),
+                        }
+                    }
                 }
             }
         };
@@ -347,11 +359,13 @@ impl Trial {
                         documents.sync(&room, rule, document, language, now)?;
                     }
                     documents.close(&room, rule, &document.path)?;
+                    documents.changed(&document.path);
                     versions.insert(document.path.clone(), documents.next_number(&document.path));
                 }
                 if it.was_open {
                     let now = server.core.diagnostics.now();
                     documents.sync(&room, rule, document, language, now)?;
+                    documents.is_back(&document.path);
                 }
                 Ok::<(), Closed>(())
             })

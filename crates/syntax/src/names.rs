@@ -11,14 +11,17 @@ use crate::Tree;
 
 /// Wrappings around a name that are looked through: `export` → `const` → the declarator, and the like.
 const DEEPEST: usize = 5;
+/// Conditions in conditions that are looked into.
+const DEEPEST_GUARD: usize = 12;
 
 impl Tree {
     /// Each name declared at the top level and the bytes of its declaration, in order of place.
     /// `text` must be the tree's own.
     pub fn names(&self, text: &str) -> Vec<(String, Range<usize>)> {
-        let root = self.tree.root_node();
+        let mut top = Vec::new();
+        top_level(self.tree.root_node(), DEEPEST_GUARD, &mut top);
         let mut found = Vec::new();
-        for child in root.named_children(&mut root.walk()) {
+        for child in top {
             let mut names = Vec::new();
             declared(child, DEEPEST, &mut names);
             for name in names {
@@ -32,6 +35,21 @@ impl Tree {
             }
         }
         found
+    }
+}
+
+/// What stands at the top level, also between `#if` and `#endif` and in `extern "C"`.
+fn top_level<'a>(node: Node<'a>, depth: usize, out: &mut Vec<Node<'a>>) {
+    let condition = node.child_by_field_name("name").or_else(|| node.child_by_field_name("condition"));
+    for child in node.named_children(&mut node.walk()).filter(|child| Some(*child) != condition) {
+        let linked = child.kind() == "linkage_specification" || node.kind() == "linkage_specification";
+        let conditional =
+            ["preproc_if", "preproc_el"].iter().any(|conditional| child.kind().starts_with(conditional));
+        let is_list = linked && matches!(child.kind(), "linkage_specification" | "declaration_list");
+        match depth.checked_sub(1) {
+            Some(depth) if is_list || conditional => top_level(child, depth, out),
+            _ => out.push(child),
+        }
     }
 }
 
@@ -99,6 +117,11 @@ mod tests {
             &["F", "M", "S", "X", "Y"],
         );
         check("a.c", "int g;\nstatic char *f(int a) { return 0; }\nstruct s { int m; };\n", &["g", "f", "s"]);
+        let header = "#ifndef H\n#define H\n#include <x.h>\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\
+            typedef struct { int m; } Length;\nint f(int a);\n#if A > 1\nint g;\n#elif B\nint h;\n#else\nint i;\n#endif\n\
+            #ifdef __cplusplus\n}\n#endif\n#endif\n";
+        check("a.h", header, &["H", "Length", "f", "g", "h", "i"]);
+        check("a.cpp", "extern \"C\" {\nint f(int a);\n}\nextern \"C\" int g();\n", &["f", "g"]);
         check("a.java", "package p;\npublic class C { int m; }\n", &["C"]);
         check("a.lua", "local function f() end\nfunction g() end\n", &["f", "g"]);
     }

@@ -307,6 +307,13 @@ pub struct DiagnosticsRule {
     /// How it says that it works on a file, and that it is done with it.
     #[serde(default)]
     pub busy: Option<BusyRule>,
+    /// A request that it answers when it has told all there is to tell of what it was sent: what it tells of a
+    /// changed text before that may be made with other files as they were.
+    #[serde(default)]
+    pub done: Option<String>,
+    /// How it is made to read anew what a text includes.
+    #[serde(default)]
+    pub anew: Option<AnewRule>,
     /// How it is asked to look for what it finds only when a file is saved.
     #[serde(default)]
     pub check: Option<CheckRule>,
@@ -326,6 +333,17 @@ pub struct CheckRule {
     /// How long after the end of that work it may still publish what it found.
     #[serde(default)]
     pub settle_ms: u64,
+}
+
+/// How a server that keeps what a text includes as it once read it is made to read that anew.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnewRule {
+    /// Further fields of `textDocument/didChange`.
+    pub params: serde_json::Map<String, Value>,
+    /// How the names of files end whose changes do not call for it: others do not include them.
+    #[serde(default)]
+    pub apart: Vec<String>,
 }
 
 /// A notification of a server about what it does with one file.

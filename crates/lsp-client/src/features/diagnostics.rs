@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use wire::RequestError;
+use wire::{RequestError, codes};
 use workspace::{AbsPath, Document};
 
 use super::commands::commands;
@@ -288,7 +288,8 @@ async fn pushed(
     let told = &server.core.diagnostics;
     let moved = told.moved(&doc.path);
     let after = Told::After(moved);
-    if told.may_be_late(&doc.path, &synced) {
+    let is_behind = server.core.documents().is_behind(&doc.path);
+    if is_behind || told.may_be_late(&doc.path, &synced) {
         synced = server.show_again(entered, doc, clock).await?;
     } else if told.is_outdated(&doc.path, &synced, moved) {
         let until = Instant::now() + PATIENCE.min(clock.left() / 4);
@@ -339,7 +340,6 @@ async fn waited(
     whole: &(dyn Fn(&RawJson) -> bool + Sync),
     clock: Clock<'_>,
 ) -> Result<Option<RawJson>, ServerError> {
-    let told = &server.core.diagnostics;
     for _ in 0..MOST_OPENED {
         let opened = synced.closed;
         let mut closings = server.core.documents().closings();
@@ -359,7 +359,7 @@ async fn waited(
         let again = tokio::select! {
             biased;
             again = closed => again,
-            items = told.wait_for(&doc.path, synced, until, after, whole) => return Ok(items),
+            items = told_whole(server, &doc.path, synced, (until, after), whole, clock.cancel) => return Ok(items),
         };
         *synced = match again {
             Some(again) => again,
@@ -369,7 +369,36 @@ async fn waited(
             },
         };
     }
-    Ok(told.wait_for(&doc.path, synced, until, after, whole).await)
+    Ok(told_whole(server, &doc.path, synced, (until, after), whole, clock.cancel).await)
+}
+
+/// What is pushed of a text when the server has told all that it has to tell of it; `None` when that is not known
+/// by `until`.
+pub(crate) async fn told_whole(
+    server: &Server,
+    path: &AbsPath,
+    synced: &Synced,
+    (until, after): (Instant, Told),
+    whole: &(dyn Fn(&RawJson) -> bool + Sync),
+    cancel: &CancellationToken,
+) -> Option<RawJson> {
+    let told = &server.core.diagnostics;
+    let first = told.wait_for(path, synced, until, after, whole).await?;
+    // What it tells of a text that it was opened with is made with nothing older.
+    let Some(method) = &server.core.definition.diagnostics.done else { return Some(first) };
+    if synced.number == synced.opened {
+        return Some(first);
+    }
+    let left = until.saturating_duration_since(Instant::now());
+    match server.peer.request(method, &(), left, cancel).await {
+        // What came before the answer is there by now.
+        Ok(_) => told.wait_for(path, synced, until, after, whole).await,
+        Err(RequestError::Rpc { error, .. }) if error.code == codes::METHOD_NOT_FOUND => Some(first),
+        Err(error) => {
+            tracing::debug!(server = server.name(), %error, "it is not known whether that is all");
+            None
+        }
+    }
 }
 
 /// What a server finds in a text that it is asked about as its definition says.

@@ -30,7 +30,7 @@ pub use check::{Checked, Look};
 pub use code_actions::{ActionQuery, CodeAction, Resolved};
 pub(crate) use commands::{Arrived, Inbox};
 pub use commands::{CommandEdits, Ran, ServerCommand};
-pub(crate) use diagnostics::{Looked, METHOD, look, pulled, question, read};
+pub(crate) use diagnostics::{Looked, METHOD, look, pulled, question, read, told_whole};
 pub use file_operations::Wishes;
 pub use hierarchy::{Call, Calls, Types};
 pub use hints::{Completion, Highlight, InlayHint, Signature};

@@ -170,6 +170,7 @@ fn on_disk(document: &Document) -> Synced {
     Synced {
         uri: document.uri.clone(),
         number: 0,
+        opened: 0,
         version: document.version,
         view: Arc::new(View::new(Arc::clone(&document.text))),
         sent: Sent::default(),

@@ -129,6 +129,7 @@ async fn of_one(
             None => Synced {
                 uri: document.uri.clone(),
                 number: 0,
+                opened: 0,
                 version: document.version,
                 view: Arc::new(View::new(Arc::clone(&document.text))),
                 sent: Sent::default(),

@@ -224,6 +224,34 @@ async fn what_a_server_says_of_its_work_on_a_file_is_believed_neither_early_nor_
     assert_eq!(ask(&bench, LONG).await, "silent");
 }
 
+/// clangd 22.1.1 tells what it makes of a changed text with the headers as they were, and says that it is idle.
+#[tokio::test]
+async fn what_is_told_of_a_changed_text_is_believed_when_the_server_says_that_it_is_done() {
+    let idle = || Step::notify("x/status", json!({"uri": "${params.textDocument.uri}", "state": "idle"}));
+    let script = script()
+        .on("textDocument/didOpen", [publish(json!(1), "opened"), idle()])
+        .on("textDocument/didChange", [publish(json!("${version}"), "stale"), idle()]);
+    let whole = Step::notify(
+        "textDocument/publishDiagnostics",
+        json!({"uri": "${root}/a.txt", "version": 2, "diagnostics": [{"range": range(0, 0, 1), "message": "whole"}]}),
+    );
+    let done = script.clone().on("x/done", [whole, Step::Result(Value::Null)]).on("x/done", [Step::Never]);
+    let more = "[diagnostics]\ndone = \"x/done\"\n\
+        busy = { method = \"x/status\", file = \"uri\", field = \"state\", idle = \"idle\" }\n";
+    let bench = build(&[("a.txt", "a")], vec![("scripted", done, more)], |_| ());
+    assert_eq!(ask(&bench, LONG).await, "opened");
+    bench.write("a.txt", "b");
+    assert_eq!(ask(&bench, LONG).await, "whole");
+    bench.write("a.txt", "c");
+    assert_eq!(ask(&bench, Duration::from_secs(2)).await, "(pending scripted)");
+    assert_eq!(bench.got("scripted", "x/done").len(), 2);
+    // One that does not know the request is taken at its word.
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
+    assert_eq!(ask(&bench, LONG).await, "opened");
+    bench.write("a.txt", "b");
+    assert_eq!(ask(&bench, LONG).await, "stale");
+}
+
 /// A server says of a file that was closed that nothing is wrong with it, when the file is open again.
 #[tokio::test]
 async fn what_comes_late_of_a_file_that_was_closed_is_no_news() {

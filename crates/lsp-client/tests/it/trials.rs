@@ -629,3 +629,74 @@ async fn without_versions_nothing_is_closed_for_a_trial_and_a_part_is_not_its_an
     let late = "(it did not answer within 0.7 s)";
     assert_eq!(told(&bench, &tried), [format!("a.txt: {late}"), format!("b.txt: {late}")]);
 }
+
+const ANEW: &str = "[diagnostics.anew]\nparams = { force = true }\napart = [\"c.txt\"]\n";
+
+/// `name version: text` of each change that a server was told, with ` anew` where it was to read anew.
+fn changes(bench: &Bench) -> Vec<String> {
+    let mut documents = Documents::default();
+    let mut out = Vec::new();
+    for message in bench.record("scripted") {
+        let (method, params) = (message["method"].as_str().unwrap_or_default(), &message["params"]);
+        documents.take(method, params);
+        if method != "textDocument/didChange" {
+            continue;
+        }
+        let uri = params["textDocument"]["uri"].as_str().unwrap();
+        let name = uri.rsplit('/').next().unwrap();
+        let it = &documents.open[uri];
+        let anew = if params["force"] == true { " anew" } else { "" };
+        out.push(format!("{name} {}: {}{anew}", it.version, it.text));
+    }
+    out
+}
+
+/// clangd 22.1.1 sees by the size and the second of a header whether it changed, and by that alone.
+#[tokio::test]
+async fn what_may_include_a_file_that_changed_is_read_anew_before_it_is_believed() {
+    let (bench, _) = with(pushed(), ANEW);
+    let about = async |name: &str| {
+        let answer = bench.pool.diagnostics(&bench.doc(name), &cx(LONG)).await.unwrap().value;
+        answer.items.iter().map(|item| item.message.clone()).collect::<Vec<_>>().join(", ")
+    };
+    for name in ["a", "b", "c"] {
+        assert_eq!(about(&format!("{name}.txt")).await, format!("about {name}"));
+    }
+    assert_eq!(changes(&bench), Vec::<String>::new());
+    bench.write("a.txt", "A");
+    assert_eq!(about("b.txt").await, "about b");
+    assert_eq!(about("b.txt").await + &about("a.txt").await, "about babout A");
+    assert_eq!(changes(&bench), ["a.txt 2: A", "b.txt 2: b anew"]);
+    bench.write("c.txt", "C");
+    assert_eq!(about("c.txt").await, "about C");
+    assert_eq!(changes(&bench)[2..], ["c.txt 2: C", "c.txt 3: C anew"]);
+    // Nobody includes that one.
+    bench.write("b.txt", "B");
+    assert_eq!(about("b.txt").await, "about B");
+    assert_eq!(changes(&bench)[4..], ["b.txt 3: B"]);
+}
+
+#[tokio::test]
+async fn a_trial_shows_all_before_it_has_any_of_it_read_anew_and_so_is_what_it_leaves() {
+    let (bench, _) = with(pushed(), ANEW);
+    for name in ["a.txt", "b.txt", "c.txt"] {
+        bench.pool.diagnostics(&bench.doc(name), &cx(LONG)).await.unwrap();
+    }
+    let file = |name: &str| {
+        let text = format!("{name} tried");
+        TrialFile { document: bench.doc(name), text: text.into(), created: false }
+    };
+    let (files, dependents) = ([file("c.txt"), file("a.txt")], [bench.doc("b.txt")]);
+    let tried = bench.pool.try_edit(&files, &[], &dependents, &cx(LONG)).await;
+    assert_eq!(
+        told(&bench, &tried),
+        ["a.txt: about a.txt tried", "b.txt: about b", "c.txt: about c.txt tried"]
+    );
+    let tried =
+        ["c.txt 2: c.txt tried", "a.txt 2: a.txt tried", "c.txt 3: c.txt tried anew", "b.txt 2: b anew"];
+    // By this answer it has read all that it was sent.
+    bench.server_has().await;
+    assert_eq!(changes(&bench), [&tried[..], &["c.txt 4: c", "a.txt 3: a"]].concat());
+    bench.pool.diagnostics(&bench.doc("b.txt"), &cx(LONG)).await.unwrap();
+    assert_eq!(changes(&bench)[6..], ["b.txt 3: b anew"]);
+}

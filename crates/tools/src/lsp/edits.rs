@@ -26,10 +26,14 @@ pub(super) async fn rename(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<T
         let request = if again { request.anew() } else { request.clone() };
         Box::pin(async move {
             // Resolved anew for a second attempt: the text may have moved.
-            let target = target::resolve(kit, args, &request).await?;
+            let (target, others) = target::resolve_all(kit, args, &request).await?;
             let clash = target::sibling(kit, &target, new_name, &request).await;
             let mut answer =
                 kit.servers.rename(&target.document, target.range.start, new_name, &request).await?;
+            if let Some(left) = target::left_out(&answer.value, &others) {
+                let symbol = args.symbol.as_deref().unwrap_or(&old_name);
+                return Err(target::apart(kit, symbol, &target, left));
+            }
             if let Some(place) = clash {
                 let said = format!("`{new_name}` is declared at {place} too: two things of one name");
                 answer.note = Some(answer.note.map_or(said.clone(), |note| format!("{said}; {note}")));

@@ -19,15 +19,34 @@ pub(super) async fn places(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<T
         "implementation" => (Navigate::Implementation, "implementations"),
         _ => (Navigate::Definition, "definition"),
     };
-    let target = target::resolve(kit, args, &request).await?;
-    let answer = kit.servers.navigate(to, &target.document, target.range.start, &request).await?;
+    let (target, others) = target::resolve_all(kit, args, &request).await?;
+    let mut answer = kit.servers.navigate(to, &target.document, target.range.start, &request).await?;
+    for other in &others {
+        let more = kit.servers.navigate(to, &other.document, other.range.start, &request).await?;
+        add(&mut answer, more);
+    }
     Ok(shown(kit, &format!("{words} of {}", target.title(kit)), answer, cx))
+}
+
+/// The places of an answer about the same, asked from another place, that are not there yet.
+fn add(answer: &mut Answer<Vec<Location>>, more: Answer<Vec<Location>>) {
+    let places = &mut answer.value;
+    for place in more.value {
+        if !places.iter().any(|known| known.path == place.path && known.range.start == place.range.start) {
+            places.push(place);
+        }
+    }
+    answer.note = answer.note.take().or(more.note);
 }
 
 pub(super) async fn references(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
     let request = kit.request(&cx.cancel, args.timeout);
-    let target = target::resolve(kit, args, &request).await?;
-    let answer = kit.servers.references(&target.document, target.range.start, true, &request).await?;
+    let (target, others) = target::resolve_all(kit, args, &request).await?;
+    let mut answer = kit.servers.references(&target.document, target.range.start, true, &request).await?;
+    for other in &others {
+        let more = kit.servers.references(&other.document, other.range.start, true, &request).await?;
+        add(&mut answer, more);
+    }
     Ok(shown(kit, &format!("references of {}", target.title(kit)), answer, cx))
 }
 

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use lsp_client::{RequestCx, Symbol};
 use serde_json::json;
-use text::{LineIndex, Position, PositionEncoding, occurrences, word_at};
-use workspace::{Document, ErrorCode};
+use text::{LineIndex, Position, PositionEncoding, TextEdit, occurrences, word_at};
+use workspace::{Document, ErrorCode, Operation, WorkspaceEdit};
 
 use super::{Arguments, carried};
 use crate::{Failure, Kit, counted};
@@ -55,8 +55,18 @@ fn shown(kit: &Kit, document: &Document, offset: usize) -> String {
     format!("{}:{line}", kit.shown(&document.path))
 }
 
-/// The place that the arguments name.
+/// The place that the arguments name; of what is declared at several, the first.
 pub(crate) async fn resolve(kit: &Kit, args: &Arguments, cx: &RequestCx) -> Result<Target, Failure> {
+    Ok(resolve_all(kit, args, cx).await?.0)
+}
+
+/// The place that the arguments name, and the others where the same is declared.
+pub(crate) async fn resolve_all(
+    kit: &Kit,
+    args: &Arguments,
+    cx: &RequestCx,
+) -> Result<(Target, Vec<Target>), Failure> {
+    let alone = |target| (target, Vec::new());
     match (&args.file, &args.symbol) {
         (None, None) => Err(Failure::new(
             ErrorCode::InvalidArguments,
@@ -66,9 +76,9 @@ pub(crate) async fn resolve(kit: &Kit, args: &Arguments, cx: &RequestCx) -> Resu
         (Some(file), symbol) => {
             let (document, args) = carried::along(kit, file, args)?;
             match (symbol, args.line) {
-                (Some(symbol), Some(line)) => on_line(kit, document, symbol, line, args.column),
+                (Some(symbol), Some(line)) => on_line(kit, document, symbol, line, args.column).map(alone),
                 (Some(symbol), None) => in_file(kit, document, symbol, cx).await,
-                (None, Some(line)) => at(document, line, args.column),
+                (None, Some(line)) => at(document, line, args.column).map(alone),
                 (None, None) => Err(Failure::new(
                     ErrorCode::InvalidArguments,
                     format!("say which place of {file}: `symbol`, or `line` and `column`"),
@@ -234,7 +244,12 @@ fn on_line(
 }
 
 /// A name path among a file's symbols; else the one thing that the name's occurrences mean.
-async fn in_file(kit: &Kit, document: Document, symbol: &str, cx: &RequestCx) -> Result<Target, Failure> {
+async fn in_file(
+    kit: &Kit,
+    document: Document,
+    symbol: &str,
+    cx: &RequestCx,
+) -> Result<(Target, Vec<Target>), Failure> {
     let (name, wanted) = split(symbol);
     let declared = declarations(kit, &document, name, cx).await?;
     let found = choose(kit, symbol, wanted, declared, cx).await?;
@@ -257,7 +272,7 @@ async fn in_file(kit: &Kit, document: Document, symbol: &str, cx: &RequestCx) ->
     }
     let mut targets: Vec<Target> = meanings.into_iter().map(|(target, _)| target).collect();
     match (targets.len(), wanted) {
-        (1, None) => Ok(targets.swap_remove(0)),
+        (1, None) => Ok((targets.swap_remove(0), Vec::new())),
         (0, _) => Err(Failure::new(
             ErrorCode::NotFound,
             format!(
@@ -265,13 +280,15 @@ async fn in_file(kit: &Kit, document: Document, symbol: &str, cx: &RequestCx) ->
                 kit.shown(&document.path)
             ),
         )),
-        (count, Some(wanted)) if (1..=count).contains(&wanted) => Ok(targets.swap_remove(wanted - 1)),
+        (count, Some(wanted)) if (1..=count).contains(&wanted) => {
+            Ok((targets.swap_remove(wanted - 1), Vec::new()))
+        }
         _ => Err(ambiguous(kit, symbol, &targets)),
     }
 }
 
 /// A name path anywhere in the workspace.
-async fn everywhere(kit: &Kit, symbol: &str, cx: &RequestCx) -> Result<Target, Failure> {
+async fn everywhere(kit: &Kit, symbol: &str, cx: &RequestCx) -> Result<(Target, Vec<Target>), Failure> {
     let (name, wanted) = split(symbol);
     let last = last_segment(name).to_owned();
     let holding = crate::words::files_with(kit, &last, cx).await?;
@@ -364,20 +381,25 @@ pub(crate) async fn extent(
     Ok(found.swap_remove(at).1)
 }
 
+/// A place where something is declared, and its whole name path there.
+struct Declared {
+    target: Target,
+    path: String,
+}
+
 /// Where a file declares `name`.
 async fn declarations(
     kit: &Kit,
     document: &Document,
     name: &str,
     cx: &RequestCx,
-) -> Result<Vec<Target>, Failure> {
+) -> Result<Vec<Declared>, Failure> {
     let symbols = kit.servers.symbols(document, cx).await?;
     let mut found = Vec::new();
     collect(&symbols.value, name, &mut |symbol| {
-        found.push(Target {
-            document: document.clone(),
-            range: narrowed(document, symbol, last_segment(name)),
-        });
+        let range = narrowed(document, symbol, last_segment(name));
+        let path = of_receiver(symbol.path.replace("::", "."));
+        found.push(Declared { target: Target { document: document.clone(), range }, path });
     });
     Ok(found)
 }
@@ -415,23 +437,66 @@ async fn choose(
     kit: &Kit,
     symbol: &str,
     wanted: Option<usize>,
-    mut found: Vec<Target>,
+    declared: Vec<Declared>,
     cx: &RequestCx,
-) -> Result<Option<Target>, Failure> {
+) -> Result<Option<(Target, Vec<Target>)>, Failure> {
+    let same_path = declared.windows(2).all(|two| two[0].path == two[1].path);
+    let mut found: Vec<Target> = declared.into_iter().map(|it| it.target).collect();
     if let Some(wanted) = wanted {
         if found.len() == 1 {
             found = written_again(kit, found, cx).await?;
         }
         return match found.len() {
             0 => Ok(None),
-            count if (1..=count).contains(&wanted) => Ok(Some(found.swap_remove(wanted - 1))),
+            count if (1..=count).contains(&wanted) => Ok(Some((found.swap_remove(wanted - 1), Vec::new()))),
             _ => Err(ambiguous(kit, symbol, &found)),
         };
     }
-    if found.len() > 1 && !one_symbol(kit, &found, cx).await? {
+    if found.len() > 1
+        && !(same_path && lead_to_each_other(kit, &found, cx).await?)
+        && !one_symbol(kit, &found, cx).await?
+    {
         return Err(ambiguous(kit, symbol, &found));
     }
-    Ok(if found.is_empty() { None } else { Some(found.swap_remove(0)) })
+    let mut found = found.into_iter();
+    Ok(found.next().map(|first| (first, found.collect())))
+}
+
+/// Whether the server says of declarations of one name path that they are of one thing (a prototype and its
+/// definition, an interface and a constant of its name): from each its definitions lead to another, and so to all.
+async fn lead_to_each_other(kit: &Kit, found: &[Target], cx: &RequestCx) -> Result<bool, Failure> {
+    if found.len() > MAX_TWINS {
+        return Ok(false);
+    }
+    // To which of them each leads.
+    let mut leads: Vec<Vec<usize>> = Vec::new();
+    for target in found {
+        let answer = match kit.servers.definition(&target.document, target.range.start, cx).await {
+            Ok(answer) => answer,
+            Err(error @ lsp_client::ServerError::Cancelled) => return Err(error.into()),
+            // Without an answer it is not known.
+            Err(_) => return Ok(false),
+        };
+        let is_at = |other: &Target| {
+            answer.value.iter().any(|place| {
+                place.path == other.document.path
+                    && place.range.start <= other.range.start
+                    && other.range.end <= place.range.end.max(place.range.start + other.range.len())
+            })
+        };
+        leads.push((0..found.len()).filter(|at| is_at(&found[*at])).collect());
+    }
+    // All are reached from the first, and it from all.
+    let reached = |from: usize| {
+        let (mut seen, mut next) = (vec![false; found.len()], vec![from]);
+        while let Some(at) = next.pop() {
+            if !std::mem::replace(&mut seen[at], true) {
+                next.extend(&leads[at]);
+            }
+        }
+        seen
+    };
+    Ok(reached(0).into_iter().all(|it| it) && (1..found.len()).all(|at| reached(at)[0]))
 }
 
 /// All declarations in its file of what is one symbol: a server may list an overloaded function once
@@ -479,6 +544,26 @@ async fn one_symbol(kit: &Kit, found: &[Target], cx: &RequestCx) -> Result<bool,
         }
     }
     Ok(true)
+}
+
+/// Of declarations of one thing, one that an edit does not touch.
+pub(crate) fn left_out<'a>(edit: &WorkspaceEdit, others: &'a [Target]) -> Option<&'a Target> {
+    others.iter().find(|other| {
+        !edit.operations.iter().any(|operation| match operation {
+            Operation::Edit { path, edits, .. } => {
+                let overlaps =
+                    |it: &TextEdit| it.range.start < other.range.end && other.range.start < it.range.end;
+                *path == other.document.path && edits.iter().any(overlaps)
+            }
+            Operation::Create { path, .. } => *path == other.document.path,
+            _ => false,
+        })
+    })
+}
+
+/// What to say where a server changes one declaration of a name, but not the other.
+pub(crate) fn apart(kit: &Kit, symbol: &str, target: &Target, left: &Target) -> Failure {
+    ambiguous(kit, symbol, &[target.clone(), left.clone()])
 }
 
 fn ambiguous(kit: &Kit, symbol: &str, found: &[Target]) -> Failure {

@@ -1,5 +1,6 @@
 //! The files that a change may concern though it does not touch them: those that hold a name whose
-//! top-level declaration changes, and those that are open in the editor.
+//! top-level declaration changes, those that name the old place of a file that moves, and those that are
+//! open in the editor.
 //!
 //! A name is found as a word, so a file that means another thing by it is looked at in vain; no file
 //! that means this one is missed among those that were searched.
@@ -25,6 +26,8 @@ const MOST: usize = 20;
 const MAX_SEARCHED: usize = 20_000;
 /// … for this long.
 const MAX_TIME: Duration = Duration::from_secs(1);
+/// What lines hold that name modules by less than their files.
+const IMPORTS: [&str; 5] = ["import", "include", "require", "use ", "mod "];
 /// A larger file is not searched.
 const MAX_BYTES: usize = 1 << 20;
 
@@ -43,10 +46,17 @@ pub(super) struct Dependents {
 
 /// What changes may concern, of languages whose servers run or start, and of what may be shown.
 pub(super) async fn of(kit: &Kit, changes: &[&FileChange], cx: &ToolCx) -> Dependents {
-    let mut names = BTreeSet::new();
+    let mut names = Names::default();
+    let mut moved = BTreeSet::new();
     for change in changes {
-        if cold::is_asked(kit, source(change)) {
-            names.extend(changed_names(kit, change).await);
+        let moves = matches!(change.kind, ChangeKind::Renamed { .. });
+        // Of a move is told whom it may concern, also where nobody can be asked about it yet.
+        if cold::is_asked(kit, source(change)) || moves && cold::root(kit, change).is_some() {
+            names.words.extend(changed_names(kit, change).await);
+            if moves {
+                names.places.extend(Place::of(source(change)));
+                moved.insert(change.path.clone());
+            }
         }
     }
     let changed: BTreeSet<AbsPath> =
@@ -56,9 +66,9 @@ pub(super) async fn of(kit: &Kit, changes: &[&FileChange], cx: &ToolCx) -> Depen
     let mut out = Dependents::default();
     let open = kit.workspace.open_documents().into_iter();
     out.documents = open.filter(|open| wanted(&open.path) && cold::is_asked(kit, &open.path)).collect();
-    if !names.is_empty() {
-        let asked: Vec<AbsPath> =
-            changed.iter().filter(|path| cold::is_asked(kit, path)).take(MOST).cloned().collect();
+    if !(names.words.is_empty() && names.places.is_empty()) {
+        let is_served = |path: &AbsPath| moved.contains(path) || cold::is_asked(kit, path);
+        let asked: Vec<AbsPath> = changed.iter().filter(|path| is_served(path)).take(MOST).cloned().collect();
         let (held, left, cut) = holders(kit, names, asked, cx).await;
         let known: BTreeSet<AbsPath> = out.documents.iter().map(|open| open.path.clone()).collect();
         out.documents.extend(held.into_iter().filter(|it| wanted(&it.path) && !known.contains(&it.path)));
@@ -83,6 +93,53 @@ fn source(change: &FileChange) -> &AbsPath {
     match &change.kind {
         ChangeKind::Renamed { from } => from,
         _ => &change.path,
+    }
+}
+
+/// What a file may hold that a change concerns.
+#[derive(Default)]
+struct Names {
+    words: BTreeSet<String>,
+    /// Old places of files that move.
+    places: Vec<Place>,
+}
+
+impl Names {
+    fn are_in(&self, text: &str) -> bool {
+        self.words.iter().any(|name| occurrences(text, name).next().is_some())
+            || self.places.iter().any(|place| place.is_in(text))
+    }
+}
+
+/// A file, as others may name it.
+struct Place {
+    stem: String,
+    /// With its dot.
+    extension: String,
+    /// It stands for its folder, so its own name alone says nothing.
+    head: bool,
+}
+
+impl Place {
+    fn of(path: &AbsPath) -> Option<Self> {
+        let stem = stem(path)?;
+        let extension = path.as_path().extension().and_then(|it| it.to_str());
+        let extension = extension.map(|it| format!(".{it}")).unwrap_or_default();
+        let head = ["index", "__init__", "mod"].contains(&stem.as_str());
+        Some(Self { stem, extension, head })
+    }
+
+    /// Whether a text holds the file's name (`length.h`), or what may lead to it in a path or an import (`./length`,
+    /// `from .length import`).
+    fn is_in(&self, text: &str) -> bool {
+        occurrences(text, &self.stem).any(|at| {
+            let (before, after) = (&text[..at.start], &text[at.end..]);
+            let line = before.rfind('\n').map_or(0, |end| end + 1);
+            let line = text[line..].lines().next().unwrap_or_default();
+            let whole = !self.extension.is_empty() && after.starts_with(&self.extension);
+            let imported = || IMPORTS.iter().any(|word| line.contains(word));
+            whole || !self.head && (before.ends_with('/') || imported())
+        })
     }
 }
 
@@ -130,7 +187,7 @@ fn ranges(edits: &[TextEdit], after: bool) -> Vec<Range<usize>> {
 /// `asked` whose servers do not, with their package roots; and whether the search was cut.
 async fn holders(
     kit: &Kit,
-    names: BTreeSet<String>,
+    names: Names,
     asked: Vec<AbsPath>,
     cx: &ToolCx,
 ) -> (Vec<Document>, Vec<(AbsPath, AbsPath)>, bool) {
@@ -143,8 +200,7 @@ async fn holders(
         let held = |path: &AbsPath| {
             // What is no text, or is gone by now, holds no name.
             let document = workspace.document(path).ok().filter(|it| it.text.len() <= MAX_BYTES)?;
-            let holds = names.iter().any(|name| occurrences(&document.text, name).next().is_some());
-            holds.then_some(document)
+            names.are_in(&document.text).then_some(document)
         };
         let is_over = || started.elapsed() > MAX_TIME || cancel.is_cancelled();
         for (count, path) in workspace.files(workspace.root()).enumerate() {
@@ -189,5 +245,26 @@ impl Served {
             return Self::Asked;
         }
         servers.cold_root(path, asked).map_or(Self::Not, Self::Cold)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_place_is_named_by_its_file_a_path_or_an_import() {
+        let place = |path: &str| Place::of(&AbsPath::new(path).unwrap()).unwrap();
+        let header = place("/p/src/length.h");
+        for text in ["#include \"./length.h\"\n", "x\n#include <p/length.h>", "see length.h", "`src/length`"]
+        {
+            assert!(header.is_in(text), "{text}");
+        }
+        for text in ["int length = 1;", "a.length;\n#include \"x.h\"", "wavelength.h", ""] {
+            assert!(!header.is_in(text), "{text}");
+        }
+        assert!(place("/p/signals.py").is_in("def f():\n    from .signals import x\n"));
+        assert!(!place("/p/a/index.ts").is_in("import index from './a'"));
+        assert!(place("/p/a/index.ts").is_in("import x from './a/index.ts'"));
     }
 }

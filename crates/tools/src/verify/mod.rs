@@ -159,7 +159,10 @@ impl Baseline {
             let renamed = renamed.clone();
             out.files.push(Before { path, known, dependent: false, then, tries: 0, renamed });
         }
-        if out.files.is_empty() && !changes.iter().any(|change| cold::is_asked(kit, &change.path)) {
+        let is_told = |change: &&FileChange| {
+            cold::is_asked(kit, &change.path) || matches!(change.kind, ChangeKind::Renamed { .. })
+        };
+        if out.files.is_empty() && !changes.iter().any(is_told) {
             return out;
         }
         let dependents = dependents::of(kit, changes, cx).await;

@@ -113,14 +113,7 @@ impl Tally {
         if all > MAX_LISTED {
             lines.push(format!("not checked: {} more such", counted(all - MAX_LISTED, "file")));
         }
-        if unchecked > 0 || cut {
-            let why = super::cold::said(kit, cold);
-            let mut line = format!("diagnostics not checked for {}{why}", files(unchecked));
-            if cut {
-                line.push_str("; not every file was searched for uses");
-            }
-            lines.push(line);
-        }
+        lines.extend(not_checked(unchecked, &super::cold::said(kit, cold), cut));
         lines.extend(left_out(kit, &self.on_save, false).iter().map(|line| line.trim_end().to_owned()));
         Verdict {
             text: lines.iter().map(|line| format!("{line}\n")).collect(),
@@ -223,5 +216,38 @@ impl Tally {
             "not_compared": self.incomparable.len(), "not_checked": unchecked, "on_save": on_save,
             "disowned": disowned, "servers": self.servers,
         })
+    }
+}
+
+/// What is said of files that nobody looked at; `why` they were not.
+fn not_checked(unchecked: usize, why: &str, cut: bool) -> Option<String> {
+    let uses = "not every file was searched for uses";
+    match (unchecked, cut) {
+        (0, false) => None,
+        (0, true) => Some(format!("diagnostics checked only where uses were found: {uses}")),
+        (_, cut) => {
+            let cut = if cut { format!("; {uses}") } else { String::new() };
+            Some(format!("diagnostics not checked for {}{why}{cut}", counted(unchecked, "file")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_were_not_checked_are_told_only_where_there_are_some() {
+        let said = |unchecked, cut| not_checked(unchecked, " (why)", cut).unwrap_or_default();
+        assert_eq!(said(0, false), "");
+        assert_eq!(
+            said(0, true),
+            "diagnostics checked only where uses were found: not every file was searched for uses"
+        );
+        assert_eq!(said(1, false), "diagnostics not checked for 1 file (why)");
+        assert_eq!(
+            said(2, true),
+            "diagnostics not checked for 2 files (why); not every file was searched for uses"
+        );
     }
 }
