@@ -14,6 +14,7 @@ mod hierarchy;
 mod hints;
 mod holders;
 mod navigation;
+mod new_place;
 mod old_place;
 mod raw;
 mod rename;
