@@ -166,7 +166,13 @@ fn upward(folder: &AbsPath, top: &AbsPath) -> Vec<AbsPath> {
 
 /// Whose settings a folder is given that has none of its own, of those `above`, where they name files.
 fn claiming(rule: &RootRule, folder: &AbsPath, above: impl Iterator<Item = AbsPath>) -> Option<AbsPath> {
-    if rule.claims.is_empty() || claims(rule, folder) != Some(Claims::NoSettings) {
+    if rule.claims.is_empty() {
+        return None;
+    }
+    let mut above = above.peekable();
+    // Most are below no other, and nothing is read for them.
+    above.peek()?;
+    if claims(rule, folder) != Some(Claims::NoSettings) {
         return None;
     }
     above
