@@ -142,7 +142,7 @@ pub fn find_root(rule: &RootRule, file: &AbsPath, workspace: &AbsPath) -> Option
         Some(folder) => upward(&folder, workspace),
         None => Vec::new(),
     };
-    let mut marked = folders.into_iter().filter(|folder| is_marked(rule, folder));
+    let mut marked = folders.iter().filter(|folder| is_marked(&rule.markers, folder)).cloned();
     let found = match rule.prefer {
         Prefer::Nearest => {
             let nearest = marked.next();
@@ -150,7 +150,8 @@ pub fn find_root(rule: &RootRule, file: &AbsPath, workspace: &AbsPath) -> Option
         }
         Prefer::Outermost => marked.next_back(),
     };
-    found.or_else(|| (!rule.required).then(|| workspace.clone()))
+    let lone = || folders.iter().rfind(|folder| is_marked(&rule.lone_markers, folder)).cloned();
+    found.or_else(lone).or_else(|| (!rule.required).then(|| workspace.clone()))
 }
 
 /// `folder` and its parents up to `top`.
@@ -226,8 +227,8 @@ fn last_part(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
-fn is_marked(rule: &RootRule, folder: &AbsPath) -> bool {
-    rule.markers.iter().any(|marker| {
+fn is_marked(markers: &[String], folder: &AbsPath) -> bool {
+    markers.iter().any(|marker| {
         if marker.contains('*') {
             return !matches(&folder.join(marker).as_path().to_string_lossy()).is_empty();
         }
@@ -403,6 +404,19 @@ mod tests {
         let rule = RootRule { markers: vec!["pyproject.toml".into()], required: true, ..RootRule::default() };
         let required = |file: &str| find_root(&rule, &tree.at(file), &tree.at(""));
         assert_eq!((required("a/src/p/m.py"), required("b/q.py")), (Some(tree.at("a")), None));
+    }
+
+    #[test]
+    fn a_lone_marker_counts_below_no_marked_folder() {
+        let names = ["o/setup.py", "o/docs/needs.txt", "p/needs.txt", "p/q/needs.txt", "p/r/setup.py"];
+        let tree = Tree::new(&names);
+        let (markers, lone_markers) = (vec!["setup.py".to_owned()], vec!["needs.txt".to_owned()]);
+        let rule = RootRule { markers, lone_markers, ..RootRule::default() };
+        let root = |file: &str| find_root(&rule, &tree.at(file), &tree.at("")).unwrap();
+        assert_eq!(root("o/docs/x.py"), tree.at("o"));
+        assert_eq!(root("p/q/x.py"), tree.at("p"));
+        assert_eq!(root("p/r/x.py"), tree.at("p/r"));
+        assert_eq!(root("s/x.py"), tree.at(""));
     }
 
     #[test]

@@ -266,8 +266,9 @@ impl Sweep {
 
 /// Whether a file is of a server's language, marks a root of it, or is looked at by its name.
 pub(crate) fn wanted(definition: &ServerDefinition, path: &AbsPath) -> bool {
+    let root = &definition.root;
     definition.language_id(path.as_path()).is_some()
-        || definition.root.markers.contains(&path.file_name())
+        || root.markers.iter().chain(&root.lone_markers).any(|marker| *marker == path.file_name())
         || definition.watch.names(path)
 }
 

@@ -110,6 +110,10 @@ pub struct RootRule {
     /// Names of files or folders that mark a root; `*` may be used.
     #[serde(default)]
     pub markers: Vec<String>,
+    /// The same, but below no folder that is marked: of two roots, one within the other, both would answer
+    /// for what is in the inner one.
+    #[serde(default)]
+    pub lone_markers: Vec<String>,
     /// Which marked folder wins.
     #[serde(default)]
     pub prefer: Prefer,
