@@ -177,12 +177,16 @@ pub fn find_root(rule: &RootRule, file: &AbsPath, workspace: &AbsPath) -> Option
         Some(folder) => upward(&folder, workspace),
         None => Vec::new(),
     };
-    let mut marked = folders.into_iter().filter(|folder| is_marked(rule, folder));
+    let mut marked = folders.iter().filter(|folder| is_marked(&rule.markers, folder)).cloned();
     let found = match rule.prefer {
-        Prefer::Nearest => marked.next(),
+        Prefer::Nearest => {
+            let nearest = marked.next();
+            nearest.map(|nearest| claiming(rule, &nearest, marked).unwrap_or(nearest))
+        }
         Prefer::Outermost => marked.next_back(),
     };
-    found.or_else(|| (!rule.required).then(|| workspace.clone()))
+    let lone = || folders.iter().rfind(|folder| is_marked(&rule.lone_markers, folder)).cloned();
+    found.or_else(lone).or_else(|| (!rule.required).then(|| workspace.clone()))
 }
 
 /// `folder` and its parents up to `top`.
@@ -196,8 +200,70 @@ fn upward(folder: &AbsPath, top: &AbsPath) -> Vec<AbsPath> {
     folders
 }
 
-fn is_marked(rule: &RootRule, folder: &AbsPath) -> bool {
-    rule.markers.iter().any(|marker| {
+/// Whose settings a folder is given that has none of its own, of those `above`, where they name files.
+fn claiming(rule: &RootRule, folder: &AbsPath, above: impl Iterator<Item = AbsPath>) -> Option<AbsPath> {
+    if rule.claims.is_empty() {
+        return None;
+    }
+    let mut above = above.peekable();
+    // Most are below no other, and nothing is read for them.
+    above.peek()?;
+    if claims(rule, folder) != Some(Claims::NoSettings) {
+        return None;
+    }
+    above
+        .filter_map(|folder| Some((claims(rule, &folder)?, folder)))
+        .find(|(claims, _)| *claims != Claims::NoSettings)
+        .and_then(|(claims, folder)| (claims == Claims::Files).then_some(folder))
+}
+
+/// What a folder's settings files say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claims {
+    /// Nothing that is for the server.
+    NoSettings,
+    /// Settings that do not name the project's files.
+    Settings,
+    Files,
+}
+
+/// `None`: there is no such file.
+fn claims(rule: &RootRule, folder: &AbsPath) -> Option<Claims> {
+    let read = |(name, keys): (&String, &Vec<String>)| {
+        let text = std::fs::read_to_string(folder.join(name)).ok()?;
+        if !name.ends_with(".toml") {
+            // With comments and the like: what names a key may name files by it.
+            let has = keys.iter().any(|key| text.contains(&format!("\"{key}\"")));
+            return Some(if has { Claims::Files } else { Claims::Settings });
+        }
+        let table = |key: &str| key.rsplit_once('.').map(|(table, _)| table.to_owned());
+        // Most of these files say nothing for the server, and are not parsed for it.
+        let named = |key: &String| table(key).is_none_or(|it| text.contains(last_part(&it)));
+        if !keys.iter().any(named) {
+            return Some(Claims::NoSettings);
+        }
+        let text: toml::Table = text.parse().ok()?;
+        let has = |key: &str| {
+            let mut parts = key.split('.');
+            let first = parts.next().and_then(|part| text.get(part));
+            parts.try_fold(first?, |value, part| value.get(part))
+        };
+        Some(match () {
+            () if keys.iter().any(|key| has(key).is_some()) => Claims::Files,
+            () if keys.iter().filter_map(|key| table(key)).any(|it| has(&it).is_some()) => Claims::Settings,
+            () => Claims::NoSettings,
+        })
+    };
+    // The file that names files wins over one that says nothing.
+    rule.claims.iter().filter_map(read).max_by_key(|claims| *claims as u8)
+}
+
+fn last_part(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}
+
+fn is_marked(markers: &[String], folder: &AbsPath) -> bool {
+    markers.iter().any(|marker| {
         if marker.contains('*') {
             return !matches(&folder.join(marker).as_path().to_string_lossy()).is_empty();
         }
@@ -446,6 +512,55 @@ mod tests {
         let rule = RootRule { markers: vec!["pyproject.toml".into()], required: true, ..RootRule::default() };
         let required = |file: &str| find_root(&rule, &tree.at(file), &tree.at(""));
         assert_eq!((required("a/src/p/m.py"), required("b/q.py")), (Some(tree.at("a")), None));
+    }
+
+    #[test]
+    fn a_lone_marker_counts_below_no_marked_folder() {
+        let names = ["o/setup.py", "o/docs/needs.txt", "p/needs.txt", "p/q/needs.txt", "p/r/setup.py"];
+        let tree = Tree::new(&names);
+        let (markers, lone_markers) = (vec!["setup.py".to_owned()], vec!["needs.txt".to_owned()]);
+        let rule = RootRule { markers, lone_markers, ..RootRule::default() };
+        let root = |file: &str| find_root(&rule, &tree.at(file), &tree.at("")).unwrap();
+        assert_eq!(root("o/docs/x.py"), tree.at("o"));
+        assert_eq!(root("p/q/x.py"), tree.at("p"));
+        assert_eq!(root("p/r/x.py"), tree.at("p/r"));
+        assert_eq!(root("s/x.py"), tree.at(""));
+    }
+
+    #[test]
+    fn a_folder_that_is_given_settings_that_claim_files_is_no_root() {
+        let names = ["o/pyproject.toml", "o/a/pyproject.toml", "o/a/x.py", "o/b/setup.py", "o/b/x.py"];
+        let tree = Tree::new(&names);
+        let rule = RootRule {
+            markers: ["x.json", "pyproject.toml", "setup.py"].map(str::to_owned).to_vec(),
+            claims: [
+                ("x.json".to_owned(), vec!["include".to_owned()]),
+                ("pyproject.toml".to_owned(), vec!["tool.x.include".to_owned(), "tool.y.include".to_owned()]),
+            ]
+            .into(),
+            ..RootRule::default()
+        };
+        let write = |name: &str, text: &str| std::fs::write(tree.at(name).as_path(), text).unwrap();
+        let root = |file: &str| find_root(&rule, &tree.at(file), &tree.at("")).unwrap();
+        assert_eq!(root("o/a/x.py"), tree.at("o/a"), "nobody has settings");
+        write("o/pyproject.toml", "[tool.y]\nstrict = true\n");
+        assert_eq!(root("o/a/x.py"), tree.at("o/a"), "they claim nothing");
+        write("o/pyproject.toml", "[tool.y]\ninclude = [\"src\"]\n");
+        assert_eq!(root("o/a/x.py"), tree.at("o"));
+        assert_eq!(root("o/b/x.py"), tree.at("o/b"), "it has no file that could have settings");
+        write("o/a/pyproject.toml", "[project]\nname = \"x\"\n[tool.z]\ninclude = []\n");
+        assert_eq!(root("o/a/x.py"), tree.at("o"));
+        for own in ["[tool.x]\n", "[tool.y]\ninclude = [\".\"]\n"] {
+            write("o/a/pyproject.toml", own);
+            assert_eq!(root("o/a/x.py"), tree.at("o/a"), "{own}");
+        }
+        write("o/a/pyproject.toml", "");
+        write("o/a/x.json", "{ // none\n}");
+        assert_eq!(root("o/a/x.py"), tree.at("o/a"));
+        write("pyproject.toml", "");
+        write("x.json", "{ /* all */ \"include\": [\"o\"] }");
+        write("o/pyproject.toml", "");
+        assert_eq!(root("o/q.py"), tree.at(""));
     }
 
     #[test]

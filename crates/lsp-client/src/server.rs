@@ -344,11 +344,13 @@ impl Server {
         document: &Document,
         clock: Clock<'_>,
     ) -> Result<Synced, ServerError> {
-        if self.core.diagnostics.is_versioned() && !self.core.documents().reads_anew() {
+        let by_change =
+            self.core.definition.diagnostics.again_by_change || self.core.documents().reads_anew();
+        if self.core.diagnostics.is_versioned() && !by_change {
             return self.open_anew(entered, document, clock).await;
         }
-        // Closed, it would be told to be without problems, and nothing says of which text that is; and what
-        // others include would for a moment be as it is on the disk.
+        // Closed, it would be told to be without problems, and without versions nothing says of which text that is;
+        // and what others include would for a moment be as it is on the disk.
         let open = self.open_entered(entered, document, clock).await?;
         let room = self.room("textDocument/didChange", clock).await?;
         let rule = self.core.sync_rule();
@@ -470,6 +472,7 @@ impl Server {
         let total = total.min(clock.left());
         let clock = Clock { total, ..clock.within(total) };
         let _entered = self.enter(method, clock).await?;
+        self.openable(clock).await?;
         self.see_gone(method, clock).await?;
         let _held = document.map(|document| self.core.hold(&document.path));
         let encoding = self.core.capabilities().encoding();
@@ -574,12 +577,13 @@ impl Server {
     /// changed on the disk a moment ago, as they are now, but for `except`. Reads files.
     pub fn read_open(&self, except: Option<&AbsPath>) -> Vec<(AbsPath, Option<Document>)> {
         let mut paths = self.core.documents().paths();
-        let is_its = |path: &AbsPath| self.core.definition.language_id(path.as_path()).is_some();
+        let may_open = self.may_open();
+        let is_its = |path: &AbsPath| may_open && self.core.definition.language_id(path.as_path()).is_some();
         let mut changed = self.core.sweep.unshown();
         changed.retain(|path| is_its(path) && !paths.contains(path));
         paths.extend(changed);
         let unsaved =
-            self.core.workspace.open_documents().into_iter().filter(|document| self.hides(document));
+            self.core.workspace.open_documents().into_iter().filter(|it| may_open && self.hides(it));
         let new: Vec<AbsPath> = unsaved.map(|it| it.path).filter(|path| !paths.contains(path)).collect();
         paths.extend(new);
         let others = paths.into_iter().filter(|path| Some(path) != except);
@@ -593,6 +597,30 @@ impl Server {
                 }
             })
             .collect()
+    }
+
+    /// Whether documents may be opened in it now.
+    pub fn may_open(&self) -> bool {
+        !self.core.definition.ready.before_opening || self.core.loading.is_ready()
+    }
+
+    /// Waits until documents may be opened in it, three quarters of the time at most.
+    ///
+    /// # Errors
+    /// [`ServerError::Starting`] where they may not by then.
+    pub async fn openable(&self, clock: Clock<'_>) -> Result<(), ServerError> {
+        if self.may_open() {
+            return Ok(());
+        }
+        tokio::select! {
+            biased;
+            () = clock.cancel.cancelled() => Err(ServerError::Cancelled),
+            _ = self.peer.closed() => Err(self.crashed("loading").await),
+            ready = self.core.loading.wait(clock.at(75)) => match ready {
+                true => Ok(()),
+                false => Err(ServerError::Starting { server: self.name().to_owned(), detail: self.doing() }),
+            },
+        }
     }
 
     /// Whether the server, which reads files from the disk, cannot see what an editor has of this one.

@@ -345,7 +345,9 @@ pub(crate) fn wanted(definition: &ServerDefinition, path: &AbsPath) -> bool {
 }
 
 fn is_named(definition: &ServerDefinition, path: &AbsPath) -> bool {
-    definition.root.markers.contains(&path.file_name()) || definition.watch.names(path)
+    let root = &definition.root;
+    root.markers.iter().chain(&root.lone_markers).any(|marker| *marker == path.file_name())
+        || definition.watch.names(path)
 }
 
 fn stamp(path: &AbsPath) -> Option<(u64, Option<SystemTime>)> {

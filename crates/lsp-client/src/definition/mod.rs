@@ -110,6 +110,10 @@ pub struct RootRule {
     /// Names of files or folders that mark a root; `*` may be used.
     #[serde(default)]
     pub markers: Vec<String>,
+    /// The same, but below no folder that is marked: of two roots, one within the other, both would answer
+    /// for what is in the inner one.
+    #[serde(default)]
+    pub lone_markers: Vec<String>,
     /// Which marked folder wins.
     #[serde(default)]
     pub prefer: Prefer,
@@ -119,6 +123,11 @@ pub struct RootRule {
     /// One server works for all roots of a workspace at once, if it takes workspace folders.
     #[serde(default)]
     pub folders: bool,
+    /// Files with its settings, each with the dotted keys by which those name the project's files. A folder
+    /// with such a file that says nothing is given the settings of a folder above: it is no root where those
+    /// name files, which it would take for its own.
+    #[serde(default)]
+    pub claims: BTreeMap<String, Vec<String>>,
 }
 
 /// Which of several marked folders is the root.
@@ -194,6 +203,10 @@ pub struct ReadyRule {
     /// The field that says why not.
     #[serde(default)]
     pub status_text: Option<String>,
+    /// Nothing is opened in it before: what it is given before it has listed the project's files it does not
+    /// take for one of them, once it was closed.
+    #[serde(default)]
+    pub before_opening: bool,
     /// After this long it counts as loaded whatever it says.
     #[serde(default = "default_ready_timeout")]
     pub timeout_s: u64,
@@ -215,6 +228,7 @@ impl Default for ReadyRule {
             status_field: None,
             status_health: None,
             status_text: None,
+            before_opening: false,
             timeout_s: default_ready_timeout(),
         }
     }
@@ -285,6 +299,9 @@ pub struct DiagnosticsRule {
     /// What is pushed while the server reports work by `$/progress`, or is about to, is a part.
     #[serde(default)]
     pub progress: bool,
+    /// It looks again at a text that is sent again as it is; else the document is closed and opened.
+    #[serde(default)]
+    pub again_by_change: bool,
     /// It answers `textDocument/diagnostic` without saying that it does: what it pushes is not believed.
     #[serde(default)]
     pub pull: bool,

@@ -15,6 +15,7 @@ mod hints;
 mod holders;
 mod includes;
 mod navigation;
+mod new_place;
 mod old_place;
 mod raw;
 mod rename;

@@ -8,6 +8,7 @@ use workspace::{AbsPath, Document, ErrorCode, Operation, WorkspaceEdit};
 
 use super::family::{Family, Wanted};
 use super::holders::Where;
+use super::new_place::{self, Lost};
 use super::{at, holders, includes, old_place};
 use crate::answer::Answer;
 use crate::definition::Feature;
@@ -169,9 +170,9 @@ impl ServerPool {
         for server in &servers {
             let document = speaker.as_ref().and_then(|path| self.workspace.document(path).ok());
             ready(server, document.as_ref(), clock).await?;
-            // Another package may import it, of which the server knows what it is shown.
+            // Files outside its project, or of another package, may import it: it looks at what it is shown.
             let stem = from.as_path().file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-            let holders = self.open_holders(server, stem, Where::Rest, clock).await?;
+            let holders = self.open_holders(server, stem, Where::All, clock).await?;
             let ask = server.ask(document.as_ref(), "workspace/willRenameFiles", clock, |_, _| files.clone());
             let asked = ask.await;
             if let Some(opened) = holders.opened {
@@ -181,6 +182,13 @@ impl ServerPool {
             notes.extend(holders.note);
             let raw: Option<RawWorkspaceEdit> = server.read(&asked.method, &asked.raw)?;
             let theirs = asked.workspace_edit(server, raw.unwrap_or_default(), label.clone())?;
+            if let Some(lost) = new_place::lost(&self.workspace, &theirs, (from, to), folder) {
+                let (place, Lost { line, old, new, .. }) = (self.workspace.relative(&lost.path), &lost);
+                let message = format!(
+                    "its answer takes {old:?} out of {place}:{line} and does not put {new:?} there, so nothing is moved; `reload` it and try again, or move it alone by `MV` of an edit and mend what refers to it by edits"
+                );
+                return Err(server.refused(ErrorCode::NotApplied, message));
+            }
             edit.confirm.extend(theirs.confirm);
             for operation in theirs.operations {
                 match &operation {

@@ -41,8 +41,19 @@ impl ServerPool {
         discovery::find_root(&definition.root, path, top).unwrap_or_else(|| top.clone())
     }
 
-    /// The server of a definition for a file, started if need be.
+    /// The server of a definition for a file, started if need be, when documents may be opened in it.
     pub(super) async fn get(
+        self: &Arc<Self>,
+        definition: &Arc<ServerDefinition>,
+        path: &AbsPath,
+        clock: Clock<'_>,
+    ) -> Result<InUse, ServerError> {
+        let server = self.started(definition, path, clock).await?;
+        server.openable(clock).await?;
+        Ok(server)
+    }
+
+    async fn started(
         self: &Arc<Self>,
         definition: &Arc<ServerDefinition>,
         path: &AbsPath,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use lsp_client::{Look, NotTried, TrialFile};
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
+use workspace::{ChangeKind, Commit, CommitId, CommittedFile, RunId};
 
 use crate::bench::{Bench, LONG, bench, build, cx, range, until};
 
@@ -50,6 +51,51 @@ async fn a_dependent_is_shown_anew_and_closed_and_what_runs_on_save_is_left_out(
         ["b.txt", "b.txt", "a.txt"].map(|name| json!({"textDocument": {"uri": bench.uri(name)}}))
     );
     assert_eq!(bench.pool.status().await[0].open_documents, 1);
+}
+
+/// As basedpyright 1.40.2 with a document that it does not take for one of its project's once it was closed.
+#[tokio::test]
+async fn a_server_that_looks_again_at_a_text_that_is_sent_again_is_closed_nothing() {
+    let script = Script::new(json!({"textDocumentSync": 2}))
+        .on("textDocument/didOpen", [publish("${version}")])
+        .on("textDocument/didOpen", [])
+        .on("textDocument/didChange", [publish("${version}")]);
+    let more = "[diagnostics]\nagain_by_change = true\non_save = [\"slow\"]\n";
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script, more)], |_| ());
+    assert_eq!(check(&bench, "a.txt", Look::Itself, LONG).await, ["scripted: at 1"]);
+    assert_eq!(check(&bench, "a.txt", Look::Dependent, LONG).await, ["scripted: at 2"]);
+    assert_eq!(bench.got("scripted", "textDocument/didClose"), Vec::<Value>::new());
+    let change = &bench.got("scripted", "textDocument/didChange")[0];
+    assert_eq!(change["contentChanges"], json!([{"text": "a"}]));
+}
+
+#[tokio::test]
+async fn nothing_is_opened_in_a_server_that_has_to_list_its_files_first() {
+    let listed = Step::notify("window/logMessage", json!({"type": 3, "message": "Found 2 source files"}));
+    let script = |ready: Vec<Step>| {
+        Script::new(json!({"textDocumentSync": 2}))
+            .on("initialized", ready)
+            .on("textDocument/didOpen", [publish("${version}")])
+    };
+    let more = "[ready]\nlog_messages = [\"source file\"]\nbefore_opening = true\n[diagnostics]\non_save = [\"slow\"]\n";
+    let texts = [("a.txt", "a"), ("b.txt", "b")];
+    let bench = build(&texts, vec![("scripted", script(vec![]), more)], |_| ());
+    let short = cx(Duration::from_millis(400));
+    let unknown = bench.pool.diagnostics(&bench.doc("a.txt"), &short).await.unwrap_err();
+    assert!(matches!(unknown, lsp_client::ServerError::Starting { .. }), "{unknown}");
+    // Nor what changes meanwhile.
+    bench.write("b.txt", "other");
+    let (kind, edits, version) = (ChangeKind::Modified, Vec::new(), None);
+    let files = vec![CommittedFile { path: bench.path("b.txt"), kind, edits, version }];
+    let (id, run, label) = (CommitId("1".into()), RunId::new(), "test".into());
+    bench.pool.did_commit(&Commit { id, run, label, files, notes: Vec::new() }).await;
+    assert!(bench.pool.check(&bench.doc("a.txt"), Look::Itself, &short).await.unwrap()[0].pending);
+    assert_eq!(bench.got("scripted", "textDocument/didOpen"), Vec::<Value>::new());
+
+    let ready = vec![Step::DelayMs(200), listed];
+    let bench = build(&texts, vec![("scripted", script(ready), more)], |_| ());
+    let found = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(LONG)).await.unwrap();
+    assert_eq!((found.value.items[0].message.as_str(), found.note), ("at 1", None));
 }
 
 #[tokio::test]

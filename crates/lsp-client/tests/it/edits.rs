@@ -206,7 +206,7 @@ async fn a_server_that_cannot_mend_a_move_to_another_folder_is_not_believed() {
 #[tokio::test]
 async fn a_server_is_asked_of_moves_that_its_filters_name() {
     let answer = json!({"documentChanges": [
-        {"textDocument": {"uri": "${root}/b.txt", "version": null}, "edits": [edit(0, 4, 5, "c")]},
+        {"textDocument": {"uri": "${root}/b.txt", "version": null}, "edits": [edit(0, 4, 5, "a whole.txt-moved")]},
     ]});
     let filter = |pattern: Value| json!({"scheme": "file", "pattern": pattern});
     let files = json!({"filters": [
@@ -793,6 +793,53 @@ async fn files_of_other_packages_that_hold_the_name_are_shown_to_who_renames() {
     let opened = bench.got("scripted", "textDocument/didOpen");
     let opened: Vec<&Value> = opened.iter().map(|it| &it["textDocument"]["uri"]).collect();
     assert_eq!(opened, [&json!(bench.uri("a/x.txt")), &json!(bench.uri("b/y.txt"))]);
+}
+
+/// A server that follows moves, and answers so when it is asked.
+fn follows(answer: Value) -> Script {
+    let all = json!({"filters": [{"pattern": {"glob": "**/*"}}]});
+    Script::new(json!({"workspace": {"fileOperations": {"willRename": all}}, "textDocumentSync": 2}))
+        .on("workspace/willRenameFiles", [Step::Result(answer)])
+}
+
+#[tokio::test]
+async fn a_move_that_would_take_the_name_out_of_what_refers_to_the_file_is_refused() {
+    for (new_text, refused) in [("", true), ("sigs", false)] {
+        let answer = json!({"changes": {"${root}/b.txt": [edit(1, 6, 13, new_text)]}});
+        let files = [("signals.txt", "text"), ("b.txt", "one\nfrom .signals import a\n")];
+        let bench = bench(&files, follows(answer));
+        let (from, to) = (bench.path("signals.txt"), bench.path("sigs.txt"));
+        let moved = bench.pool.rename_file(&from, &to, &cx(LONG)).await;
+        match (moved, refused) {
+            (Ok(moved), false) => {
+                let outcome = ["b.txt: one\nfrom .sigs import a\n", "sigs.txt: text"];
+                assert_eq!(bench.outcome(moved.value), outcome);
+            }
+            (Err(error), true) => {
+                assert_eq!(error.code(), ErrorCode::NotApplied);
+                assert!(error.to_string().contains("\"signals\" out of b.txt:2"), "{error}");
+            }
+            (moved, _) => panic!("{new_text:?}: {moved:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn files_that_hold_the_name_are_shown_to_who_moves_the_file() {
+    let more = "opens_holders = true\n";
+    let files = [("old.txt", "text"), ("b.txt", "see old"), ("c.txt", "see none")];
+    let bench = build(&files, vec![("scripted", follows(Value::Null), more)], |_| ());
+    let (from, to) = (bench.path("old.txt"), bench.path("new.txt"));
+    bench.pool.rename_file(&from, &to, &cx(LONG)).await.unwrap();
+    let record = bench.record("scripted");
+    let asked = record.iter().position(|it| it["method"] == "workspace/willRenameFiles").unwrap();
+    let uri = bench.uri("b.txt");
+    let told = |part: &[Value], method: &str| {
+        part.iter().any(|it| it["method"] == method && it["params"]["textDocument"]["uri"] == *uri)
+    };
+    assert!(told(&record[..asked], "textDocument/didOpen"), "{record:#?}");
+    assert!(!format!("{record:?}").contains("c.txt"));
+    assert!(!told(&record[..asked], "textDocument/didClose"));
 }
 
 /// What is told about a move with which the server mends nothing.

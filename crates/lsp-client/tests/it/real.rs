@@ -117,6 +117,44 @@ async fn pyright_renames_and_finds() {
     python("pyright").await;
 }
 
+/// A package that its settings name, tests outside of it, and an example without settings of its own.
+const CLAIMED: &[(&str, &str)] = &[
+    ("pyproject.toml", "[tool.pyright]\ninclude = [\"src\"]\n"),
+    ("src/pkg/__init__.py", "from .signals import started as started\n"),
+    ("src/pkg/signals.py", "started = 1\n"),
+    ("src/pkg/core.py", "from .signals import started\n\nx = started\n"),
+    ("tests/test_core.py", "from pkg.signals import started\n\nassert started\n"),
+    ("examples/one/pyproject.toml", "[project]\nname = \"one\"\nversion = \"0\"\n"),
+    ("examples/one/app.py", "from pkg.core import x\n\nprint(x)\n"),
+];
+
+/// What was asked before takes nothing from a move, whether the server was just started or knows an example.
+#[tokio::test]
+async fn a_module_moves_with_all_that_imports_it_whatever_was_asked_before() {
+    let expected = [
+        "src/pkg/__init__.py: from .sigs import started as started\n",
+        "src/pkg/core.py: from .sigs import started\n\nx = started\n",
+        "src/pkg/sigs.py: started = 1\n",
+        "tests/test_core.py: from pkg.sigs import started\n\nassert started\n",
+    ];
+    for asks in [&[][..], &["src/pkg/core.py", "examples/one/app.py"]] {
+        let Some(bench) = real(&["basedpyright"], CLAIMED) else { return };
+        for name in asks {
+            let known = bench.pool.diagnostics(&bench.doc(name), &cx(DEADLINE)).await.unwrap();
+            assert!(known.value.pending.is_empty(), "{name}: {known:?}");
+            // Shown again, and told of again.
+            let look = lsp_client::Look::Dependent;
+            let known = bench.pool.check(&bench.doc(name), look, &cx(DEADLINE)).await.unwrap();
+            assert!(known[0].known.is_ok(), "{name}: {known:?}");
+        }
+        let (from, to) = (bench.path("src/pkg/signals.py"), bench.path("src/pkg/sigs.py"));
+        let moved = bench.pool.rename_file(&from, &to, &cx(DEADLINE)).await.unwrap();
+        assert_eq!(moved.note, None, "{asks:?}");
+        assert_eq!(bench.outcome(moved.value), expected, "{asks:?}");
+        bench.pool.shutdown(Duration::from_secs(10)).await;
+    }
+}
+
 /// Diagnostics for exactly the text, twice.
 async fn diagnoses(server: &str, files: &[(&str, &str)], name: &str, fix: &str) {
     let Some(bench) = real(&[server], files) else { return };

@@ -31,7 +31,7 @@ pub(super) async fn rename(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<T
             let mut answer =
                 kit.servers.rename(&target.document, target.range.start, new_name, &request).await?;
             if let Some(left) = target::left_out(&answer.value, &others) {
-                let symbol = args.symbol.as_deref().unwrap_or(&old_name);
+                let symbol = args.symbol.as_deref().unwrap_or(old);
                 return Err(target::apart(kit, symbol, &target, left));
             }
             if let Some(place) = clash {
