@@ -73,6 +73,17 @@ pub(super) struct Tally {
     pub on_save: BTreeSet<(String, String)>,
 }
 
+/// What is said of files that were not looked at, and of those that nobody knows.
+fn not_checked(unchecked: usize, why: &str, cut: bool) -> Option<String> {
+    let checked = match unchecked {
+        0 => None,
+        count => Some(format!("diagnostics not checked for {}{why}", counted(count, "file"))),
+    };
+    let searched = cut.then(|| "not every file was searched for uses".to_owned());
+    let said: Vec<String> = checked.into_iter().chain(searched).collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
 impl Tally {
     /// A server finds nothing wrong with a file of which it is not known what it said before; `false`.
     pub fn clean(&mut self, before: &Before, server: &str) -> bool {
@@ -113,14 +124,7 @@ impl Tally {
         if all > MAX_LISTED {
             lines.push(format!("not checked: {} more such", counted(all - MAX_LISTED, "file")));
         }
-        if unchecked > 0 || cut {
-            let why = super::cold::said(kit, cold);
-            let mut line = format!("diagnostics not checked for {}{why}", files(unchecked));
-            if cut {
-                line.push_str("; not every file was searched for uses");
-            }
-            lines.push(line);
-        }
+        lines.extend(not_checked(unchecked, &super::cold::said(kit, cold), cut));
         lines.extend(left_out(kit, &self.on_save, false).iter().map(|line| line.trim_end().to_owned()));
         Verdict {
             text: lines.iter().map(|line| format!("{line}\n")).collect(),
@@ -185,5 +189,22 @@ impl Tally {
             "not_compared": self.incomparable.len(), "not_checked": unchecked, "on_save": on_save,
             "disowned": disowned, "servers": self.servers,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::not_checked;
+
+    #[test]
+    fn no_files_are_not_counted() {
+        let said = |unchecked, cut| not_checked(unchecked, " (why)", cut).unwrap_or_default();
+        assert_eq!(said(0, false), "");
+        assert_eq!(said(0, true), "not every file was searched for uses");
+        assert_eq!(said(1, false), "diagnostics not checked for 1 file (why)");
+        assert_eq!(
+            said(2, true),
+            "diagnostics not checked for 2 files (why); not every file was searched for uses"
+        );
     }
 }
