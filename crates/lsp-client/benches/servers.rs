@@ -174,7 +174,7 @@ fn write_script(path: &Path, script: &Script) {
 }
 
 fn cx() -> RequestCx {
-    RequestCx { deadline: Duration::from_secs(60), cancel: CancellationToken::new() }
+    RequestCx::new(Duration::from_secs(60), CancellationToken::new())
 }
 
 fn script() -> Script {

@@ -26,6 +26,7 @@ use crate::error::ServerError;
 use crate::gate::{Entered, Gate};
 use crate::handler::ServerHandler;
 use crate::sweep::{Look, wanted};
+use crate::unanswered::Unanswered;
 use crate::usage::Usage;
 
 /// The pause before a question is asked again, for the first time; it doubles each time …
@@ -79,6 +80,7 @@ pub(crate) struct Server {
     pub process: Process,
     pub started: Instant,
     pub usage: Usage,
+    pub unanswered: Unanswered,
     pub gate: Gate,
     /// What goes on for it when nobody waits for it any more.
     pub tracker: TaskTracker,
@@ -122,6 +124,7 @@ impl Server {
             process,
             started: Instant::now(),
             usage: Usage::default(),
+            unanswered: Unanswered::default(),
             gate: Gate::default(),
             tracker: tracker.clone(),
             shutting_down: CancellationToken::new(),
@@ -205,6 +208,9 @@ impl Server {
             }
             if self.core.diagnostics.is_stuck() {
                 let said = "work that it began has not ended in time, so what it tells may not be all";
+                return Some(format!("{}: {said}", self.name()));
+            }
+            if let Some(said) = self.unanswered.describe() {
                 return Some(format!("{}: {said}", self.name()));
             }
             let trouble = self.core.loading.trouble()?;
@@ -421,12 +427,18 @@ impl Server {
 
     /// Closes what was opened for one question, but for what an editor has not saved.
     pub async fn close_all(&self, opened: Opened) {
+        self.close_all_but(opened, None).await;
+    }
+
+    /// The same, but `kept` stays open as what a question is about.
+    pub async fn close_all_but(&self, opened: Opened, kept: Option<&AbsPath>) {
         let _entered = self.gate.enter().await;
         let room = self.peer.room().await;
         let rule = self.core.sync_rule();
         let mut open = self.core.documents();
         open.take_room(opened.0.len());
-        let saved: Vec<&AbsPath> = opened.0.iter().filter(|path| !open.is_unsaved(path)).collect();
+        let closes = |path: &&AbsPath| Some(*path) != kept && !open.is_unsaved(path);
+        let saved: Vec<&AbsPath> = opened.0.iter().filter(closes).collect();
         if let Ok(room) = room
             && let Err(closed) = saved.into_iter().try_for_each(|path| open.close(&room, rule, path))
         {
@@ -442,6 +454,9 @@ impl Server {
         clock: Clock<'_>,
         params: impl Fn(Option<&Synced>, PositionEncoding) -> Value + Sync,
     ) -> Result<Asked, ServerError> {
+        if clock.left().is_zero() {
+            return Err(self.timeout(method, Duration::ZERO));
+        }
         self.usage.begin();
         let _used = EndOfUse(&self.usage);
         let unheard = self.hear_news(clock).await?;
@@ -474,9 +489,23 @@ impl Server {
                 Ok(sent) => sent,
                 Err(error) => return Err(self.request_error(error, clock).await),
             };
-            match flight.wait(clock.left(), clock.cancel).await {
-                Ok(raw) => return Ok(Asked { method: method.to_owned(), raw, snapshot, encoding, note }),
-                Err(RequestError::Rpc { error, .. })
+            let of = document.map(|document| format!(" of {}", self.core.workspace.relative(&document.path)));
+            let waited = self.unanswered.ask(format!("{method}{}", of.unwrap_or_default()));
+            let answer = flight.wait(clock.left(), clock.cancel).await;
+            // What it was asked before is told with what became of this.
+            let failed = match answer {
+                Ok(raw) => {
+                    waited.answered();
+                    return Ok(Asked { method: method.to_owned(), raw, snapshot, encoding, note });
+                }
+                Err(error @ RequestError::Rpc { .. }) => {
+                    waited.answered();
+                    error
+                }
+                Err(error) => return Err(self.request_error(error, clock).await),
+            };
+            match failed {
+                RequestError::Rpc { error, .. }
                     if capabilities::ASKED_AGAIN.contains(&method)
                         && matches!(error.code, codes::CONTENT_MODIFIED | codes::SERVER_CANCELLED)
                         && pause < clock.left() =>
@@ -489,7 +518,7 @@ impl Server {
                     }
                     pause = LONGEST_PAUSE.min(pause * 2);
                 }
-                Err(error) => return Err(self.request_error(error, clock).await),
+                error => return Err(self.request_error(error, clock).await),
             }
         }
     }
@@ -690,7 +719,9 @@ impl Server {
     }
 
     pub fn timeout(&self, method: &str, after: Duration) -> ServerError {
-        let detail = self.core.loading.describe().unwrap_or_default();
+        let details: Vec<String> =
+            self.core.loading.describe().into_iter().chain(self.unanswered.describe()).collect();
+        let detail = details.join("; ");
         // Of what was meant, a moment is gone before it is asked.
         let step = if after < Duration::from_secs(1) { 10 } else { 100 };
         let steps = (after + Duration::from_millis(step / 2)).as_millis() / u128::from(step);

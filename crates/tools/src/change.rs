@@ -191,7 +191,7 @@ async fn with_wishes(kit: &Kit, cx: &ToolCx, plan: Plan) -> (Plan, String) {
     if created.is_empty() && deleted.is_empty() {
         return (plan, String::new());
     }
-    let request = RequestCx { deadline: WISHES, cancel: cx.cancel.clone() };
+    let request = RequestCx::new(WISHES, cx.cancel.clone());
     // Cancelled, nothing is made at all.
     let Ok(wishes) = kit.servers.will_change(&created, &deleted, &request).await else {
         return (plan, String::new());

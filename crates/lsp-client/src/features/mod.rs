@@ -35,6 +35,7 @@ pub use hints::{Completion, Highlight, InlayHint, Signature};
 pub use navigation::Navigate;
 pub use raw::{Offered, RawAnswer};
 pub use saved::{FoundSaved, SavedProblems};
+pub use symbols::Glanced;
 pub use tried::Tried;
 pub use whole::Reported;
 

@@ -69,7 +69,7 @@ impl ServerPool {
             if starts {
                 let (this, path) = (Arc::clone(self), path.clone());
                 self.tracker.spawn(async move {
-                    let request = RequestCx { deadline: this.limits.start, cancel: this.stop.clone() };
+                    let request = RequestCx::new(this.limits.start, this.stop.clone());
                     let clock = request.clock();
                     let started = this.get(&definition, &path, clock).await;
                     // Some load a project only with its first file.

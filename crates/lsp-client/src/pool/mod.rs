@@ -85,21 +85,34 @@ impl Default for PoolLimits {
 /// How long a question may take, and what cancels it.
 #[derive(Debug, Clone)]
 pub struct RequestCx {
-    /// For everything: starting, loading, the answer.
+    /// For everything that one call asks, one after the other: starting, loading, the answers.
     pub deadline: Duration,
+    /// When the call began.
+    pub began: Instant,
     /// Cancels at once; the server is told.
     pub cancel: CancellationToken,
 }
 
 impl RequestCx {
-    /// The same for the next of several questions that are one call, begun at `started`.
+    /// A call that begins now.
+    pub fn new(deadline: Duration, cancel: CancellationToken) -> Self {
+        Self { deadline, began: Instant::now(), cancel }
+    }
+
+    /// How much of its time is left.
+    pub fn left(&self) -> Duration {
+        self.deadline.saturating_sub(self.began.elapsed())
+    }
+
+    /// A part of it: no more than `most` from now on.
     #[must_use]
-    pub fn left(&self, started: Instant) -> Self {
-        Self { deadline: self.deadline.saturating_sub(started.elapsed()), cancel: self.cancel.clone() }
+    pub fn within(&self, most: Duration) -> Self {
+        Self::new(self.left().min(most), self.cancel.clone())
     }
 
     pub(crate) fn clock(&self) -> Clock<'_> {
-        Clock::new(self.deadline, &self.cancel)
+        let now = Instant::now();
+        Clock { began: now, until: now + self.left(), total: self.deadline, cancel: &self.cancel }
     }
 }
 

@@ -221,7 +221,7 @@ impl Bench {
 }
 
 pub fn cx(deadline: Duration) -> RequestCx {
-    RequestCx { deadline, cancel: CancellationToken::new() }
+    RequestCx::new(deadline, CancellationToken::new())
 }
 
 /// `Range` of the protocol, on one line.

@@ -320,7 +320,7 @@ async fn a_cancel_and_a_run_that_is_gone_leave_nothing_behind() {
         let (bench, _) = with(pulled().on(ASK, [Step::Never]), "");
         bench.hover("a.txt").await;
         let cancel = CancellationToken::new();
-        let request = RequestCx { deadline: LONG, cancel: cancel.clone() };
+        let request = RequestCx::new(LONG, cancel.clone());
         let trial = {
             let bench = Arc::clone(&bench);
             tokio::spawn(async move { bench.try_in(&request, "tried").await })
@@ -458,7 +458,7 @@ async fn whatever_happens_at_once_nobody_reads_a_trial_and_the_server_has_the_tr
                 tokio::time::sleep(wait * 4).await;
                 let cancel = CancellationToken::new();
                 let deadline = if kind == 3 { wait } else { LONG };
-                let request = RequestCx { deadline, cancel: cancel.clone() };
+                let request = RequestCx::new(deadline, cancel.clone());
                 let text = format!("TRIAL {step}");
                 let trial = bench.try_in(&request, &text);
                 match kind {

@@ -88,7 +88,7 @@ async fn offered(
 ) -> Result<Offer, Failure> {
     let (document, range) = place(kit, args, only.is_some(), request).await?;
     // Some servers offer fixes only for problems that they are shown.
-    let waited = RequestCx { deadline: kit.settings().diagnostics_wait, ..request.clone() };
+    let waited = request.within(kit.settings().diagnostics_wait);
     let before = match kit.servers.diagnostics(&document, &waited).await {
         Ok(answer) if answer.value.pending.is_empty() => Some(answer.value.items),
         Ok(_) => None,
@@ -234,13 +234,15 @@ async fn carry_out(
     find: &(dyn Fn(&Offer) -> Result<CodeAction, Failure> + Send + Sync),
     to: Option<&AbsPath>,
 ) -> Result<ToolResult, Failure> {
-    let resolve = || async {
+    let resolve = async |request: &RequestCx| {
         let offer = offered(kit, args, only, request).await?;
         let action = find(&offer)?;
         let resolved = kit.servers.resolve_action(&offer.document, &action, request).await?;
         Ok::<_, Failure>((offer, action, resolved))
     };
-    let (offer, action, first) = resolve().await?;
+    // What comes after the person was asked has a time of its own.
+    let later = || kit.request(&cx.cancel, args.timeout);
+    let (offer, action, first) = resolve(request).await?;
     let title = action.title.clone();
     let server = action.server.clone();
     let command = Mutex::new(first.command);
@@ -256,7 +258,7 @@ async fn carry_out(
                 let edit = match known {
                     Some(edit) => edit,
                     None => {
-                        let (_, _, again) = resolve().await?;
+                        let (_, _, again) = resolve(&later()).await?;
                         *command.lock().unwrap_or_else(PoisonError::into_inner) = again.command;
                         again.edit.unwrap_or_default()
                     }
@@ -274,6 +276,7 @@ async fn carry_out(
             kit.servers.set_move_target(&mut command, to);
         }
         let before = (!has_edit).then_some(offer.before).flatten().map(|items| (&offer.document, items));
+        let request = if has_edit { &later() } else { request };
         let ran = run(kit, cx, &title, &command, before, request).await?;
         said.push_str(&ran.text);
         match out.details.as_object_mut() {

@@ -1,5 +1,7 @@
 //! Edits that a server works out whole: renames, formatting, imports.
 
+use std::sync::{Mutex, PoisonError};
+
 use agent::{ToolCx, ToolResult};
 use lsp_client::Answer;
 use workspace::{ErrorCode, WorkspaceEdit};
@@ -15,16 +17,25 @@ pub(super) async fn rename(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<T
         .as_deref()
         .filter(|name| !name.is_empty())
         .ok_or_else(|| needs("rename", "new_name"))?;
-    let old_name = target::resolve(kit, args, &request).await?.name().to_owned();
+    let target = target::resolve(kit, args, &request).await?;
+    let old_name = target.name().to_owned();
     if old_name == new_name {
         return Err(Failure::new(ErrorCode::InvalidArguments, format!("it is named `{old_name}` already")));
     }
     let label = format!("rename {old_name} to {new_name}");
     let change = Change { label: &label, places: true, apply: args.apply != Some(false) };
+    let first = Mutex::new(Some((target, request)));
     let mut done = change::make(kit, cx, change, || {
         Box::pin(async {
-            // Resolved anew for a second attempt: the text may have moved.
-            let target = target::resolve(kit, args, &request).await?;
+            let known = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+            // For a second attempt the text may have moved, and the person may have been asked.
+            let (target, request) = match known {
+                Some(known) => known,
+                None => {
+                    let request = kit.request(&cx.cancel, args.timeout);
+                    (target::resolve(kit, args, &request).await?, request)
+                }
+            };
             let clash = target::sibling(kit, &target, new_name, &request).await;
             let mut answer =
                 kit.servers.rename(&target.document, target.range.start, new_name, &request).await?;
@@ -38,7 +49,7 @@ pub(super) async fn rename(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<T
     })
     .await?;
     if done.applied {
-        let left = words::files_with(kit, &old_name, &request).await?;
+        let left = words::files_with(kit, &old_name, &kit.request(&cx.cancel, None)).await?;
         let files = done.details["files"].as_array().into_iter().flatten();
         let edited: Vec<String> = files.filter_map(|it| it["path"].as_str().map(str::to_owned)).collect();
         done.text.push_str(&report::left_over(kit, &old_name, &left, &edited));
@@ -47,7 +58,6 @@ pub(super) async fn rename(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<T
 }
 
 pub(super) async fn rename_file(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let request = kit.request(&cx.cancel, args.timeout);
     let file = args.file.as_deref().ok_or_else(|| needs("rename_file", "file"))?;
     let to = args.to.as_deref().ok_or_else(|| needs("rename_file", "to"))?;
     let from_path = kit.workspace.resolve(file)?;
@@ -60,6 +70,7 @@ pub(super) async fn rename_file(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Res
     let change = Change { label: &label, places: true, apply: args.apply != Some(false) };
     let done = change::make(kit, cx, change, || {
         Box::pin(async {
+            let request = kit.request(&cx.cancel, args.timeout);
             let answer = kit.servers.rename_file(&from_path, &to_path, &request).await?;
             Ok(proposed(answer))
         })
@@ -70,7 +81,6 @@ pub(super) async fn rename_file(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Res
 
 /// `organize_imports` and `format`, of one file (or a range of it) or several: one edit.
 pub(super) async fn tidy(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let request = kit.request(&cx.cancel, args.timeout);
     let action = args.action.as_str();
     let files: Vec<&String> = args.files.iter().flatten().chain(&args.file).collect();
     if files.is_empty() {
@@ -88,6 +98,7 @@ pub(super) async fn tidy(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<Too
     let change = Change { label: &label, places: false, apply: args.apply != Some(false) };
     let done = change::make(kit, cx, change, || {
         Box::pin(async {
+            let request = kit.request(&cx.cancel, args.timeout);
             let mut all = Proposed { edit: WorkspaceEdit::default(), server: None, note: None };
             for file in &files {
                 let document = kit.document(file)?;

@@ -259,7 +259,7 @@ pub(super) async fn ask(
     wait: Wait,
     cx: &ToolCx,
 ) -> Vec<Vec<Checked>> {
-    let request = RequestCx { deadline: wait.all, cancel: cx.cancel.clone() };
+    let request = RequestCx::new(wait.all, cx.cancel.clone());
     let answers = kit.servers.check_all(questions, wait.quiet, &request).await;
     let known = questions.iter().zip(answers).map(|((document, _), answers)| {
         answers.unwrap_or_else(|error| {

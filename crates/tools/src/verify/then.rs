@@ -110,7 +110,7 @@ impl Then {
         }
         let others: Vec<Document> =
             others.into_iter().filter(|other| !self.texts.contains_key(&other.path)).collect();
-        let request = RequestCx { deadline: wait, cancel: cx.cancel.clone() };
+        let request = RequestCx::new(wait, cx.cancel.clone());
         let tried = kit.servers.try_edit(&files, &[], &others, &request).await;
         let why = tried.not_tried.into_iter().map(|(server, why)| (server, why.to_string()));
         (tried.files, why.collect())
