@@ -210,9 +210,6 @@ impl Server {
                 let said = "work that it began has not ended in time, so what it tells may not be all";
                 return Some(format!("{}: {said}", self.name()));
             }
-            if let Some(said) = self.unanswered.describe() {
-                return Some(format!("{}: {said}", self.name()));
-            }
             let trouble = self.core.loading.trouble()?;
             return Some(format!("{} says: {}", self.name(), trouble.text));
         }
