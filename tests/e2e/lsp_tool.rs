@@ -393,3 +393,92 @@ fn of_files_that_are_not_reached_in_time_the_servers_report_on_all_is_told() {
     assert!(said.contains("not checked: 50 more files: the 8 s of this call were over"), "{said}");
     assert_eq!(scripted.got("workspace/diagnostic"), 1);
 }
+
+/// The paths that a message of this kind was about, without the root.
+fn shown(scripted: &Scripted, method: &str) -> Vec<String> {
+    let uri = |params: &Value| params["textDocument"]["uri"].as_str().unwrap_or_default().to_owned();
+    let name = |uri: String| uri.rsplit('/').next().unwrap_or_default().to_owned();
+    scripted.sent(method).iter().map(|params| name(uri(params))).collect()
+}
+
+#[test]
+fn files_that_only_use_a_name_are_not_shown_to_its_server_and_those_that_were_in_vain_are_closed() {
+    let mut sandbox = Sandbox::with(&[
+        ("a.py", "class A:\n    def __init__(self): self.greet = 1\n"),
+        ("b.py", "def greet(): ...\n"),
+        ("c.py", "import b\n# greet\nb.greet('greet')\n"),
+    ]);
+    let found = json!([{"result": [symbol("greet", 0, 4)]}]);
+    let place = json!([{"uri": "${root}/b.py", "range": range(0, 4, 9)}]);
+    let script = json!({"methods": {
+        "textDocument/documentSymbol": [[{"result": []}], found],
+        "textDocument/definition": [[{"result": place}]],
+    }});
+    let scripted = Scripted::install(&mut sandbox, &[script]);
+    let mut batch = tests::Batch::start(&sandbox);
+    let answer = batch.call("lsp", &json!({"action": "definition", "symbol": "greet"}));
+    assert!(answer.ok().contains("def greet(): ..."), "{}", answer.text());
+    assert_eq!(shown(&scripted, "textDocument/didOpen"), ["a.py", "b.py"]);
+    assert_eq!(shown(&scripted, "textDocument/didClose"), ["a.py"]);
+    let answer = batch.call("lsp", &json!({"action": "definition", "symbol": "b"}));
+    assert!(answer.fails("not_found").contains("the word `b` stands in 1 file"), "{}", answer.text());
+    assert_eq!(scripted.got("textDocument/documentSymbol"), 2, "no file declares it");
+}
+
+#[test]
+fn the_time_of_a_call_is_for_all_that_it_asks() {
+    let mut sandbox = Sandbox::with(&[("a.py", "print(x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x)\n")]);
+    let script = json!({"methods": {
+        "textDocument/documentSymbol": [[{"result": []}]],
+        "textDocument/definition": [[{"delay_ms": 500}, {"result": []}]],
+    }});
+    Scripted::install(&mut sandbox, &[script]);
+    let mut batch = tests::Batch::start(&sandbox);
+    batch.call("lsp", &json!({"action": "symbols", "file": "a.py"})).ok();
+    let started = std::time::Instant::now();
+    let answer = batch.call("lsp", &json!({"action": "hover", "file": "a.py", "symbol": "x", "timeout": 2}));
+    let said = answer.fails("timeout");
+    assert!(started.elapsed().as_millis() < 5000, "two seconds for each of sixteen questions: {said}");
+}
+
+#[test]
+fn what_was_given_up_and_may_go_on_is_told_with_what_fails_after_it() {
+    let mut sandbox = Sandbox::with(&[("a.py", "def greet(): ...\n")]);
+    let script = json!({"capabilities": {"hoverProvider": true}, "methods": {
+        "textDocument/references": [["never"]],
+        "textDocument/hover": [["never"], [{"result": {"contents": "a greeting"}}], ["never"]],
+    }});
+    let scripted = Scripted::install(&mut sandbox, &[script]);
+    let mut batch = tests::Batch::start(&sandbox);
+    let mut call = |action: &str| {
+        let place = json!({"action": action, "file": "a.py", "line": 1, "symbol": "greet", "timeout": 3});
+        batch.call("lsp", &place)
+    };
+    let said = call("references").fails("timeout");
+    assert!(!said.contains("reload"), "{said}");
+    let said = call("hover").fails("timeout");
+    assert!(said.contains("nothing is answered since textDocument/references of a.py was asked "), "{said}");
+    assert!(said.contains("`reload` starts it anew"), "{said}");
+    assert_eq!(scripted.got("$/cancelRequest"), 2, "the server is told of each");
+    // What answers has ended that.
+    assert!(call("hover").ok().contains("a greeting"));
+    assert!(!call("hover").fails("timeout").contains("reload"));
+}
+
+#[test]
+fn of_several_files_one_that_cannot_be_read_leaves_the_others() {
+    let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n"), ("b.py", "y = 1\n")]);
+    sandbox.write("bin.py", b"\xff\xfe\x00");
+    let bad = json!([{"range": range(0, 0, 1), "severity": 1, "message": "x is bad"}]);
+    let report = json!([{"result": {"kind": "full", "items": bad}}]);
+    Scripted::install(&mut sandbox, &[json!({"methods": {"textDocument/diagnostic": [report]}})]);
+    let ask = |files: Value| sandbox.tool("lsp", &json!({"action": "diagnostics", "files": files}));
+    let answer = ask(json!(["a.py", "none.py", "b.py", "bin.py"]));
+    let said = answer.ok();
+    assert!(said.starts_with("2 errors, 0 warnings, 0 hints in 2 files (basedpyright)"), "{said}");
+    assert!(said.contains("\nnone.py: ") && said.contains("(not_found)\nbin.py: "), "{said}");
+    assert_eq!(answer.value["details"]["unreadable"].as_array().map(Vec::len), Some(2), "{}", answer.value);
+    assert!(ask(json!(["a.py", "none.py"])).ok().starts_with("1 error, "));
+    let said = ask(json!(["none.py", "bin.py"])).fails("not_found");
+    assert!(said.contains("none.py") && said.contains("bin.py"), "{said}");
+}

@@ -4,8 +4,11 @@
 //! JSON text, a number to a string, and null for an optional property, which is left out. What already
 //! fits is never changed. The text of an error is for the model.
 
-use jsonschema::Validator;
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{ValidationError, Validator};
 use serde_json::{Map, Value};
+
+use crate::nearest::nearest;
 
 /// The longest part of the received arguments that an error shows, in characters.
 const SHOWN: usize = 2000;
@@ -38,12 +41,31 @@ pub(crate) fn validate(tool: &str, schema: &Schema, mut args: Value) -> Result<V
     for error in schema.validator.iter_errors(&args) {
         let path = error.instance_path().to_string().trim_start_matches('/').replace('/', ".");
         let path = if path.is_empty() { "arguments".to_owned() } else { path };
-        problems.push(format!("\n  - {path}: {error}"));
+        problems.push(format!("\n  - {path}: {}", problem(&error)));
     }
     if problems.is_empty() {
         return Ok(args);
     }
     Err(failure(tool, &problems.concat(), &received))
+}
+
+/// What is wrong with one part, in one line. Of the values that it may have all are told, and the nearest.
+fn problem(error: &ValidationError<'_>) -> String {
+    let ValidationErrorKind::Enum { options } = error.kind() else { return error.to_string() };
+    let Some(given) = error.instance().as_str() else { return error.to_string() };
+    let known: Vec<&str> = options.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let Some(nearest) = nearest(given, known.iter().copied()) else { return error.to_string() };
+    let said =
+        format!("{given:?} is none of them, the nearest is {nearest:?}; there are: {}", known.join(", "));
+    bounded(said)
+}
+
+fn bounded(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(SHOWN) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 /// What is said of arguments that neither the schema nor `unnamed` names, which a tool does not see; `None`
@@ -62,22 +84,14 @@ pub(crate) fn unknown(schema: &Value, unnamed: &[&str], args: &Value) -> Option<
     if unknown.is_empty() {
         return None;
     }
-    let mut unknown = quoted(unknown);
-    if let Some((end, _)) = unknown.char_indices().nth(SHOWN) {
-        unknown.truncate(end);
-        unknown.push('…');
-    }
+    let unknown = bounded(quoted(unknown));
     let known = quoted(named.keys().collect());
     Some(format!("note: there is no argument {unknown}, it was ignored; there are {known}\n"))
 }
 
 /// The text of an error about arguments.
 pub(crate) fn failure(tool: &str, problems: &str, received: &Value) -> String {
-    let mut shown = received.to_string();
-    if let Some((end, _)) = shown.char_indices().nth(SHOWN) {
-        shown.truncate(end);
-        shown.push('…');
-    }
+    let shown = bounded(received.to_string());
     format!("Validation failed for tool {tool:?}:{problems}\n\nReceived arguments: {shown}")
 }
 
@@ -259,6 +273,24 @@ mod tests {
         check(json!({"path": "a", "names": "[\"x\", 1]"}), json!({"path": "a", "names": ["x", "1"]}));
         check(json!({"path": "a", "edits": {"old": 1}}), json!({"path": "a", "edits": [{"old": "1"}]}));
         check(json!({"path": "a", "options": "{\"n\": 1}"}), json!({"path": "a", "options": {"n": 1}}));
+    }
+
+    #[test]
+    fn of_a_word_that_is_none_of_the_list_the_nearest_and_all_are_told() {
+        let kinds = json!({"type": "string", "enum": ["diagnostics", "reload", "references", "rename"]});
+        let schema = Schema::compile(&json!({"type": "object", "properties": {"kind": kinds}})).unwrap();
+        let said = |kind: &str| validate("t", &schema, json!({"kind": kind})).unwrap_err();
+        let all = "there are: diagnostics, reload, references, rename";
+        assert!(
+            said("refs").contains(&format!(
+                "  - kind: \"refs\" is none of them, the nearest is \"references\"; {all}\n"
+            )),
+            "{}",
+            said("refs")
+        );
+        assert!(said("Rename").contains("the nearest is \"rename\""), "{}", said("Rename"));
+        assert!(said("renames").contains("the nearest is \"rename\""), "{}", said("renames"));
+        assert!(said(&"x".repeat(9000)).len() < 3 * SHOWN, "{}", said(&"x".repeat(9000)).len());
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod flat;
 mod hooks;
 mod limit;
 mod messages;
+mod nearest;
 mod pipeline;
 mod queues;
 mod redact;

@@ -57,13 +57,13 @@ pub enum ServerError {
         stderr_tail: String,
     },
     /// No answer in time.
-    #[error("{server} did not answer {method} within {after:?}{}", tail(" (", detail, ")"))]
+    #[error("{}{}", late(server, method, *after), tail(" (", detail, ")"))]
     Timeout {
         /// The definition's name.
         server: String,
         /// What it was asked.
         method: String,
-        /// How long was waited.
+        /// How long was waited; nothing where the time was over before it could be asked.
         after: Duration,
         /// What it was doing; may be empty.
         detail: String,
@@ -107,6 +107,13 @@ pub enum ServerError {
         /// Why.
         reason: String,
     },
+}
+
+fn late(server: &str, method: &str, after: Duration) -> String {
+    match after.is_zero() {
+        true => format!("the time of this call was over before {server} could be asked {method}"),
+        false => format!("{server} did not answer {method} within {after:?}"),
+    }
 }
 
 fn tail(before: &str, text: &str, after: &str) -> String {

@@ -35,6 +35,7 @@ mod snippet;
 mod sweep;
 mod traffic;
 mod trial;
+mod unanswered;
 mod usage;
 mod view;
 mod watchers;
@@ -48,7 +49,7 @@ pub use definitions::Definitions;
 pub use discovery::{SearchPath, find_root};
 pub use error::ServerError;
 pub use features::{
-    ActionQuery, Call, Calls, Checked, CodeAction, CommandEdits, Completion, FoundSaved, Highlight,
+    ActionQuery, Call, Calls, Checked, CodeAction, CommandEdits, Completion, FoundSaved, Glanced, Highlight,
     InlayHint, Look, Navigate, Offered, Ran, RawAnswer, Reported, Resolved, SavedProblems, ServerCommand,
     Signature, Tried, Types, Unasked, UnaskedWhy, Wishes, WorkspaceSymbols,
 };

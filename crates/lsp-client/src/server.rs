@@ -27,6 +27,7 @@ use crate::gate::{Entered, Gate};
 use crate::handler::ServerHandler;
 use crate::life::{self, Ending, Head, Seen};
 use crate::sweep::{Look, wanted};
+use crate::unanswered::Unanswered;
 use crate::usage::Usage;
 use crate::view::Views;
 
@@ -81,6 +82,7 @@ pub(crate) struct Server {
     pub process: Process,
     pub started: Instant,
     pub usage: Usage,
+    pub unanswered: Unanswered,
     pub gate: Gate,
     /// What goes on for it when nobody waits for it any more.
     pub tracker: TaskTracker,
@@ -139,6 +141,7 @@ impl Server {
             process,
             started: Instant::now(),
             usage: Usage::default(),
+            unanswered: Unanswered::default(),
             gate: Gate::default(),
             tracker: tracker.clone(),
             life,
@@ -442,12 +445,18 @@ impl Server {
 
     /// Closes what was opened for one question, but for what an editor has not saved.
     pub async fn close_all(&self, opened: Opened) {
+        self.close_all_but(opened, None).await;
+    }
+
+    /// The same, but `kept` stays open as what a question is about.
+    pub async fn close_all_but(&self, opened: Opened, kept: Option<&AbsPath>) {
         let _entered = self.gate.enter().await;
         let room = self.peer.room().await;
         let rule = self.core.sync_rule();
         let mut open = self.core.documents();
         open.take_room(opened.0.len());
-        let saved: Vec<&AbsPath> = opened.0.iter().filter(|path| !open.is_unsaved(path)).collect();
+        let closes = |path: &&AbsPath| Some(*path) != kept && !open.is_unsaved(path);
+        let saved: Vec<&AbsPath> = opened.0.iter().filter(closes).collect();
         if let Ok(room) = room
             && let Err(closed) = saved.into_iter().try_for_each(|path| open.close(&room, rule, path))
         {
@@ -463,6 +472,9 @@ impl Server {
         clock: Clock<'_>,
         params: impl Fn(Option<&Synced>, PositionEncoding) -> Value + Sync,
     ) -> Result<Asked, ServerError> {
+        if clock.left().is_zero() {
+            return Err(self.timeout(method, Duration::ZERO));
+        }
         self.usage.begin();
         let _used = EndOfUse(&self.usage);
         let unheard = self.hear_news(clock).await?;
@@ -497,12 +509,24 @@ impl Server {
                 Ok(sent) => sent,
                 Err(error) => return Err(self.request_error(error, clock).await),
             };
-            match flight.wait(clock.left(), clock.cancel).await {
+            let of = document.map(|document| format!(" of {}", self.core.workspace.relative(&document.path)));
+            let waited = self.unanswered.ask(format!("{method}{}", of.unwrap_or_default()));
+            let answer = flight.wait(clock.left(), clock.cancel).await;
+            // What it was asked before is told with what became of this.
+            let failed = match answer {
                 Ok(raw) => {
+                    waited.answered();
                     let (method, views) = (method.to_owned(), Views::default());
                     return Ok(Asked { method, raw, snapshot, encoding, note, views });
                 }
-                Err(RequestError::Rpc { error, .. })
+                Err(error @ RequestError::Rpc { .. }) => {
+                    waited.answered();
+                    error
+                }
+                Err(error) => return Err(self.request_error(error, clock).await),
+            };
+            match failed {
+                RequestError::Rpc { error, .. }
                     if capabilities::ASKED_AGAIN.contains(&method)
                         && matches!(error.code, codes::CONTENT_MODIFIED | codes::SERVER_CANCELLED)
                         && pause < clock.left() =>
@@ -515,7 +539,7 @@ impl Server {
                     }
                     pause = LONGEST_PAUSE.min(pause * 2);
                 }
-                Err(error) => return Err(self.request_error(error, clock).await),
+                error => return Err(self.request_error(error, clock).await),
             }
         }
     }
@@ -754,7 +778,9 @@ impl Server {
     }
 
     pub fn timeout(&self, method: &str, after: Duration) -> ServerError {
-        let detail = self.core.loading.describe().unwrap_or_default();
+        let details: Vec<String> =
+            self.core.loading.describe().into_iter().chain(self.unanswered.describe()).collect();
+        let detail = details.join("; ");
         // Of what was meant, a moment is gone before it is asked.
         let step = if after < Duration::from_secs(1) { 10 } else { 100 };
         let steps = (after + Duration::from_millis(step / 2)).as_millis() / u128::from(step);

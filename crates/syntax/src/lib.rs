@@ -9,7 +9,7 @@
 //! - [`Comparison`]: the errors that a text has and the text before it had not.
 //!   [`Tree::surely_parses`] tells sooner that there are none, [`Comparison::of_window`] tells it from the lines around the edits, for texts too large to parse.
 //! - [`Tree::block`]: the one construct that begins on a line. [`Tree::folds`]: an outline.
-//!   [`Tree::names`]: what a file declares.
+//!   [`Tree::names`]: what a file declares. [`Tree::may_declare`]: whether it can be where a name is declared.
 //! - [`Tree::is_comment`]: whether a place is in a comment.
 //!
 //! A tree takes 20 to 30 times the memory of its text; dropping a large one takes milliseconds.
@@ -32,6 +32,7 @@ mod block;
 mod comment;
 mod compare;
 mod cuts;
+mod declares;
 mod depth;
 mod errors;
 mod kinds;

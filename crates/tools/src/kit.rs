@@ -139,6 +139,6 @@ impl Kit {
     pub(crate) fn request(&self, cancel: &CancellationToken, timeout: Option<u64>) -> RequestCx {
         let deadline = timeout
             .map_or(self.settings().request_timeout, |seconds| Duration::from_secs(seconds.clamp(1, 300)));
-        RequestCx::of_call(deadline, cancel)
+        RequestCx::new(deadline, cancel)
     }
 }

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::{Context, ContextFile};
+use crate::nearest::nearest;
 
 /// Names that no template has: commands of surfaces.
 pub(super) const RESERVED: [&str; 1] = ["compact"];
@@ -94,7 +95,7 @@ impl Context {
         if let Some(name) = name.strip_prefix("skill:") {
             let Some(skill) = self.skills.iter().find(|skill| skill.name == name) else {
                 let known = self.skills.iter().map(|skill| skill.name.as_str());
-                let nearest = known.min_by_key(|known| distance(known, name)).map(str::to_owned);
+                let nearest = nearest(name, known).map(str::to_owned);
                 return Err(ExpandError::NoSkill { name: name.to_owned(), nearest });
             };
             let folder = skill.path.parent().unwrap_or_else(|| skill.path.clone());
@@ -141,11 +142,4 @@ fn plain(text: &str) -> String {
 
 fn attribute(text: &str) -> String {
     text.replace('&', "&amp;").replace('"', "&quot;").replace(['\n', '\r'], " ")
-}
-
-/// How unlike two names are: characters of one that the other has not at the same distance from its ends.
-fn distance(a: &str, b: &str) -> usize {
-    let head = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
-    let tail = a.bytes().rev().zip(b.bytes().rev()).take_while(|(a, b)| a == b).count();
-    a.len().max(b.len()).saturating_sub(head + tail)
 }

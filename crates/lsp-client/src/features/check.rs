@@ -77,7 +77,7 @@ impl ServerPool {
         cx: &RequestCx,
     ) -> Vec<Result<Vec<Checked>, ServerError>> {
         let clock = cx.clock();
-        let short = RequestCx { deadline: cx.deadline.min(START), ..cx.clone() };
+        let short = cx.within(START);
         let picks = questions.iter().map(|(doc, _)| async {
             match self.pick_all(&doc.path, Feature::Diagnostics, short.clock()).await {
                 Err(error @ ServerError::Starting { .. }) => Ok((Vec::new(), vec![error])),

@@ -38,7 +38,7 @@ pub use hints::{Completion, Highlight, InlayHint, Signature};
 pub use navigation::Navigate;
 pub use raw::{Offered, RawAnswer};
 pub use saved::{FoundSaved, SavedProblems};
-pub use symbols::WorkspaceSymbols;
+pub use symbols::{Glanced, WorkspaceSymbols};
 pub use tried::Tried;
 pub use unasked::{Unasked, UnaskedWhy};
 pub use whole::Reported;

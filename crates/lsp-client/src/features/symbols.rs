@@ -13,7 +13,7 @@ use crate::definition::Feature;
 use crate::error::ServerError;
 use crate::pool::{InUse, RequestCx, ServerPool};
 use crate::protocol::{DocumentSymbol, FlatSymbol, kind_name};
-use crate::server::{Asked, Clock, Server};
+use crate::server::{Asked, Clock, Opened, Server};
 use crate::view::View;
 
 /// Files looked at to find a language, when no file says which.
@@ -32,6 +32,13 @@ pub struct WorkspaceSymbols {
     pub is_cut: bool,
 }
 
+/// A file that a server was shown for a glance at it.
+#[must_use = "it stays open until it is put away"]
+pub struct Glanced {
+    server: InUse,
+    opened: Opened,
+}
+
 impl ServerPool {
     /// The outline of a file, as a tree where the server gives one.
     ///
@@ -46,6 +53,36 @@ impl ServerPool {
         let server = self.pick(&doc.path, Feature::Symbols, clock).await?;
         let (asked, symbols) = outlined(&server, doc, clock).await?;
         Ok(answer(&server, &asked, symbols))
+    }
+
+    /// The same of a file that may not be the one that is meant. Whoever calls it calls
+    /// [`ServerPool::put_away`] with what it gives: a server works on what it has open (tsserver 5.9 checks the types
+    /// of all of it after each change).
+    ///
+    /// # Errors
+    /// [`ServerError`]; nothing that it opened is open then.
+    pub async fn glance(
+        self: &Arc<Self>,
+        doc: &Document,
+        cx: &RequestCx,
+    ) -> Result<(Answer<Vec<Symbol>>, Glanced), ServerError> {
+        let clock = cx.clock();
+        let server = self.pick(&doc.path, Feature::Symbols, clock).await?;
+        let opened = server.open_all(std::slice::from_ref(doc), clock).await?;
+        match outlined(&server, doc, clock).await {
+            Ok((asked, symbols)) => Ok((answer(&server, &asked, symbols), Glanced { server, opened })),
+            Err(error) => {
+                server.close_all(opened).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Closes what was opened to be glanced at, but for `kept`.
+    pub async fn put_away(&self, glances: Vec<Glanced>, kept: Option<&AbsPath>) {
+        for Glanced { server, opened } in glances {
+            server.close_all_but(opened, kept).await;
+        }
     }
 
     /// Symbols of the workspace whose names match `query` as the server sees it. `near` says whose

@@ -41,9 +41,8 @@ impl ServerPool {
         let mut out = Tried::default();
         let mut trials: Vec<Trial> = Vec::new();
         let mut in_use = Vec::new();
-        let short = RequestCx { deadline: cx.deadline.min(START), ..cx.clone() };
         for file in files {
-            let servers = self.servers_for(&file.document.path, &short, &mut out).await;
+            let servers = self.servers_for(&file.document.path, &cx.within(START), &mut out).await;
             for server in servers {
                 at(&mut trials, Arc::clone(&server)).asked.insert(file.document.path.clone());
                 // Not stopped to make room before the end.
@@ -52,7 +51,7 @@ impl ServerPool {
         }
         for document in dependents {
             // One that is not to be shown the edit would say nothing new of them.
-            for server in self.servers_for(&document.path, &short, &mut Tried::default()).await {
+            for server in self.servers_for(&document.path, &cx.within(START), &mut Tried::default()).await {
                 if trials.iter().any(|it| it.server.name() == server.name()) {
                     at(&mut trials, Arc::clone(&server)).dependents.push(document.clone());
                     in_use.push(server);

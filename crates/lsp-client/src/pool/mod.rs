@@ -85,40 +85,40 @@ impl Default for PoolLimits {
 /// How long a question may take, and what cancels it.
 #[derive(Debug, Clone)]
 pub struct RequestCx {
-    /// For everything: starting, loading, the answer.
+    /// For everything that one call asks, one after the other: starting, loading, the answers.
     pub deadline: Duration,
-    /// When the call is over that this question is one of several of, if it is.
-    pub until: Option<Instant>,
+    /// When the call began.
+    pub began: Instant,
     /// Cancels at once; the server is told.
     pub cancel: CancellationToken,
 }
 
 impl RequestCx {
-    /// For one question.
+    /// A call that begins now.
     pub fn new(deadline: Duration, cancel: &CancellationToken) -> Self {
-        Self { deadline, until: None, cancel: cancel.clone() }
-    }
-
-    /// For all questions of a call that begins now.
-    pub fn of_call(deadline: Duration, cancel: &CancellationToken) -> Self {
-        Self { until: Some(Instant::now() + deadline), ..Self::new(deadline, cancel) }
+        Self { deadline, began: Instant::now(), cancel: cancel.clone() }
     }
 
     /// The same from now on: for what comes after a person was asked.
     #[must_use]
     pub fn anew(&self) -> Self {
-        Self { until: self.until.map(|_| Instant::now() + self.deadline), ..self.clone() }
+        Self::new(self.deadline, &self.cancel)
     }
 
-    /// The same for the next of several questions that are one call, begun at `started`.
+    /// How much of its time is left.
+    pub fn left(&self) -> Duration {
+        self.deadline.saturating_sub(self.began.elapsed())
+    }
+
+    /// A part of it: no more than `most` from now on.
     #[must_use]
-    pub fn left(&self, started: Instant) -> Self {
-        Self { deadline: self.deadline.saturating_sub(started.elapsed()), ..self.clone() }
+    pub fn within(&self, most: Duration) -> Self {
+        Self::new(self.left().min(most), &self.cancel)
     }
 
     pub(crate) fn clock(&self) -> Clock<'_> {
-        let clock = Clock::new(self.deadline, &self.cancel);
-        Clock { until: self.until.map_or(clock.until, |until| clock.until.min(until)), ..clock }
+        let now = Instant::now();
+        Clock { began: now, until: now + self.left(), total: self.deadline, cancel: &self.cancel }
     }
 }
 

@@ -3,8 +3,6 @@
 //! Questions are asked for each and answered one below the other; what failed for one says nothing
 //! about the others. Edits of several files are one edit.
 
-use std::time::Instant;
-
 use agent::{ToolCx, ToolResult};
 use serde_json::{Value, json};
 use workspace::ErrorCode;
@@ -37,11 +35,11 @@ pub(super) async fn run(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<Tool
     }
     let (mut text, mut answers) = (String::new(), Vec::new());
     let (mut asked, mut first) = (0, None);
-    let (all, started) = (kit.request(&cx.cancel, args.timeout), Instant::now());
+    let all = kit.request(&cx.cancel, args.timeout);
     for mut place in places {
         asked += 1;
         let named = named(&place);
-        let left = all.left(started).deadline;
+        let left = all.left();
         let answer = if left.is_zero() {
             let message =
                 format!("the {} s of this call were over before it was asked", all.deadline.as_secs());

@@ -88,7 +88,7 @@ async fn offered(
 ) -> Result<Offer, Failure> {
     let (document, range) = place(kit, args, only.is_some(), request).await?;
     // Some servers offer fixes only for problems that they are shown.
-    let waited = RequestCx { deadline: kit.settings().diagnostics_wait, ..request.clone() };
+    let waited = request.within(kit.settings().diagnostics_wait);
     let before = match kit.servers.diagnostics(&document, &waited).await {
         Ok(answer) if answer.value.pending.is_empty() => Some(answer.value.items),
         Ok(_) => None,

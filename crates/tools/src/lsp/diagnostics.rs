@@ -1,12 +1,13 @@
 //! The problems of files: of one, of those a glob matches, of all.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use agent::{ToolCx, ToolResult};
 use futures_util::future::join_all;
 use globset::GlobBuilder;
 use lsp_client::{Answer, Diagnostic, Diagnostics, FoundSaved, RequestCx, ServerError};
+use serde_json::json;
 use workspace::{AbsPath, Document, ErrorCode};
 
 use super::{Arguments, may_read, report};
@@ -32,10 +33,11 @@ struct Meant {
 
 pub(super) async fn diagnostics(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
     let request = kit.request(&cx.cancel, args.timeout);
-    let started = Instant::now();
+    let (args, failed) = readable(kit, args, cx).await?;
+    let args = &args;
     let Meant { mut files, passed } = meant(kit, args, cx)?;
     let mut others: BTreeSet<AbsPath> = files.split_off(files.len().min(MOST)).into_iter().collect();
-    let (answers, late) = if let [file] = files.as_slice() {
+    let (answers, late) = if let ([file], true) = (files.as_slice(), failed.is_empty()) {
         let document = kit.workspace.document(file)?;
         // Whoever names a time means it.
         let patience = args.timeout.map_or(FOR_ONE, |_| request.deadline);
@@ -43,20 +45,18 @@ pub(super) async fn diagnostics(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Res
         (vec![(document, answer)], Vec::new())
     } else {
         // What is left then is for what servers report on their whole project.
-        let most = RequestCx { deadline: request.deadline * 9 / 10, ..request.clone() };
+        let most = request.within(request.left() * 9 / 10);
         of_several(kit, &files, &most).await?
     };
-    let mut saved = request.left(started);
-    if answers.len() == 1 && args.timeout.is_none() {
-        saved.deadline = saved.deadline.min(FOR_ONE);
-    }
+    let alone = answers.len() == 1 && args.timeout.is_none();
+    let saved = if alone { request.within(FOR_ONE) } else { request.clone() };
     let answers = with_saved(kit, answers, &saved).await?;
     let over = !late.is_empty();
     others.extend(late);
     // Servers that report on their whole workspace know the others too.
     let reported = match others.is_empty() {
         true => BTreeMap::new(),
-        false => kit.servers.reported(&others, &request.left(started)).await?,
+        false => kit.servers.reported(&others, &request).await?,
     };
     others.retain(|path| !reported.contains_key(path));
     let why = match over {
@@ -64,8 +64,48 @@ pub(super) async fn diagnostics(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Res
         false => format!("they are more than {MOST}"),
     };
     let left = report::Left { files: others.into_iter().collect(), why, passed };
-    let (text, details) = report::diagnostics(kit, &answers, &reported, &left);
+    let (mut text, mut details) = report::diagnostics(kit, &answers, &reported, &left);
+    for (name, failure) in &failed {
+        text.push_str(&format!("{name}: {} ({})\n", failure.message, failure.code));
+    }
+    if !failed.is_empty() {
+        let row = |(name, failure): &(String, Failure)| json!({ "path": name, "code": failure.code, "message": failure.message });
+        details["unreadable"] = failed.iter().map(row).collect();
+    }
     Ok(ToolResult::text(text).with_details(details))
+}
+
+/// The arguments with those files alone that may be read and can be, and what is the matter with the others.
+async fn readable(
+    kit: &Kit,
+    args: &Arguments,
+    cx: &ToolCx,
+) -> Result<(Arguments, Vec<(String, Failure)>), Failure> {
+    let (mut files, mut failed) = (Vec::new(), Vec::new());
+    for name in args.files.iter().flatten().chain(&args.file) {
+        let read = async {
+            cx.permit_read(&kit.workspace.resolve(name)?).await?;
+            match kit.document(name) {
+                Err(failure) if !is_glob(name) => Err(failure),
+                _ => Ok(()),
+            }
+        };
+        match read.await {
+            Ok(()) => files.push(name.clone()),
+            Err(failure) if failure.code == ErrorCode::Cancelled => return Err(failure),
+            Err(failure) => failed.push((name.clone(), failure)),
+        }
+    }
+    if files.is_empty() && !failed.is_empty() {
+        let told: Vec<&str> = failed.iter().map(|(_, failure)| failure.message.as_str()).collect();
+        let message = told.join("\n");
+        return Err(Failure { message, ..failed.swap_remove(0).1 });
+    }
+    Ok((Arguments { files: Some(files), file: None, ..args.clone() }, failed))
+}
+
+fn is_glob(name: &str) -> bool {
+    name.contains(['*', '?', '{', '['])
 }
 
 /// With what servers find in files as they are saved (Cargo's errors), where they can be asked for it.
@@ -167,14 +207,13 @@ async fn of_several(
     files: &[AbsPath],
     request: &RequestCx,
 ) -> Result<(Vec<(Document, Answer<Diagnostics>)>, Vec<AbsPath>), Failure> {
-    let started = Instant::now();
     // Those of one kind have the same servers, and one that loads for long keeps no other kind waiting.
     let mut kinds: BTreeMap<_, Vec<(usize, &AbsPath)>> = BTreeMap::new();
     for (at, path) in files.iter().enumerate() {
         let file = path.as_path();
         kinds.entry(file.extension().or(file.file_name())).or_default().push((at, path));
     }
-    let asks = kinds.into_values().map(|paths| of_kind(kit, paths, request, started));
+    let asks = kinds.into_values().map(|paths| of_kind(kit, paths, request));
     let mut told: Vec<_> = join_all(asks).await.into_iter().flatten().collect();
     told.sort_by_key(|(at, _)| *at);
     let (mut answers, mut late) = (Vec::new(), Vec::new());
@@ -194,11 +233,10 @@ async fn of_kind(
     kit: &Kit,
     paths: Vec<(usize, &AbsPath)>,
     request: &RequestCx,
-    started: Instant,
 ) -> Vec<(usize, Result<One, Failure>)> {
     let mut told = Vec::new();
     for some in paths.chunks(AT_ONCE) {
-        let answers = join_all(some.iter().map(|(_, path)| of_one(kit, path, request, started))).await;
+        let answers = join_all(some.iter().map(|(_, path)| of_one(kit, path, request))).await;
         told.extend(some.iter().map(|(at, _)| *at).zip(answers));
     }
     let pends = |told: &Result<One, Failure>| match told {
@@ -210,7 +248,7 @@ async fn of_kind(
         return told;
     }
     for some in pending.chunks(AT_ONCE) {
-        let asks = some.iter().map(|number| of_one(kit, paths[*number].1, request, started));
+        let asks = some.iter().map(|number| of_one(kit, paths[*number].1, request));
         for (number, again) in some.iter().zip(join_all(asks).await) {
             if knows_more(&again, &told[*number].1) {
                 told[*number].1 = again;
@@ -239,20 +277,17 @@ enum One {
     Gone,
 }
 
-async fn of_one(kit: &Kit, path: &AbsPath, request: &RequestCx, started: Instant) -> Result<One, Failure> {
-    let left = request.left(started);
-    if left.deadline.is_zero() {
+async fn of_one(kit: &Kit, path: &AbsPath, request: &RequestCx) -> Result<One, Failure> {
+    if request.left().is_zero() {
         return Ok(One::Late);
     }
     let Ok(document) = kit.workspace.document(path) else { return Ok(One::Gone) };
     let asked = async {
         // A server that fails here is told among those that failed, beside what others say.
-        if let Err(error @ ServerError::Cancelled) = kit.servers.load(path, Some(&document), &left).await {
+        if let Err(error @ ServerError::Cancelled) = kit.servers.load(path, Some(&document), request).await {
             return Err(error);
         }
-        let left = request.left(started);
-        let one = RequestCx { deadline: left.deadline.min(FOR_ONE), ..left };
-        kit.servers.diagnostics(&document, &one).await
+        kit.servers.diagnostics(&document, &request.within(FOR_ONE)).await
     };
     let answer = match asked.await {
         Ok(answer) => answer,
@@ -281,7 +316,7 @@ fn meant(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<Meant, Failure> {
     for name in &named {
         match kit.document(name) {
             Ok(document) => meant.files.push(document.path),
-            Err(failure) if name.contains(['*', '?', '{', '[']) => {
+            Err(failure) if is_glob(name) => {
                 let glob = GlobBuilder::new(name).literal_separator(true).build();
                 patterns.push(glob.map_err(|_| failure)?.compile_matcher());
             }

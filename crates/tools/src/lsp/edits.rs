@@ -1,5 +1,7 @@
 //! Edits that a server works out whole: renames, formatting, imports.
 
+use std::sync::{Mutex, PoisonError};
+
 use agent::{ToolCx, ToolResult};
 use lsp_client::Answer;
 use workspace::{ErrorCode, WorkspaceEdit};
@@ -15,18 +17,24 @@ pub(super) async fn rename(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<T
         .as_deref()
         .filter(|name| !name.is_empty())
         .ok_or_else(|| needs("rename", "new_name"))?;
-    let old_name = target::resolve(kit, args, &request).await?.name().to_owned();
+    let found = target::resolve_all(kit, args, &request).await?;
+    let old_name = found.0.name().to_owned();
     if old_name == new_name {
         return Err(Failure::new(ErrorCode::InvalidArguments, format!("it is named `{old_name}` already")));
     }
     let label = format!("rename {old_name} to {new_name}");
     let old = &old_name;
     let change = Change { label: &label, places: true, apply: args.apply != Some(false) };
+    let first = Mutex::new(Some(found));
     let mut done = change::make(kit, cx, change, |again| {
         let request = if again { request.anew() } else { request.clone() };
+        let known = first.lock().unwrap_or_else(PoisonError::into_inner).take().filter(|_| !again);
         Box::pin(async move {
-            // Resolved anew for a second attempt: the text may have moved.
-            let (target, others) = target::resolve_all(kit, args, &request).await?;
+            let (target, others) = match known {
+                Some(known) => known,
+                // For a second attempt the text may have moved.
+                None => target::resolve_all(kit, args, &request).await?,
+            };
             let clash = target::sibling(kit, &target, new_name, &request).await;
             let mut answer =
                 kit.servers.rename(&target.document, target.range.start, new_name, &request).await?;
@@ -44,7 +52,7 @@ pub(super) async fn rename(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<T
     })
     .await?;
     if done.applied {
-        let left = words::files_with(kit, &old_name, &request).await?;
+        let left = words::files_with(kit, &old_name, &kit.request(&cx.cancel, None)).await?;
         let files = done.details["files"].as_array().into_iter().flatten();
         let edited: Vec<String> = files.filter_map(|it| it["path"].as_str().map(str::to_owned)).collect();
         done.text.push_str(&report::left_over(kit, &old_name, &left, &edited));

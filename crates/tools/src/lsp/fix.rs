@@ -6,7 +6,6 @@
 //! seen to be right is not made, and is counted.
 
 use std::ops::Range;
-use std::time::Instant;
 
 use agent::{ToolCx, ToolResult};
 use lsp_client::{ActionQuery, CodeAction, Diagnostic, RequestCx, ServerError, Severity};
@@ -51,10 +50,9 @@ pub(super) async fn fix_all(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<
     let request = kit.request(&cx.cancel, args.timeout);
     let (documents, others) = diagnostics::documents(kit, args, cx)?;
     let unchecked = others.len();
-    let started = Instant::now();
     let mut outcomes = Vec::new();
     for document in documents {
-        let outcome = fix(kit, args, &document, &request.left(started)).await;
+        let outcome = fix(kit, args, &document, &request).await;
         // Whatever came of it, no server is left with a text that was only tried.
         kit.servers.show(&document, &request.anew()).await;
         outcomes.push(outcome?);

@@ -231,7 +231,10 @@ fn may_read(path: &AbsPath, cx: &ToolCx) -> bool {
 
 /// One action on one place.
 async fn one(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    permit_named(kit, args, cx).await?;
+    // Of several files that one which cannot be read says nothing about the others.
+    if args.action != "diagnostics" {
+        permit_named(kit, args, cx).await?;
+    }
     match args.action.as_str() {
         "definition" | "declaration" | "type_definition" | "implementation" => {
             navigate::places(kit, args, cx).await

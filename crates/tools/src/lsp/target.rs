@@ -4,13 +4,13 @@
 
 use std::ops::Range;
 
-use lsp_client::{RequestCx, Symbol};
+use lsp_client::{Glanced, RequestCx, Symbol};
 use serde_json::json;
 use text::{LineIndex, Position, PositionEncoding, TextEdit, occurrences, word_at};
 use workspace::{Document, ErrorCode, Operation, WorkspaceEdit};
 
 use super::{Arguments, carried};
-use crate::{Failure, Kit, counted};
+use crate::{Failure, Kit, counted, words};
 
 /// At most this many files are asked for their symbols when no file was named.
 const MAX_FILES: usize = 60;
@@ -289,21 +289,37 @@ async fn in_file(
 
 /// A name path anywhere in the workspace.
 async fn everywhere(kit: &Kit, symbol: &str, cx: &RequestCx) -> Result<(Target, Vec<Target>), Failure> {
+    let mut glances = Vec::new();
+    let found = glance_around(kit, symbol, cx, &mut glances).await;
+    let kept = found.as_ref().ok().map(|(target, _)| &target.document.path);
+    kit.servers.put_away(glances, kept).await;
+    found
+}
+
+async fn glance_around(
+    kit: &Kit,
+    symbol: &str,
+    cx: &RequestCx,
+    glances: &mut Vec<Glanced>,
+) -> Result<(Target, Vec<Target>), Failure> {
     let (name, wanted) = split(symbol);
     let last = last_segment(name).to_owned();
-    let holding = crate::words::files_with(kit, &last, cx).await?;
+    let holding = words::files_with(kit, &last, cx).await?;
+    // No server is shown a file that only uses it: that may cost it more than all other work.
+    let declaring = words::declaring(&holding.documents, &last, cx).await?;
     let mut declared = Vec::new();
     let mut asked = 0;
     let mut unknown = 0;
     let mut unserved = None;
-    for document in &holding.documents {
+    for document in &declaring {
         if asked == MAX_FILES {
             break;
         }
-        match declarations(kit, document, name, cx).await {
-            Ok(found) => {
+        match kit.servers.glance(document, cx).await.map_err(Failure::from) {
+            Ok((answer, glanced)) => {
                 asked += 1;
-                declared.extend(found);
+                glances.push(glanced);
+                declared.extend(declared_in(document, &answer.value, name));
             }
             // A file that no server knows cannot declare it as far as anybody can tell.
             Err(failure) if matches!(failure.code, ErrorCode::Unsupported) => unknown += 1,
@@ -317,7 +333,7 @@ async fn everywhere(kit: &Kit, symbol: &str, cx: &RequestCx) -> Result<(Target, 
     if let Some(failure) = unserved.filter(|_| asked == 0) {
         return Err(failure);
     }
-    let cut = if holding.cut || holding.documents.len() > asked + unknown {
+    let cut = if holding.cut || declaring.len() > asked + unknown {
         "; not every file was asked, name the `file`"
     } else {
         ""
@@ -395,13 +411,17 @@ async fn declarations(
     cx: &RequestCx,
 ) -> Result<Vec<Declared>, Failure> {
     let symbols = kit.servers.symbols(document, cx).await?;
+    Ok(declared_in(document, &symbols.value, name))
+}
+
+fn declared_in(document: &Document, symbols: &[Symbol], name: &str) -> Vec<Declared> {
     let mut found = Vec::new();
-    collect(&symbols.value, name, &mut |symbol| {
+    collect(symbols, name, &mut |symbol| {
         let range = narrowed(document, symbol, last_segment(name));
         let path = of_receiver(symbol.path.replace("::", "."));
         found.push(Declared { target: Target { document: document.clone(), range }, path });
     });
-    Ok(found)
+    found
 }
 
 /// The name inside the range that a server calls a symbol's own: some give more than the name.

@@ -9,7 +9,7 @@ use lsp_client::{Checked, NotTried, RequestCx, Severity, TrialFile};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use workspace::{AbsPath, ChangeKind, ContentHash, Document, ErrorCode, FileChange, Owner, Plan, Version};
 
 use super::compare::compare_tried;
@@ -180,17 +180,17 @@ pub(super) async fn warm_up(kit: &Kit, plan: &Plan, cx: &ToolCx) {
     if (kit.settings().verify, kit.settings().verify_policy) != (Verify::Before, VerifyPolicy::NoNewErrors) {
         return;
     }
-    let (request, started) = (kit.request(&cx.cancel, None), Instant::now());
+    let request = kit.request(&cx.cancel, None);
     let written = plan.changes().iter().filter(|change| change.after.is_some()).map(|change| &change.path);
     for path in written {
-        let (left, is_warm) = (request.left(started), kit.servers.is_warm(path));
-        if left.deadline.is_zero() || !is_warm && !kit.servers.serves(path) {
+        let is_warm = kit.servers.is_warm(path);
+        if request.left().is_zero() || !is_warm && !kit.servers.serves(path) {
             continue;
         }
         let warmed = match kit.workspace.document(path) {
-            Ok(document) if !is_warm => kit.servers.diagnostics(&document, &left).await.map(drop),
+            Ok(document) if !is_warm => kit.servers.diagnostics(&document, &request).await.map(drop),
             // One that is to be made has no text yet.
-            document => kit.servers.load(path, document.ok().as_ref(), &left).await,
+            document => kit.servers.load(path, document.ok().as_ref(), &request).await,
         };
         if let Err(error) = warmed {
             tracing::debug!(%error, "no server of {path} to try an edit on");
