@@ -953,6 +953,57 @@ async fn includes_follow_a_header_where_they_lead_to_it_from_their_own_file() {
 }
 
 #[tokio::test]
+async fn an_include_that_another_file_answers_after_a_move_is_told() {
+    let files = [
+        ("inc/config.h", ""),
+        ("src/old.h", ""),
+        ("src/main.c", "\n#include \"config.h\"\n"),
+        ("tools/config.h", ""),
+    ];
+    let told = "`#include` lines that lead from their own folder to another file than before, not mended: ";
+    let (outcome, note) = move_of(&files, "src/old.h", "src/config.h").await;
+    assert_eq!(outcome, ["src/config.h: "]);
+    assert!(note.ends_with(&format!("{told}src/main.c:2 (to src/config.h)")), "{note}");
+    let (_, note) = move_of(&files, "src/main.c", "tools/main.c").await;
+    assert!(note.ends_with(&format!("{told}tools/main.c:2 (to tools/config.h)")), "{note}");
+    let (_, note) = move_of(&files, "src/main.c", "tools/deep/main.c").await;
+    assert!(!note.contains(told), "{note}");
+    // A folder in which one is that was not there.
+    let files = [("main.c", "#include \"x/a.h\"\n"), ("inc/x/a.h", ""), ("y/a.h", "")];
+    let (_, note) = move_of(&files, "y", "x").await;
+    assert!(note.ends_with(&format!("{told}main.c:1 (to x/a.h)")), "{note}");
+}
+
+#[tokio::test]
+async fn an_include_through_a_folder_that_moves_is_mended() {
+    let files = [
+        ("src/o.h", ""),
+        ("src/x/a.h", ""),
+        ("src/x/m.c", "#include \"../x/../o.h\"\n"),
+        ("src/main.c", "#include \"x/../o.h\"\n#include \"./o.h\"\n"),
+        ("src/y/deep/n.c", "#include \"../../x/../o.h\"\n"),
+    ];
+    let (outcome, note) = move_of(&files, "src/x", "src/z").await;
+    let is = |line: &str| outcome.contains(&line.to_owned());
+    assert!(is("src/main.c: #include \"o.h\"\n#include \"./o.h\"\n"), "{outcome:?}");
+    assert!(is("src/z/m.c: #include \"../o.h\"\n"), "{outcome:?}");
+    assert!(is("src/y/deep/n.c: #include \"../../o.h\"\n"), "{outcome:?}");
+    assert!(note.contains("3 `#include` lines in 3 files mended"), "{note}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn an_include_that_led_through_a_link_to_what_moves_is_told() {
+    let files = [("src/a.h", ""), ("inc/x.h", ""), ("b.c", "#include \"inc/a.h\"\n#include \"srcl/a.h\"\n")];
+    let bench = bench(&files, Script::new(json!({"textDocumentSync": 2})));
+    std::os::unix::fs::symlink("../src/a.h", bench.path("inc/a.h").as_path()).unwrap();
+    std::os::unix::fs::symlink("src", bench.path("srcl").as_path()).unwrap();
+    let (from, to) = (bench.path("src/a.h"), bench.path("src/b.h"));
+    let note = bench.pool.rename_file(&from, &to, &cx(LONG)).await.unwrap().note.unwrap_or_default();
+    assert!(note.contains("not mended: b.c:1 (to none), b.c:2 (to none)"), "{note}");
+}
+
+#[tokio::test]
 async fn a_file_that_is_no_text_is_told_where_its_includes_cannot_be_mended() {
     let bench = bench(&[("a.h", ""), ("b.c", "")], Script::new(json!({"textDocumentSync": 2})));
     std::fs::write(bench.path("b.c").as_path(), b"// \xe9\n#include \"a.h\"\n").unwrap();
