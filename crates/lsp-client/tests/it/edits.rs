@@ -889,6 +889,26 @@ async fn modules_and_includes_that_are_left_behind_are_named_a_dozen_of_them() {
     ];
     let note = told_of_move("include/x/a.h", "include/x/b.h", &files).await;
     assert_eq!(note, "still names the old place, as text: src/a.c:1");
+    // From the workspace's own folder, and however it is spelled.
+    let files = [
+        ("util.h", ""),
+        ("src/a.c", "#include \"util.h\"\n  # include <util.h>\n#import <util.h>\n#include <x/util.h>\n"),
+        ("doc/README.md", "# includes `util.h`\n"),
+    ];
+    let note = told_of_move("util.h", "helper.h", &files).await;
+    assert_eq!(note, "still names the old place, as text: src/a.c:1, src/a.c:2, src/a.c:3");
+    // Whether the new place is meant says what the compiler is told to search.
+    let files = [
+        ("include/foo/a.h", ""),
+        ("include/foo/b.h", ""),
+        ("src/a.c", "#include <foo/a.h>\n#include <a.h>\n#include <include/foo/a.h>\n"),
+    ];
+    let doubt =
+        "`#include` lines that may need another search folder (`-I`) now, if they mean what moves: src/a.c:1";
+    let note = told_of_move("include/foo/a.h", "lib/foo/a.h", &files).await;
+    assert_eq!(note, format!("still names the old place, as text: src/a.c:3; {doubt}, src/a.c:2"));
+    let note = told_of_move("include/foo", "lib/foo", &files).await;
+    assert_eq!(note, format!("still names the old place, as text: src/a.c:3; {doubt}"));
     // In what lists a project's files a name stands alone.
     let files = [
         ("a.c", ""),
