@@ -5,6 +5,8 @@
 //! to which a searched folder alone leads stays as it is, and `old_place` names it. One that would lead from
 //! its own folder to another file than before is told: nothing that could be written in its place is exact.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
@@ -132,7 +134,11 @@ fn is_source(path: &AbsPath) -> bool {
 }
 
 /// From where to where files and folders move.
-struct Moves(Vec<(AbsPath, AbsPath)>);
+struct Moves {
+    places: Vec<(AbsPath, AbsPath)>,
+    /// Of folders and links that were asked about: whether they lead, by a link, into what moves.
+    linked: RefCell<HashMap<AbsPath, bool>>,
+}
 
 impl Moves {
     fn of(edit: &WorkspaceEdit) -> Self {
@@ -140,12 +146,12 @@ impl Moves {
             Operation::Rename { from, to, .. } => Some((from.clone(), to.clone())),
             _ => None,
         });
-        Self(moves.collect())
+        Self { places: moves.collect(), linked: RefCell::default() }
     }
 
     /// Where a file is afterwards.
     fn after(&self, path: &AbsPath) -> AbsPath {
-        let moved = self.0.iter().find_map(|(from, to)| {
+        let moved = self.places.iter().find_map(|(from, to)| {
             let rest = path.strip_prefix(from)?;
             Some(if rest.as_os_str().is_empty() { to.clone() } else { to.join(rest) })
         });
@@ -154,11 +160,11 @@ impl Moves {
 
     /// Where what is at `path` afterwards is now; `None` where nothing is left.
     fn before(&self, path: &AbsPath) -> Option<AbsPath> {
-        let moved = self.0.iter().find_map(|(from, to)| {
+        let moved = self.places.iter().find_map(|(from, to)| {
             let rest = path.strip_prefix(to)?;
             Some(if rest.as_os_str().is_empty() { from.clone() } else { from.join(rest) })
         });
-        moved.or_else(|| self.0.iter().all(|(from, _)| !path.starts_with(from)).then(|| path.clone()))
+        moved.or_else(|| self.places.iter().all(|(from, _)| !path.starts_with(from)).then(|| path.clone()))
     }
 
     /// The file to which `path` leads afterwards, links and `..` followed one by one as a system does.
@@ -197,7 +203,7 @@ impl Moves {
                 }
                 Some((_, it)) if it.is_dir() != left.is_empty() => {}
                 // A folder that the move makes.
-                None if self.0.iter().any(|(_, to)| *to != place && to.starts_with(&place)) => {}
+                None if self.places.iter().any(|(_, to)| *to != place && to.starts_with(&place)) => {}
                 _ => return None,
             }
             here = next;
@@ -207,13 +213,26 @@ impl Moves {
     }
 
     /// Whether a move may change where `old` leads from `folder`: the path goes through one of its places, or
-    /// ends, maybe through a link, in a name that moves.
+    /// ends in a name that moves, or leads by a link to one of them.
     fn touch(&self, folder: &AbsPath, old: &str) -> bool {
-        let ends = old.char_indices().filter(|(_, c)| *c == '/').map(|(at, _)| at).chain([old.len()]);
-        let mut on_the_way = ends.map(|end| folder.join(&old[..end]));
+        let slashes = || old.char_indices().filter(|(_, c)| *c == '/').map(|(at, _)| folder.join(&old[..at]));
+        let mut on_the_way = slashes().chain([folder.join(old)]);
         let name = old.rsplit('/').next().unwrap_or(old);
-        self.0.iter().any(|(from, _)| from.file_name() == name)
-            || on_the_way.any(|it| self.0.iter().any(|(from, to)| it.starts_with(from) || it.starts_with(to)))
+        self.places.iter().any(|(from, _)| from.file_name() == name)
+            || on_the_way
+                .any(|it| self.places.iter().any(|(from, to)| it.starts_with(from) || it.starts_with(to)))
+            || slashes()
+                .chain(Some(folder.join(old)).filter(|it| it.as_path().is_symlink()))
+                .any(|it| self.is_linked(it))
+    }
+
+    /// Whether `path` leads, by a link, into what moves.
+    fn is_linked(&self, path: AbsPath) -> bool {
+        let leads = |path: &AbsPath| {
+            let real = path.as_path().canonicalize().ok().and_then(AbsPath::new);
+            real.is_some_and(|it| it != *path && self.places.iter().any(|(from, _)| it.starts_with(from)))
+        };
+        *self.linked.borrow_mut().entry(path).or_insert_with_key(leads)
     }
 
     /// Of the paths in `text`, the file `path`, that lead from its folder to a file now and not to it

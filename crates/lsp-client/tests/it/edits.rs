@@ -1021,6 +1021,10 @@ async fn an_include_that_led_through_a_link_to_what_moves_is_told() {
     let (from, to) = (bench.path("src/a.h"), bench.path("src/b.h"));
     let note = bench.pool.rename_file(&from, &to, &cx(LONG)).await.unwrap().note.unwrap_or_default();
     assert!(note.contains("not mended: b.c:1 (to none), b.c:2 (to none)"), "{note}");
+    // The folder to which the link leads.
+    let (from, to) = (bench.path("src"), bench.path("source"));
+    let note = bench.pool.rename_file(&from, &to, &cx(LONG)).await.unwrap().note.unwrap_or_default();
+    assert!(note.contains("not mended: b.c:1 (to none), b.c:2 (to none)"), "{note}");
 }
 
 #[tokio::test]
