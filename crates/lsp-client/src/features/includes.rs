@@ -2,10 +2,14 @@
 //!
 //! Every compiler looks for a quoted path in the folder of its own file first. Where it leads to a file
 //! from there, that file is meant, whatever other folders are searched; only such lines are changed. A path
-//! to which a searched folder alone leads stays as it is, and `old_place` names it.
+//! to which a searched folder alone leads stays as it is, and `old_place` names it. One that would lead from
+//! its own folder to another file than before is told: nothing that could be written in its place is exact.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use text::TextEdit;
@@ -20,6 +24,10 @@ const LOOKED_AT: usize = 20_000;
 const LONGEST: Duration = Duration::from_secs(5);
 /// Files named in a note.
 const NAMED: usize = 5;
+/// Lines named in a note.
+const LINES: usize = 12;
+/// Links followed on one path.
+const LINKS: usize = 40;
 
 /// Files with such lines, by extension.
 const SOURCES: [&str; 25] = [
@@ -34,6 +42,8 @@ pub(super) struct Mended {
     lines: usize,
     /// What was not looked at, and why.
     pub note: Option<String>,
+    /// Lines that lead elsewhere and are not mended.
+    pub elsewhere: Option<String>,
 }
 
 impl Mended {
@@ -61,6 +71,7 @@ pub(super) async fn mend(workspace: &Workspace, edit: &WorkspaceEdit, clock: Clo
     let search = tokio::task::spawn_blocking(move || {
         let mut mended = Mended::default();
         let mut unread = Vec::new();
+        let mut elsewhere = Vec::new();
         for (count, path) in workspace.files(workspace.root()).enumerate() {
             if count >= LOOKED_AT || Instant::now() >= until || cancel.is_cancelled() {
                 mended.note = Some("not every file was searched for `#include` lines".to_owned());
@@ -77,11 +88,26 @@ pub(super) async fn mend(workspace: &Workspace, edit: &WorkspaceEdit, clock: Clo
                 }
                 Err(_) => continue,
             };
-            let edits = moves.broken(&path, &document.text);
+            let (edits, others) = moves.broken(&path, &document.text);
+            let name = workspace.relative(&moves.after(&path));
+            elsewhere.extend(others.into_iter().map(|(at, target)| {
+                let line = document.text[..at].matches('\n').count() + 1;
+                let target = target.map_or_else(|| "none".to_owned(), |it| workspace.relative(&it));
+                format!("{name}:{line} (to {target})")
+            }));
             if !edits.is_empty() {
                 mended.lines += edits.len();
                 mended.operations.push(Operation::Edit { path, expected: document.version, edits });
             }
+        }
+        if !elsewhere.is_empty() {
+            let more = elsewhere.len().saturating_sub(LINES);
+            let more = if more == 0 { String::new() } else { format!(" and {more} more lines") };
+            elsewhere.truncate(LINES);
+            mended.elsewhere = Some(format!(
+                "`#include` lines that lead from their own folder to another file than before, not mended: {}{more}",
+                elsewhere.join(", ")
+            ));
         }
         if mended.note.is_none() && !unread.is_empty() {
             let more = unread.len().saturating_sub(NAMED);
@@ -108,7 +134,11 @@ fn is_source(path: &AbsPath) -> bool {
 }
 
 /// From where to where files and folders move.
-struct Moves(Vec<(AbsPath, AbsPath)>);
+struct Moves {
+    places: Vec<(AbsPath, AbsPath)>,
+    /// Of folders and links that were asked about: whether they lead, by a link, into what moves.
+    linked: RefCell<HashMap<AbsPath, bool>>,
+}
 
 impl Moves {
     fn of(edit: &WorkspaceEdit) -> Self {
@@ -116,47 +146,141 @@ impl Moves {
             Operation::Rename { from, to, .. } => Some((from.clone(), to.clone())),
             _ => None,
         });
-        Self(moves.collect())
+        Self { places: moves.collect(), linked: RefCell::default() }
     }
 
     /// Where a file is afterwards.
     fn after(&self, path: &AbsPath) -> AbsPath {
-        let moved = self.0.iter().find_map(|(from, to)| {
+        let moved = self.places.iter().find_map(|(from, to)| {
             let rest = path.strip_prefix(from)?;
             Some(if rest.as_os_str().is_empty() { to.clone() } else { to.join(rest) })
         });
         moved.unwrap_or_else(|| path.clone())
     }
 
-    /// Edits of the paths in `text`, the file `path`, that lead to a file now and not to it afterwards.
-    fn broken(&self, path: &AbsPath, text: &str) -> Vec<TextEdit> {
-        let holder = self.after(path);
-        let (Some(folder), Some(new_folder)) = (path.parent(), holder.parent()) else { return Vec::new() };
-        let mend = |range: Range<usize>| {
-            let old = &text[range.clone()];
-            let meant = folder.join(old);
-            let target = self.after(&meant);
-            if new_folder.join(old) == target || !is_there(folder.as_path().join(old).as_path(), &meant) {
-                return None;
+    /// Where what is at `path` afterwards is now; `None` where nothing is left.
+    fn before(&self, path: &AbsPath) -> Option<AbsPath> {
+        let moved = self.places.iter().find_map(|(from, to)| {
+            let rest = path.strip_prefix(to)?;
+            Some(if rest.as_os_str().is_empty() { from.clone() } else { from.join(rest) })
+        });
+        moved.or_else(|| self.places.iter().all(|(from, _)| !path.starts_with(from)).then(|| path.clone()))
+    }
+
+    /// The file to which `path` leads afterwards, links and `..` followed one by one as a system does.
+    fn leads(&self, path: &Path) -> Option<AbsPath> {
+        let parts = |path: &Path| path.components().rev().map(|it| it.as_os_str().to_owned()).collect();
+        let mut left: Vec<OsString> = parts(path);
+        let mut here = PathBuf::new();
+        let mut links = 0;
+        while let Some(part) = left.pop() {
+            match Path::new(&part).components().next() {
+                None | Some(Component::CurDir) => continue,
+                Some(Component::ParentDir) => {
+                    here.pop();
+                    continue;
+                }
+                Some(Component::Prefix(_) | Component::RootDir) => {
+                    here.push(&part);
+                    continue;
+                }
+                Some(Component::Normal(_)) => {}
             }
-            let kept = (folder == new_folder && meant.parent() == target.parent()).then(|| {
-                let before = old.rfind('/').map_or("", |at| &old[..=at]);
-                format!("{before}{}", target.file_name())
-            });
-            let new_text = match kept {
-                Some(kept) => kept,
-                None => relative(&new_folder, &target)?,
-            };
-            let can_be_written = !new_text.contains(['"', '\\', '\n', '\r']);
-            (can_be_written && new_folder.join(&new_text) == target).then_some(TextEdit { range, new_text })
+            let next = here.join(&part);
+            let place = AbsPath::new(&next)?;
+            match self
+                .before(&place)
+                .and_then(|now| now.as_path().symlink_metadata().ok().map(|it| (now, it)))
+            {
+                Some((now, it)) if it.is_symlink() => {
+                    links += 1;
+                    if links > LINKS {
+                        return None;
+                    }
+                    let more: Vec<OsString> = parts(&now.as_path().read_link().ok()?);
+                    left.extend(more);
+                    continue;
+                }
+                Some((_, it)) if it.is_dir() != left.is_empty() => {}
+                // A folder that the move makes.
+                None if self.places.iter().any(|(_, to)| *to != place && to.starts_with(&place)) => {}
+                _ => return None,
+            }
+            here = next;
+        }
+        // As its folder spells it, where that does not tell `A` from `a`.
+        Some(self.after(&file_at(self.before(&AbsPath::new(&here)?)?.as_path())?))
+    }
+
+    /// Whether a move may change where `old` leads from `folder`: the path goes through one of its places, or
+    /// ends in a name that moves, or leads by a link to one of them.
+    fn touch(&self, folder: &AbsPath, old: &str) -> bool {
+        let slashes = || old.char_indices().filter(|(_, c)| *c == '/').map(|(at, _)| folder.join(&old[..at]));
+        let mut on_the_way = slashes().chain([folder.join(old)]);
+        let name = old.rsplit('/').next().unwrap_or(old);
+        self.places.iter().any(|(from, _)| from.file_name() == name)
+            || on_the_way
+                .any(|it| self.places.iter().any(|(from, to)| it.starts_with(from) || it.starts_with(to)))
+            || slashes()
+                .chain(Some(folder.join(old)).filter(|it| it.as_path().is_symlink()))
+                .any(|it| self.is_linked(it))
+    }
+
+    /// Whether `path` leads, by a link, into what moves.
+    fn is_linked(&self, path: AbsPath) -> bool {
+        let leads = |path: &AbsPath| {
+            let real = path.as_path().canonicalize().ok().and_then(AbsPath::new);
+            real.is_some_and(|it| it != *path && self.places.iter().any(|(from, _)| it.starts_with(from)))
         };
-        quoted_includes(text).into_iter().filter_map(mend).collect()
+        *self.linked.borrow_mut().entry(path).or_insert_with_key(leads)
+    }
+
+    /// Of the paths in `text`, the file `path`, that lead from its folder to a file now and not to it
+    /// afterwards: edits; and of those that no edit mends exactly, or that led to none, where they stand and
+    /// lead to then.
+    fn broken(&self, path: &AbsPath, text: &str) -> (Vec<TextEdit>, Vec<(usize, Option<AbsPath>)>) {
+        let (mut edits, mut elsewhere) = (Vec::new(), Vec::new());
+        let holder = self.after(path);
+        let (Some(folder), Some(new_folder)) = (path.parent(), holder.parent()) else {
+            return (edits, elsewhere);
+        };
+        for range in quoted_includes(text) {
+            let old = &text[range.clone()];
+            if folder == new_folder && !self.touch(&folder, old) {
+                continue;
+            }
+            let meant = file_at(&folder.as_path().join(old));
+            let target = meant.as_ref().map(|it| self.after(it));
+            let leads = self.leads(&new_folder.as_path().join(old));
+            if leads == target {
+                continue;
+            }
+            // By another name it leads through a link, which may lead elsewhere than `..` does.
+            let own = meant.filter(|it| *it == folder.join(old)).zip(target);
+            let new_text = own.and_then(|(meant, target)| {
+                let kept = (folder == new_folder && meant.parent() == target.parent()).then(|| {
+                    let before = old.rfind('/').map_or("", |at| &old[..=at]);
+                    format!("{before}{}", target.file_name())
+                });
+                let exact = |it: &String| {
+                    !it.contains(['"', '\\', '\n', '\r'])
+                        && self.leads(&new_folder.as_path().join(it)).as_ref() == Some(&target)
+                };
+                kept.into_iter().chain(relative(&new_folder, &target)).find(exact)
+            });
+            match new_text {
+                Some(new_text) => edits.push(TextEdit { range, new_text }),
+                None => elsewhere.push((range.start, leads)),
+            }
+        }
+        (edits, elsewhere)
     }
 }
 
-/// Whether a file is at `path`, and by no other name than `meant`: a link may lead elsewhere than `..` does.
-fn is_there(path: &Path, meant: &AbsPath) -> bool {
-    meant.as_path().is_file() && path.canonicalize().is_ok_and(|it| it == meant.as_path())
+/// The file to which `path` leads now, links followed.
+fn file_at(path: &Path) -> Option<AbsPath> {
+    let real = path.canonicalize().ok()?;
+    if real.is_file() { AbsPath::new(real) } else { None }
 }
 
 /// `target` from `folder` on, with `/`.

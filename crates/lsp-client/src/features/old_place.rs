@@ -2,7 +2,8 @@
 //! edit would leave it.
 //!
 //! Says only what a line holds: a path that leads to the old place and to nothing that is there
-//! afterwards. Changes nothing. A server may leave out files that its project leaves out.
+//! afterwards. Changes nothing. A server may leave out files that its project leaves out. An include to
+//! which old and new place answer alike, each from another folder that is searched, is told as such.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::{Duration, Instant};
@@ -41,6 +42,7 @@ pub(super) async fn still_named(
             module.hidden = document.is_some_and(|it| binds(&after(&edit, &it), last(&module.stem)));
         }
         let mut places = Vec::new();
+        let mut doubtful = Vec::new();
         let mut cut = false;
         for (count, path) in workspace.files(workspace.root()).enumerate() {
             if count >= LOOKED_AT || is_over() {
@@ -49,7 +51,11 @@ pub(super) async fn still_named(
             }
             // What cannot be read as text names nothing.
             let Ok(document) = workspace.document(&path) else { continue };
-            if document.text.len() > LARGEST || !moved.may_be_in(&document.text) {
+            if !moved.may_be_in(&document.text) {
+                continue;
+            }
+            if document.text.len() > LARGEST {
+                cut = true;
                 continue;
             }
             let text = after(&edit, &document);
@@ -60,19 +66,23 @@ pub(super) async fn still_named(
                     || (moved.new_name(name).is_none() && workspace.root().join(name).as_path().exists())
             };
             let (lines, whole) = moved.lines(&name, &text, &there, &is_over);
-            places.extend(lines.into_iter().map(|line| format!("{name}:{}", line + 1)));
-            cut |= !whole;
+            let (in_doubt, all) = moved.in_doubt(&name, &text, &there, &is_over);
+            let place = |line: &usize| format!("{name}:{}", line + 1);
+            places.extend(lines.iter().map(place));
+            doubtful.extend(in_doubt.difference(&lines).map(place));
+            cut |= !whole || !all;
         }
-        (places, cut)
+        (places, doubtful, cut)
     });
+    let nothing = || (Vec::new(), Vec::new(), true);
     // It ends by itself; a file that cannot be read by then is not waited for.
-    let (places, cut) = tokio::select! {
+    let (places, doubtful, cut) = tokio::select! {
         biased;
-        () = clock.cancel.cancelled() => (Vec::new(), true),
-        found = search => found.unwrap_or_else(|_| (Vec::new(), true)),
-        () = tokio::time::sleep_until(clock.until.into()) => (Vec::new(), true),
+        () = clock.cancel.cancelled() => nothing(),
+        found = search => found.unwrap_or_else(|_| nothing()),
+        () = tokio::time::sleep_until(clock.until.into()) => nothing(),
     };
-    told(&places, cut)
+    told(&places, &doubtful, cut)
 }
 
 /// The text of a document as `edit` leaves it.
@@ -84,18 +94,24 @@ fn after(edit: &WorkspaceEdit, document: &Document) -> String {
     text
 }
 
-/// The note about `places`.
-fn told(places: &[String], cut: bool) -> Option<String> {
+/// The note about `places`, and about includes that are `doubtful`.
+fn told(places: &[String], doubtful: &[String], cut: bool) -> Option<String> {
     let unsearched = if cut { " (not every file was searched)" } else { "" };
-    if places.is_empty() {
+    let note = |about: &str, places: &[String]| {
+        let shown = places.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let more = match places.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more lines; look for the old name with `grep`"),
+        };
+        (!places.is_empty()).then(|| format!("{about}{unsearched}: {shown}{more}"))
+    };
+    let named = note("still names the old place, as text", places);
+    let folders = "`#include` lines that may need another search folder (`-I`) now, if they mean what moves";
+    let notes: Vec<String> = named.into_iter().chain(note(folders, doubtful)).collect();
+    if notes.is_empty() {
         return cut.then(|| "not every file was searched for the old place".to_owned());
     }
-    let shown = places.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-    let more = match places.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more lines; look for the old name with `grep`"),
-    };
-    Some(format!("still names the old place, as text{unsearched}: {shown}{more}"))
+    Some(notes.join("; "))
 }
 
 /// The moves of an edit, in paths relative to the workspace.
@@ -268,7 +284,7 @@ impl Moved {
         let lists = lists_files(holder);
         for (number, line) in text.lines().enumerate() {
             let path = |token: &Token<'_>| {
-                self.is_path(parent(holder), line, token, lists, there)
+                self.path(parent(holder), line, token, lists, there) == Some(Leads::Old)
                     || (scripts && token.quoted && self.is_import(parent(holder), token.text, there))
             };
             if !self.may_be_in(line) {
@@ -302,16 +318,41 @@ impl Moved {
         (found, true)
     }
 
+    /// The lines (from 0) of `text` whose includes the old place and the new one answer alike, and whether
+    /// that is all.
+    fn in_doubt(
+        &self,
+        holder: &str,
+        text: &str,
+        there: &dyn Fn(&str) -> bool,
+        is_over: &dyn Fn() -> bool,
+    ) -> (BTreeSet<usize>, bool) {
+        let mut found = BTreeSet::new();
+        for (number, line) in text.lines().enumerate() {
+            if !is_include(line) || !self.may_be_in(line) {
+                continue;
+            }
+            if is_over() {
+                return (found, false);
+            }
+            let leads = |token: Token<'_>| self.path(parent(holder), line, &token, false, there);
+            if tokens(line).any(|token| leads(token) == Some(Leads::Either)) {
+                found.insert(number);
+            }
+        }
+        (found, true)
+    }
+
     /// Whether a path, from the folder of its file or from the workspace's, leads to an old place. Where
     /// a file `lists` files, a name with an ending is one too.
-    fn is_path(
+    fn path(
         &self,
         folder: &str,
         line: &str,
         token: &Token<'_>,
         lists: bool,
         there: &dyn Fn(&str) -> bool,
-    ) -> bool {
+    ) -> Option<Leads> {
         let text = token.text.trim_end_matches('.');
         let slash = text.contains('/');
         let alone = token.quoted || lists && text.contains('.');
@@ -320,17 +361,30 @@ impl Moved {
         let top = (slash && !text.starts_with('.')).then(|| joined("", text)).flatten();
         let paths: Vec<String> = here.into_iter().chain(top).collect();
         if paths.iter().any(|path| there(path)) {
-            return false;
+            return None;
         }
         if paths.iter().any(|path| leads(path)) {
-            return true;
+            return Some(Leads::Old);
         }
-        // Of an include only the end is known; what else has this end may be meant.
-        let include = line.trim_start().starts_with("#include") && token.quoted && !text.starts_with('.');
-        let ends = |path: &String| path.ends_with(&format!("/{text}"));
-        include
-            && self.places.iter().any(|(old, _)| ends(old) && !there(old))
-            && !self.places.values().any(ends)
+        if !token.quoted || text.starts_with('.') || !is_include(line) {
+            return None;
+        }
+        // Of an include only the end is known; what else has this end may be meant. It names a folder that
+        // moves where it reaches to it.
+        let begins = |path: &str| {
+            let before = path.strip_suffix(text)?;
+            (before.is_empty() || before.ends_with('/')).then_some(before.len())
+        };
+        let moves =
+            |old: &str| self.folders.iter().find(|it| inside(old, it)).map_or(old, String::as_str).len();
+        let names = |old: &str| {
+            begins(old).is_some_and(|at| at < moves(old)) && !self.folders.contains(old) && !there(old)
+        };
+        if !self.places.keys().any(|old| names(old)) {
+            return None;
+        }
+        let too = self.places.values().any(|new| begins(new).is_some());
+        Some(if too { Leads::Either } else { Leads::Old })
     }
 
     /// Whether what a script imports was at an old place.
@@ -506,6 +560,22 @@ fn binds(text: &str, name: &str) -> bool {
     });
     let starts = [format!("def {name}("), format!("class {name}"), format!("{name} =")];
     imported || text.lines().any(|line| starts.iter().any(|start| line.starts_with(start.as_str())))
+}
+
+/// Where a path leads.
+#[derive(PartialEq)]
+enum Leads {
+    Old,
+    /// To the old place or the new one, as folders are searched.
+    Either,
+}
+
+/// Whether a line is an `#include` or `#import`.
+fn is_include(line: &str) -> bool {
+    let words = ["include_next", "include", "import"];
+    let word = line.trim_start().strip_prefix('#').map(str::trim_start);
+    let path = word.and_then(|it| words.iter().find_map(|word| it.strip_prefix(word)));
+    path.is_some_and(|it| ["<", "\"", "/*"].iter().any(|start| it.trim_start().starts_with(start)))
 }
 
 /// What may be a path.

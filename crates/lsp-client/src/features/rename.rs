@@ -247,6 +247,7 @@ impl ServerPool {
             (false, Some(lines)) => Some(format!("{lines} mended besides")),
             (false, None) => None,
         });
+        notes.extend(mended.elsewhere);
         notes.extend(mended.note);
         // As above, of what moves and is mended too.
         for operation in &mut edit.operations {

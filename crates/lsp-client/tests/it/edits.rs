@@ -936,6 +936,26 @@ async fn modules_and_includes_that_are_left_behind_are_named_a_dozen_of_them() {
     ];
     let note = told_of_move("include/x/a.h", "include/x/b.h", &files).await;
     assert_eq!(note, "still names the old place, as text: src/a.c:1");
+    // From the workspace's own folder, and however it is spelled.
+    let files = [
+        ("util.h", ""),
+        ("src/a.c", "#include \"util.h\"\n  # include <util.h>\n#import <util.h>\n#include <x/util.h>\n"),
+        ("doc/README.md", "# includes `util.h`\n"),
+    ];
+    let note = told_of_move("util.h", "helper.h", &files).await;
+    assert_eq!(note, "still names the old place, as text: src/a.c:1, src/a.c:2, src/a.c:3");
+    // Whether the new place is meant says what the compiler is told to search.
+    let files = [
+        ("include/foo/a.h", ""),
+        ("include/foo/b.h", ""),
+        ("src/a.c", "#include <foo/a.h>\n#include <a.h>\n#include <include/foo/a.h>\n"),
+    ];
+    let doubt =
+        "`#include` lines that may need another search folder (`-I`) now, if they mean what moves: src/a.c:1";
+    let note = told_of_move("include/foo/a.h", "lib/foo/a.h", &files).await;
+    assert_eq!(note, format!("still names the old place, as text: src/a.c:3; {doubt}, src/a.c:2"));
+    let note = told_of_move("include/foo", "lib/foo", &files).await;
+    assert_eq!(note, format!("still names the old place, as text: src/a.c:3; {doubt}"));
     // In what lists a project's files a name stands alone.
     let files = [
         ("a.c", ""),
@@ -997,6 +1017,61 @@ async fn includes_follow_a_header_where_they_lead_to_it_from_their_own_file() {
     assert!(is("main.cpp: #include \"src/lib/a.h\" // \"lib/a.h\"\n#include \"b.h\"\n"), "{outcome:?}");
     assert!(is("src/lib/a.c: #include \"./a.h\"\n#include \"../lib/a.h\"\n"), "{outcome:?}");
     assert!(is("src/lib/a.h: #include \"b.h\"\n#include <a.h>\n"), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn an_include_that_another_file_answers_after_a_move_is_told() {
+    let files = [
+        ("inc/config.h", ""),
+        ("src/old.h", ""),
+        ("src/main.c", "\n#include \"config.h\"\n"),
+        ("tools/config.h", ""),
+    ];
+    let told = "`#include` lines that lead from their own folder to another file than before, not mended: ";
+    let (outcome, note) = move_of(&files, "src/old.h", "src/config.h").await;
+    assert_eq!(outcome, ["src/config.h: "]);
+    assert!(note.ends_with(&format!("{told}src/main.c:2 (to src/config.h)")), "{note}");
+    let (_, note) = move_of(&files, "src/main.c", "tools/main.c").await;
+    assert!(note.ends_with(&format!("{told}tools/main.c:2 (to tools/config.h)")), "{note}");
+    let (_, note) = move_of(&files, "src/main.c", "tools/deep/main.c").await;
+    assert!(!note.contains(told), "{note}");
+    // A folder in which one is that was not there.
+    let files = [("main.c", "#include \"x/a.h\"\n"), ("inc/x/a.h", ""), ("y/a.h", "")];
+    let (_, note) = move_of(&files, "y", "x").await;
+    assert!(note.ends_with(&format!("{told}main.c:1 (to x/a.h)")), "{note}");
+}
+
+#[tokio::test]
+async fn an_include_through_a_folder_that_moves_is_mended() {
+    let files = [
+        ("src/o.h", ""),
+        ("src/x/a.h", ""),
+        ("src/x/m.c", "#include \"../x/../o.h\"\n"),
+        ("src/main.c", "#include \"x/../o.h\"\n#include \"./o.h\"\n"),
+        ("src/y/deep/n.c", "#include \"../../x/../o.h\"\n"),
+    ];
+    let (outcome, note) = move_of(&files, "src/x", "src/z").await;
+    let is = |line: &str| outcome.contains(&line.to_owned());
+    assert!(is("src/main.c: #include \"o.h\"\n#include \"./o.h\"\n"), "{outcome:?}");
+    assert!(is("src/z/m.c: #include \"../o.h\"\n"), "{outcome:?}");
+    assert!(is("src/y/deep/n.c: #include \"../../o.h\"\n"), "{outcome:?}");
+    assert!(note.contains("3 `#include` lines in 3 files mended"), "{note}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn an_include_that_led_through_a_link_to_what_moves_is_told() {
+    let files = [("src/a.h", ""), ("inc/x.h", ""), ("b.c", "#include \"inc/a.h\"\n#include \"srcl/a.h\"\n")];
+    let bench = bench(&files, Script::new(json!({"textDocumentSync": 2})));
+    std::os::unix::fs::symlink("../src/a.h", bench.path("inc/a.h").as_path()).unwrap();
+    std::os::unix::fs::symlink("src", bench.path("srcl").as_path()).unwrap();
+    let (from, to) = (bench.path("src/a.h"), bench.path("src/b.h"));
+    let note = bench.pool.rename_file(&from, &to, &cx(LONG)).await.unwrap().note.unwrap_or_default();
+    assert!(note.contains("not mended: b.c:1 (to none), b.c:2 (to none)"), "{note}");
+    // The folder to which the link leads.
+    let (from, to) = (bench.path("src"), bench.path("source"));
+    let note = bench.pool.rename_file(&from, &to, &cx(LONG)).await.unwrap().note.unwrap_or_default();
+    assert!(note.contains("not mended: b.c:1 (to none), b.c:2 (to none)"), "{note}");
 }
 
 #[tokio::test]
