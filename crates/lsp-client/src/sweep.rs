@@ -31,6 +31,9 @@ const SHOWN: usize = 16;
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// By how much the time of a file may lag behind the clock: it goes on with the kernel's ticks.
+const TICK: Duration = Duration::from_millis(20);
+
 /// When to look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
@@ -262,7 +265,7 @@ impl Sweep {
             if !known.registered || state.1.files.contains_key(&path) {
                 continue;
             }
-            if !known.is_older(first) {
+            if known.may_follow(first) {
                 known.stamp = (u64::MAX, None);
             }
             state.1.files.insert(path, known);
@@ -297,7 +300,7 @@ impl Sweep {
                 None if before.cut && known.is_older(before.at) => {}
                 // Nobody looked at it before. It may have been there, and read before it was written.
                 None if known.registered && is_new_glob => {
-                    if !known.is_older(before.first) {
+                    if known.may_follow(before.first) {
                         found(path, known, CHANGED);
                     }
                 }
@@ -336,6 +339,11 @@ impl Known {
     /// Whether it was written before that.
     fn is_older(&self, at: Option<SystemTime>) -> bool {
         at.is_none_or(|at| self.stamp.1.is_none_or(|it| it < at))
+    }
+
+    /// Whether it may have been written after that.
+    fn may_follow(&self, at: Option<SystemTime>) -> bool {
+        !self.is_older(at.and_then(|at| at.checked_sub(TICK)))
     }
 }
 

@@ -1,10 +1,12 @@
 //! What other programs do to files that only a server's own registrations name.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use testing::language_server::{Script, Step};
 use workspace::{ChangeKind, Commit, CommitId, CommittedFile, RunId};
 
-use crate::bench::{Bench, LONG, bench, build_in, cx};
+use crate::bench::{Bench, LONG, bench, build_in, cx, until};
 
 const WATCHED: &str = "workspace/didChangeWatchedFiles";
 const ASK: &str = "textDocument/diagnostic";
@@ -37,6 +39,12 @@ fn script(watchers: &Value) -> Script {
 async fn ask(bench: &Bench) {
     let answer = bench.pool.diagnostics(&bench.doc("a.txt"), &cx(LONG)).await.unwrap().value;
     assert!(answer.pending.is_empty() && answer.failed.is_empty(), "{answer:?}");
+}
+
+/// What was made for the test is older than the first look, by the clock of files too.
+async fn grown_old() {
+    let made = std::time::Instant::now();
+    until(move || made.elapsed() > Duration::from_millis(40), "time passes").await;
 }
 
 /// All that it was told since it started, by the last parts of the paths.
@@ -82,6 +90,7 @@ async fn a_server_hears_of_what_only_its_registrations_name() {
         ("other.bin", "1"),
     ];
     let bench = build_in(folder, &files, vec![("scripted", script(&watchers), "")], |_| ());
+    grown_old().await;
     for name in ["x.conf", "x.other", "deep/x.so"] {
         std::fs::write(outside.join(name), "1").unwrap();
     }
@@ -125,6 +134,7 @@ async fn what_was_written_before_a_registration_came_is_changed_and_not_new() {
     let mut script = script(&watchers);
     script.methods.get_mut(ASK).unwrap().insert(0, vec![clean()]);
     let bench = bench(&[("a.txt", "a"), ("old.lock", "1"), ("new.lock", "1")], script);
+    grown_old().await;
     ask(&bench).await;
     bench.write("new.lock", "other");
     ask(&bench).await;
@@ -143,6 +153,7 @@ async fn only_the_kinds_that_were_registered_are_told() {
     let names = kinds.map(|it| [format!("changed.{it}"), format!("gone.{it}")]).concat();
     let files = names.iter().map(|it| (it.as_str(), "1")).chain([("a.txt", "a")]).collect::<Vec<_>>();
     let bench = bench(&files, script(&watchers));
+    grown_old().await;
     ask(&bench).await;
     for kind in kinds {
         bench.write(&format!("changed.{kind}"), "other");
@@ -166,6 +177,7 @@ async fn what_is_registered_no_more_is_not_told() {
     ];
     script.methods.insert("textDocument/hover".to_owned(), turns);
     let bench = bench(&[("a.txt", "a"), ("x.lock", "1"), ("gone.lock", "1"), ("x.sum", "1")], script);
+    grown_old().await;
     let hover = async || drop(bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap());
     ask(&bench).await;
     hover().await;
@@ -183,6 +195,7 @@ async fn what_is_registered_no_more_is_not_told() {
 #[tokio::test]
 async fn a_commit_to_what_is_registered_is_told_once() {
     let bench = bench(&[("a.txt", "a"), ("x.lock", "1")], script(&json!([{"globPattern": "**/*.lock"}])));
+    grown_old().await;
     ask(&bench).await;
     bench.write("x.lock", "other");
     bench.write("new.lock", "1");
