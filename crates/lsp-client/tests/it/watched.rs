@@ -90,10 +90,10 @@ async fn a_server_hears_of_what_only_its_registrations_name() {
         ("other.bin", "1"),
     ];
     let bench = build_in(folder, &files, vec![("scripted", script(&watchers), "")], |_| ());
-    grown_old().await;
     for name in ["x.conf", "x.other", "deep/x.so"] {
         std::fs::write(outside.join(name), "1").unwrap();
     }
+    grown_old().await;
     ask(&bench).await;
     ask(&bench).await;
     assert_eq!(told(&bench), [], "all of it was there");
