@@ -285,6 +285,29 @@ fn a_timeout_is_of_the_whole_call_and_the_silent_are_not_credited() {
     );
 }
 
+/// A program that a server runs over saved files (Cargo) did not end in time.
+#[test]
+fn what_a_server_could_not_look_at_as_it_is_saved_is_named_beside_the_count() {
+    let mut sandbox = Sandbox::with(&[("a.py", "x = 1\n")]);
+    let definition = include_str!("../../adapters/servers/basedpyright.toml");
+    let folder = sandbox.home().join("config/adapters/servers");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let rule = "[diagnostics]\non_save = [\"slow\", \"late\"]\n\
+        check = { method = \"x/check\", progress = \"x/check\", settle_ms = 100 }\n";
+    let with = definition.replacen("[diagnostics]\n", rule, 1);
+    assert_ne!(definition, with);
+    std::fs::write(folder.join("basedpyright.toml"), with).expect("a definition");
+    let script = json!({"methods": {
+        "textDocument/diagnostic": [[{"result": {"kind": "full", "items": []}}]], "x/check": [[]],
+    }});
+    Scripted::install(&mut sandbox, &[script]);
+    let mut batch = tests::Batch::start(&sandbox);
+    let ask = json!({"action": "diagnostics", "file": "a.py", "timeout": 5});
+    let said = batch.call("lsp", &ask).ok().to_owned();
+    let count = "0 errors, 0 warnings, 0 hints in 1 file without late and slow (basedpyright)\n";
+    assert!(said.starts_with(count) && said.contains("it had not ended in time"), "{said}");
+}
+
 #[test]
 fn a_timeout_is_of_all_questions_of_a_call() {
     let names: Vec<String> = (0..12).map(|number| format!("f{number}.py")).collect();

@@ -25,6 +25,8 @@ struct State {
     message_seen: bool,
     request_seen: bool,
     status: bool,
+    /// How often it said that it loads again.
+    loads: u64,
     trouble: Option<Trouble>,
 }
 
@@ -60,6 +62,7 @@ impl Loading {
             message_seen: false,
             request_seen: false,
             status: false,
+            loads: 0,
             trouble: None,
         };
         Self { rule, state: Mutex::new(state), changed: watch::channel(()).0 }
@@ -152,7 +155,9 @@ impl Loading {
                 Some(Trouble { text: text.trim().to_owned(), severe: health == "error" })
             });
             let mut state = self.state();
-            state.status = params[field].as_bool().unwrap_or(false);
+            let is_quiet = params[field].as_bool().unwrap_or(false);
+            state.loads += u64::from(state.status && !is_quiet);
+            state.status = is_quiet;
             state.trouble = trouble;
             drop(state);
             self.changed.send_replace(());
@@ -210,6 +215,11 @@ impl Loading {
                 () = tokio::time::sleep_until(wake.into()) => {}
             }
         }
+    }
+
+    /// A number that grows when it says that it loads again, having been ready.
+    pub fn loads(&self) -> u64 {
+        self.state().loads
     }
 
     pub fn is_ready(&self) -> bool {

@@ -12,6 +12,7 @@ use workspace::{AbsPath, Document, Owner};
 
 use super::diagnostics::{read, refreshed};
 use crate::answer::Diagnostic;
+use crate::definition::CheckRule;
 use crate::documents::{Sent, Synced};
 use crate::error::ServerError;
 use crate::pool::{RequestCx, ServerPool};
@@ -23,6 +24,11 @@ use crate::view::View;
 const BEGINS: Duration = Duration::from_secs(10);
 /// … and one that did not the last time.
 const BEGINS_LATE: Duration = Duration::from_secs(1);
+/// How often it is asked about files that change while it looks.
+const LOOKS: usize = 3;
+/// Why a look says nothing.
+const CHANGED: &str = "files changed meanwhile";
+const LOADED: &str = "it loaded its project anew meanwhile";
 
 /// What one server found in saved files.
 #[derive(Debug, Clone)]
@@ -84,29 +90,60 @@ impl ServerPool {
 
 type Found = Result<SavedProblems, String>;
 
+/// Looks until files stay as they are, and the server's project, while it looks. The first look may itself change
+/// them: Cargo writes the `Cargo.lock` that is missing.
 async fn of_one(server: &Server, docs: &[&Document], clock: Clock<'_>) -> Result<Found, ServerError> {
     let saved = &server.core.saved;
     let Some(rule) = saved.rule() else { return Ok(Err("it cannot be asked".to_owned())) };
-    if let Some(path) = unsaved(server) {
-        return Ok(Err(format!("{} is not saved", server.core.workspace.relative(&path))));
-    }
-    if !server.core.loading.is_ready() {
-        return Ok(Err(format!("it is still loading: {}", server.doing())));
-    }
-    // It has no project that could be looked at.
-    if let Some(why) = server.core.loading.failure() {
-        return Ok(Err(why));
-    }
-    let late = || {
-        let doing = saved.doing().map(|doing| format!(" ({doing})")).unwrap_or_default();
-        format!("it had not ended in time{doing}; ask again, it goes on")
-    };
     let turn = tokio::select! {
         biased;
         () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
         turn = tokio::time::timeout(clock.left(), saved.turn.acquire()) => turn,
     };
-    let Ok(Ok(_turn)) = turn else { return Ok(Err(late())) };
+    let Ok(Ok(_turn)) = turn else { return Ok(Err(late(server))) };
+    let mut looks = 1;
+    loop {
+        // What it heard may have it load its project anew.
+        tokio::select! {
+            biased;
+            () = clock.cancel.cancelled() => return Err(ServerError::Cancelled),
+            _ = server.peer.closed() => return Err(server.crashed(&rule.method).await),
+            _ = server.core.loading.wait(clock.until) => {}
+        }
+        match look(server, rule, docs, clock).await? {
+            Looked::Ended(found) => return Ok(found),
+            Looked::Void(why) if looks == LOOKS => return Ok(Err(why.to_owned())),
+            Looked::Void(_) => looks += 1,
+        }
+    }
+}
+
+/// What came of a look.
+enum Looked {
+    Ended(Found),
+    /// It may be about the one or the other state of the files: why.
+    Void(&'static str),
+}
+
+async fn look(
+    server: &Server,
+    rule: &CheckRule,
+    docs: &[&Document],
+    clock: Clock<'_>,
+) -> Result<Looked, ServerError> {
+    let saved = &server.core.saved;
+    let unknown = |why: String| Ok(Looked::Ended(Err(why)));
+    if let Some(path) = unsaved(server) {
+        return unknown(format!("{} is not saved", server.core.workspace.relative(&path)));
+    }
+    let loads = server.core.loading.loads();
+    if !server.core.loading.is_ready() {
+        return unknown(format!("it is still loading: {}", server.doing()));
+    }
+    // It has no project that could be looked at.
+    if let Some(why) = server.core.loading.failure() {
+        return unknown(why);
+    }
     // What changed by now is counted before it is asked.
     refreshed(server, clock).await?;
     let heard = server.core.diagnostics.now().heard;
@@ -125,29 +162,31 @@ async fn of_one(server: &Server, docs: &[&Document], clock: Clock<'_>) -> Result
     };
     match waited {
         Waited::Ended => {}
-        Waited::GoesOn => return Ok(Err(late())),
+        Waited::GoesOn => return unknown(late(server)),
+        // One that loads its project anew may forget that it was asked.
+        Waited::Silent if server.core.loading.loads() != loads => return Ok(Looked::Void(LOADED)),
         Waited::Silent => {
             saved.did_not_begin();
-            return Ok(Err("it did not begin".to_owned()));
+            return unknown("it did not begin".to_owned());
         }
     }
     if let Some(trouble) = server.core.loading.trouble() {
-        return Ok(Err(trouble.text));
+        return unknown(trouble.text);
     }
     if saved.is_full() {
-        return Ok(Err("it found something in too many files".to_owned()));
+        return unknown("it found something in too many files".to_owned());
     }
     // What changed meanwhile may have been looked at in the one or the other state.
     refreshed(server, clock).await?;
-    if server.core.diagnostics.now().heard != heard || unsaved(server).is_some() {
-        return Ok(Err("files changed meanwhile".to_owned()));
+    if unsaved(server).is_some() {
+        return unknown(CHANGED.to_owned());
     }
     let on_save = &server.core.definition.diagnostics.on_save;
     let mut files = BTreeMap::new();
     for doc in docs {
         let is_as_asked = |now: Document| now.text == doc.text && now.owner != Owner::Editor { dirty: true };
         if !server.core.workspace.document(&doc.path).is_ok_and(is_as_asked) {
-            return Ok(Err("files changed meanwhile".to_owned()));
+            return unknown(CHANGED.to_owned());
         }
         let mut items = match saved.of(&doc.path) {
             Some(items) => read(server, &on_disk(doc), &items)?,
@@ -156,7 +195,20 @@ async fn of_one(server: &Server, docs: &[&Document], clock: Clock<'_>) -> Result
         items.retain(|item| item.source.as_ref().is_some_and(|it| on_save.contains(it)));
         files.insert(doc.path.clone(), items);
     }
-    Ok(Ok(SavedProblems { files, with_errors: saved.with_errors(on_save) }))
+    let with_errors = saved.with_errors(on_save);
+    if server.core.diagnostics.now().heard != heard {
+        return Ok(Looked::Void(CHANGED));
+    }
+    // A look that is on then ends with nothing found (rust-analyzer 1.96).
+    if server.core.loading.loads() != loads {
+        return Ok(Looked::Void(LOADED));
+    }
+    Ok(Looked::Ended(Ok(SavedProblems { files, with_errors })))
+}
+
+fn late(server: &Server) -> String {
+    let doing = server.core.saved.doing().map(|doing| format!(" ({doing})")).unwrap_or_default();
+    format!("it had not ended in time{doing}; ask again, it goes on")
 }
 
 /// A document of the server's that an editor has not saved.

@@ -7,7 +7,7 @@ use serde_json::json;
 use testing::language_server::{Script, Step};
 use workspace::Editor;
 
-use crate::bench::{Bench, LONG, bench, build, build_beside, cx, range};
+use crate::bench::{Bench, LONG, bench, build, build_beside, build_in, cx, range};
 use crate::real::{DEADLINE, real_beside};
 use crate::trials::Typing;
 
@@ -109,8 +109,44 @@ async fn files_that_fail_are_named_beside_those_that_are_asked_about() {
     assert!(with_errors.iter().eq([&bench.path("b.txt")]), "{with_errors:?}");
 }
 
+/// As Cargo writes the `Cargo.lock` that is missing.
 #[tokio::test]
-async fn of_what_is_not_saved_or_changes_meanwhile_nothing_is_known() {
+async fn a_look_that_changes_files_is_asked_for_again_and_not_without_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let project = folder.path().canonicalize().unwrap().join("project");
+    let writes = |name: &str| Step::EnsureFile(project.join(name));
+    let script = script()
+        .on("x/check", [work("begin"), writes("1.txt"), work("end")])
+        .on("x/check", [work("begin"), found("now"), work("end")])
+        .on("x/check", [work("begin"), writes("2.txt"), work("end")])
+        .on("x/check", [work("begin"), writes("3.txt"), work("end")])
+        .on("x/check", [work("begin"), writes("4.txt"), work("end")]);
+    let bench = build_in(folder, &[("a.txt", "a")], vec![("scripted", script, RULE)], |_| ());
+    assert_eq!(ask(&bench, LONG).await, Ok(vec!["now".to_owned()]));
+    assert_eq!(bench.got("scripted", "x/check").len(), 2);
+    assert_eq!(ask(&bench, LONG).await, Err("files changed meanwhile".to_owned()));
+    assert_eq!(bench.got("scripted", "x/check").len(), 5);
+}
+
+/// As rust-analyzer does when it hears of a `Cargo.lock`: the look that is on ends, and nothing was found.
+#[tokio::test]
+async fn a_look_that_ends_since_the_project_is_loaded_anew_is_none() {
+    let rule = format!("{RULE}[ready]\nstatus_method = \"x/status\"\nstatus_field = \"quiet\"\n");
+    let quiet = |quiet: bool| Step::notify("x/status", json!({"quiet": quiet}));
+    let script = script()
+        .on("initialized", [quiet(true)])
+        .on("x/check", [work("begin"), quiet(false), work("end"), Step::DelayMs(500), quiet(true)])
+        .on("x/check", [quiet(false), quiet(true), work("begin"), work("end")])
+        .on("x/check", [work("begin"), found("now"), work("end")])
+        .on("x/check", [quiet(false), quiet(true), work("begin"), work("end")]);
+    let bench = build(&[("a.txt", "a")], vec![("scripted", script, &rule)], |_| ());
+    assert_eq!(ask(&bench, LONG).await, Ok(vec!["now".to_owned()]));
+    assert_eq!(bench.got("scripted", "x/check").len(), 3);
+    assert_eq!(ask(&bench, LONG).await, Err("it loaded its project anew meanwhile".to_owned()));
+}
+
+#[tokio::test]
+async fn of_what_is_not_saved_nothing_is_known_and_of_what_changes_meanwhile_it_is_asked_again() {
     let script = script()
         .on("x/check", [work("begin"), found("old"), Step::wait_for("textDocument/hover", 2), work("end")]);
     let typing = Typing::new();
@@ -125,10 +161,11 @@ async fn of_what_is_not_saved_or_changes_meanwhile_nothing_is_known() {
         bench.pool.hover(&bench.doc("a.txt"), 0, &cx(LONG)).await.unwrap();
     };
     let (answer, ()) = tokio::join!(ask(&bench, LONG), change);
-    assert_eq!(answer, Err("files changed meanwhile".to_owned()));
+    assert_eq!(answer, Ok(vec!["old".to_owned()]));
+    assert_eq!(bench.got("scripted", "x/check").len(), 2);
     typing.types(&bench.path("b.txt"), "typed");
     assert_eq!(ask(&bench, LONG).await, Err("b.txt is not saved".to_owned()));
-    assert_eq!(bench.got("scripted", "x/check").len(), 1);
+    assert_eq!(bench.got("scripted", "x/check").len(), 2);
 }
 
 /// It is open before it is seen to have changed.
@@ -145,7 +182,8 @@ async fn what_changes_meanwhile_and_is_opened_then_counts_too() {
         bench.pool.load(&bench.path("b.txt"), Some(&bench.doc("b.txt")), &cx(LONG)).await.unwrap();
     };
     let (answer, ()) = tokio::join!(ask(&bench, LONG), change);
-    assert_eq!(answer, Err("files changed meanwhile".to_owned()));
+    assert_eq!(answer, Ok(Vec::new()));
+    assert_eq!(bench.got("scripted", "x/check").len(), 2);
 }
 
 #[tokio::test]
@@ -204,6 +242,37 @@ async fn rust_analyzer_asks_cargo() {
     let all = bench.pool.check_saved(&[&lib], &cx(DEADLINE)).await.unwrap();
     println!("rust-analyzer: {all:?}");
     assert!(all[0].found.is_err(), "{all:?}");
+    bench.pool.shutdown(Duration::from_secs(10)).await;
+}
+
+/// Where there is no `Cargo.lock`, what is asked first writes it; and a changed `Cargo.toml` has it written again.
+#[tokio::test]
+async fn rust_analyzer_finds_in_a_fresh_project_what_cargo_says() {
+    let manifest = |more: &str| {
+        format!("[package]\nname = \"x\"\nversion = \"0.0.0\"\nedition = \"2021\"\n[workspace]\n{more}")
+    };
+    let files = [
+        ("Cargo.toml", manifest("")),
+        ("src/lib.rs", "pub fn two() -> u8 { nope::d() }\n".to_owned()),
+        ("dep/Cargo.toml", "[package]\nname = \"dep\"\nversion = \"0.0.0\"\n".to_owned()),
+        ("dep/src/lib.rs", String::new()),
+    ];
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let Some(bench) = real_beside(&["rust-analyzer"], &files, None) else { return };
+    let ask = async |turn: &str| {
+        let (started, doc) = (std::time::Instant::now(), bench.doc("src/lib.rs"));
+        bench.pool.diagnostics(&doc, &cx(DEADLINE)).await.unwrap();
+        let own = started.elapsed();
+        let mut all = bench.pool.check_saved(&[&doc], &cx(DEADLINE)).await.unwrap();
+        println!("rust-analyzer, {turn}: {own:?}, with Cargo {:?}", started.elapsed());
+        let found = all.remove(0).found.unwrap().files;
+        assert!(found[&doc.path].iter().any(|it| it.code.as_deref() == Some("E0433")), "{turn}: {found:?}");
+    };
+    ask("fresh").await;
+    ask("again").await;
+    bench.write("Cargo.toml", &manifest("[dependencies]\ndep = { path = \"dep\" }\n"));
+    ask("a dependency").await;
+    ask("again").await;
     bench.pool.shutdown(Duration::from_secs(10)).await;
 }
 

@@ -303,7 +303,15 @@ pub(super) fn diagnostics(
             0 => String::new(),
             unknown => format!("; nothing is known of {} more", unknown),
         };
-        format!("{counts} in {}{unknown}", counted(known, "file"))
+        // Nor is one that a server could not look at in time as it is saved.
+        let sources = answers.iter().flat_map(|(_, answer)| &answer.value.on_save);
+        let sources = sources.filter(|(_, server)| kit.servers.checks_saved(server));
+        let sources: BTreeSet<&str> = sources.map(|(source, _)| source.as_str()).collect();
+        let without = match sources.is_empty() {
+            true => String::new(),
+            false => format!(" without {}", sources.into_iter().collect::<Vec<_>>().join(" and ")),
+        };
+        format!("{counts} in {}{without}{unknown}", counted(known, "file"))
     };
     let silent: BTreeSet<&String> = answers.iter().flat_map(|(_, answer)| &answer.value.pending).collect();
     let silent: Vec<String> = silent.into_iter().map(|server| format!("{server} pending")).collect();
