@@ -80,16 +80,26 @@ fn callers_are_told_with_the_lines_that_call() {
 }
 
 #[test]
-fn an_empty_answer_of_a_loading_server_says_so() {
+fn an_empty_answer_of_a_loading_server_says_so_and_one_that_may_be_shown_nothing_yet_is_not_asked() {
     let begin = json!({"token": "t", "value": {"kind": "begin", "title": "indexing", "percentage": 43}});
-    let (sandbox, _) = project(
-        json!({}),
-        json!({
-            "initialized": [[{"notify": {"method": "$/progress", "params": begin}}]],
-            "textDocument/references": [[{"result": []}]],
-        }),
-    );
+    let methods = json!({
+        "initialized": [[{"notify": {"method": "$/progress", "params": begin}}]],
+        "textDocument/references": [[{"result": []}]],
+    });
     let ask = json!({"action": "references", "file": "a.py", "line": 1, "symbol": "greet", "timeout": 2});
+    let (sandbox, scripted) = project(json!({}), methods.clone());
+    let answer = sandbox.tool("lsp", &ask);
+    let said = answer.fails("server_starting");
+    assert!(said.contains("indexing 43%"), "{said}");
+    assert_eq!(scripted.got("textDocument/didOpen"), 0);
+    // One that may be shown files before it has loaded answers of what it has.
+    let (sandbox, _) = project(json!({}), methods);
+    let definition = include_str!("../../adapters/servers/basedpyright.toml");
+    let folder = sandbox.home().join("config/adapters/servers");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let with = definition.replacen("before_opening = true\n", "", 1);
+    assert_ne!(definition, with);
+    std::fs::write(folder.join("basedpyright.toml"), with).expect("a definition");
     let answer = sandbox.tool("lsp", &ask);
     let said = answer.ok();
     assert!(said.contains("none found") && said.contains("still loading: indexing 43%"), "{said}");

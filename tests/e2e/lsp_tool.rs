@@ -311,7 +311,7 @@ fn what_a_server_could_not_look_at_as_it_is_saved_is_named_beside_the_count() {
 #[test]
 fn a_timeout_is_of_all_questions_of_a_call() {
     let names: Vec<String> = (0..12).map(|number| format!("f{number}.py")).collect();
-    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "greet()\n")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "def greet(): ...\n")).collect();
     let mut sandbox = Sandbox::with(&files);
     let script = json!({"methods": {"textDocument/documentSymbol": [[{"delay_ms": 600}, {"result": []}]]}});
     let scripted = Scripted::install(&mut sandbox, &[script]);

@@ -295,6 +295,9 @@ fn a_header_that_moves_has_its_includers_looked_at_or_counted() {
         return;
     }
     let mut sandbox = Sandbox::with(&HEADER);
+    // Found by a folder of the compiler's, so that the line is left to the person.
+    sandbox.write("compile_flags.txt", "-std=c11\n-I.\n");
+    sandbox.write("b.c", HEADER[3].1.replace("\"a.h\"", "<a.h>"));
     give(&mut sandbox, &["clangd"]);
     let moves = |from: &str, to: &str| json!({"action": "rename_file", "file": from, "to": to});
     // A call of its own, for which no server is started.
@@ -305,6 +308,6 @@ fn a_header_that_moves_has_its_includers_looked_at_or_counted() {
     let ask = json!({"action": "diagnostics", "file": "b.c", "timeout": 120});
     assert!(batch.call("lsp", &ask).ok().contains("'a.h' file not found"));
     let back = batch.call("lsp", &moves("b.h", "a.h")).ok().to_owned();
-    assert!(back.contains("in 3 files, 2 of them not changed themselves (clangd)"), "{back}");
+    assert!(back.contains("in 3 files, 1 of them not changed themselves (clangd)"), "{back}");
     batch.end();
 }

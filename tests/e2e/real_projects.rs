@@ -110,7 +110,10 @@ fn refactor(sandbox: &mut Sandbox, project: &Project) {
         assert!(sandbox.read(user).contains(holds), "{holds:?} is missing in {user}\n{said}");
     }
     assert!(!sandbox.project().join(from).exists() && sandbox.project().join(to).exists(), "{said}");
-    let told = said.split_once("still names the old place, as text: ").map_or("", |(_, rest)| rest);
+    // A text that is too large to be searched (a manual in PostScript) may be named between.
+    let told =
+        said.split_once("still names the old place, as text").and_then(|(_, rest)| rest.split_once(": "));
+    let told = told.map_or("", |(_, rest)| rest);
     let told: Vec<&str> =
         told.lines().next().unwrap_or_default().split(", ").filter(|it| !it.is_empty()).collect();
     assert_eq!(told, project.left, "{said}");

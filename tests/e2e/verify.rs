@@ -298,7 +298,7 @@ fn before_a_server_runs_an_edit_says_that_it_was_not_tried_or_has_it_started() {
 #[test]
 fn a_server_that_loads_is_waited_for_where_new_errors_are_not_to_be_made() {
     let loads = json!([[
-        {"wait_for": {"method": "textDocument/documentSymbol", "count": 1}}, {"delay_ms": 2500},
+        {"delay_ms": 3000},
         {"notify": {"method": "window/logMessage", "params": {"type": 3, "message": "Found 1 source file"}}},
     ]]);
     let (sandbox, _, mut batch) = cold_loading("no_new_errors", 1, Some(loads));
