@@ -311,3 +311,31 @@ fn a_header_that_moves_has_its_includers_looked_at_or_counted() {
     assert!(back.contains("in 3 files, 1 of them not changed themselves (clangd)"), "{back}");
     batch.end();
 }
+
+/// One that is not named `.venv` is not found by the server itself.
+#[test]
+fn basedpyright_and_pyright_know_the_packages_of_the_projects_environment() {
+    if !slow("basedpyright_and_pyright_know_the_packages_of_the_projects_environment") {
+        return;
+    }
+    for server in ["basedpyright", "pyright"] {
+        let mut sandbox =
+            Sandbox::with(&[("pyproject.toml", ""), ("a.py", "from boxed import q\n\nprint(q)\n")]);
+        let made = std::process::Command::new("python3")
+            .args(["-m", "venv", "--without-pip"])
+            .arg(sandbox.project().join("venv"))
+            .status();
+        assert!(made.expect("python3 starts").success());
+        let lib = sandbox.project().join("venv/lib");
+        let version =
+            std::fs::read_dir(&lib).expect("its library").next().expect("a version").expect("it is read");
+        let packages = version.path().join("site-packages");
+        std::fs::write(packages.join("boxed.py"), "q = 1\n").expect("a package");
+        give(&mut sandbox, &[format!("{server}-langserver").as_str()]);
+        let mut batch = Batch::start(&sandbox);
+        let ask = json!({"action": "diagnostics", "file": "a.py", "timeout": 120});
+        let said = batch.call("lsp", &ask).ok().to_owned();
+        assert!(said.contains(&format!("({server})")) && said.starts_with("0 errors, "), "{said}");
+        batch.end();
+    }
+}
