@@ -32,9 +32,10 @@ struct Meant {
 }
 
 pub(super) async fn diagnostics(kit: &Kit, args: &Arguments, cx: &ToolCx) -> Result<ToolResult, Failure> {
-    let request = kit.request(&cx.cancel, args.timeout);
     let (args, failed) = readable(kit, args, cx).await?;
     let args = &args;
+    // A person may have been asked before: that time is not the call's.
+    let request = kit.request(&cx.cancel, args.timeout);
     let Meant { mut files, passed } = meant(kit, args, cx)?;
     let mut others: BTreeSet<AbsPath> = files.split_off(files.len().min(MOST)).into_iter().collect();
     let (answers, late) = if let ([file], true) = (files.as_slice(), failed.is_empty()) {
